@@ -1,0 +1,66 @@
+# Front door of the project. `make demo` and `make test` set a bare Debian machine up by themselves.
+PRESET ?= release
+JOBS   ?= $(shell nproc)
+POSENC := build/release/bin/posenc
+CPP_FILES = $(shell find src include tests benchmarks examples -name '*.cc' -o -name '*.h' \
+              -o -name '*.cu' -o -name '*.cuh')
+
+.PHONY: help setup build demo test check format format-check tidy rules asan tsan fuzz bench \
+        install clean
+.DEFAULT_GOAL := help
+
+help:           ## say what can be made
+	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | \
+	  sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | awk -F '\t' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+setup:          ## install the system packages that are missing
+	@tools/setup.sh build
+
+build: setup    ## build everything; the program is build/release/bin/posenc
+	@cmake --preset $(PRESET) >/dev/null
+	@cmake --build --preset $(PRESET) -j$(JOBS)
+
+demo: build     ## show what posenc does
+	$(POSENC) list
+	$(POSENC) inspect --encoding "rope(theta=10000) + alibi" --head-dim 64 --heads 8 \
+	  --positions 0,1,7
+
+test: build     ## build and run all tests
+	@ctest --preset $(PRESET) -j$(JOBS) -LE slow
+
+check: format-check tidy rules ## formatting, static checks and the project's rules
+
+format:         ## format the sources in place
+	@clang-format -i $(CPP_FILES)
+
+format-check:   ## fail if a source is not formatted
+	@clang-format --dry-run --Werror $(CPP_FILES)
+
+tidy: build     ## clang-tidy over src/
+	@tools/tidy.sh
+
+rules: build    ## layers, printing, headers, sizes, docs
+	@ctest --preset $(PRESET) -j$(JOBS) -L rules
+
+# The rules and the install tests do not depend on how the code was compiled.
+asan:           ## tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	@cmake --preset dev >/dev/null
+	@cmake --build --preset dev -j$(JOBS)
+	@ctest --preset dev -j$(JOBS) -LE 'slow|rules|install'
+
+tsan:           ## tests under ThreadSanitizer
+	@cmake --preset tsan >/dev/null
+	@cmake --build --preset tsan -j$(JOBS)
+	@ctest --preset tsan -j$(JOBS) -LE 'slow|rules|install'
+
+fuzz:           ## a bounded libFuzzer run of every parser
+	@JOBS=$(JOBS) tools/fuzz.sh
+
+bench: build    ## run the benchmarks
+	@for b in $(wildcard build/release/bin/benchmarks/*); do echo "== $$b" && "$$b" || exit 1; done
+
+install: build  ## install under PREFIX (default /usr/local)
+	@cmake --install build/release --prefix $(or $(PREFIX),/usr/local)
+
+clean:          ## remove everything that was built
+	@rm -rf build

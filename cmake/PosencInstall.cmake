@@ -1,0 +1,52 @@
+# What `cmake --install` gives: headers, libraries, the program, a CMake package and pkg-config.
+include(CMakePackageConfigHelpers)
+
+# The layers a C++ user links. A layer joins when it has sources.
+set(installed "")
+foreach(layer IN ITEMS core encodings kernels)
+  if(TARGET posenc_${layer})
+    list(APPEND installed posenc_${layer})
+  endif()
+endforeach()
+if(NOT installed)
+  return()
+endif()
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/posenc)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/posenc DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+        FILES_MATCHING PATTERN "*.h")
+install(TARGETS ${installed} EXPORT posencTargets)
+install(EXPORT posencTargets NAMESPACE posenc:: DESTINATION ${package_dir})
+if(TARGET posenc)
+  if(BUILD_SHARED_LIBS) # the program finds its libraries beside itself
+    file(RELATIVE_PATH up /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+    set_target_properties(posenc PROPERTIES INSTALL_RPATH "$ORIGIN/${up}")
+  endif()
+  install(TARGETS posenc)
+endif()
+
+# Static archives leave fmt, yaml-cpp and the threads to whoever links them.
+if(BUILD_SHARED_LIBS)
+  set(POSENC_NEEDS_DEPENDENCIES FALSE)
+  set(POSENC_PC_REQUIRES "")
+else()
+  set(POSENC_NEEDS_DEPENDENCIES TRUE)
+  set(POSENC_PC_REQUIRES "fmt yaml-cpp")
+endif()
+
+configure_package_config_file(
+  ${CMAKE_CURRENT_LIST_DIR}/posencConfig.cmake.in ${PROJECT_BINARY_DIR}/posencConfig.cmake
+  INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/posencConfigVersion.cmake
+                                 COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/posencConfig.cmake
+              ${PROJECT_BINARY_DIR}/posencConfigVersion.cmake DESTINATION ${package_dir})
+
+# pkg-config: archives right to left, as a linker wants them; paths relative to the file itself.
+set(POSENC_PC_LIBS "")
+foreach(target IN LISTS installed)
+  string(PREPEND POSENC_PC_LIBS "-l${target} ")
+endforeach()
+file(RELATIVE_PATH POSENC_PC_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+configure_file(${CMAKE_CURRENT_LIST_DIR}/posenc.pc.in ${PROJECT_BINARY_DIR}/posenc.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/posenc.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

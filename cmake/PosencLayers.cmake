@@ -1,0 +1,90 @@
+# The layers and what each one may use: the one table. The build links by it and
+# tests/rules/check_layers.py reads it, so the two cannot drift apart.
+#
+# One line per layer: its name, a colon, every layer it may include. A layer whose
+# folder has no sources yet is skipped, and so is a layer whose neighbours are.
+# `report` reads run directories on disk, so it never sees `lab`.
+set(POSENC_LAYER_TABLE
+    "core:"
+    "encodings: core"
+    "kernels:   core encodings"
+    "capi:      core encodings kernels"
+    "torch:     core encodings kernels"
+    "python:    core encodings kernels torch"
+    "model:     core encodings kernels torch"
+    "tasks:     core encodings kernels torch model"
+    "lab:       core encodings kernels torch model tasks"
+    "report:    core encodings kernels torch model tasks"
+    "cli:       core encodings kernels torch model tasks lab report"
+    "web:       core encodings kernels torch model tasks lab report")
+
+# Layers that may include torch, ATen or c10 headers; every other one builds without libtorch.
+set(POSENC_TORCH_LAYERS torch python model tasks lab report cli web)
+
+# Sets <out_names> to the layers in table order and POSENC_USES_<layer> to what each may use.
+macro(posenc_read_layer_table out_names)
+  set(${out_names} "")
+  foreach(row IN LISTS POSENC_LAYER_TABLE)
+    string(REGEX MATCH "^([a-z]+):(.*)$" _ "${row}")
+    list(APPEND ${out_names} ${CMAKE_MATCH_1})
+    separate_arguments(POSENC_USES_${CMAKE_MATCH_1} UNIX_COMMAND "${CMAKE_MATCH_2}")
+  endforeach()
+endmacro()
+
+posenc_read_layer_table(POSENC_LAYERS)
+
+# posenc_glob_layer(<name> <out>): the sources of a layer, found anew at every build.
+function(posenc_glob_layer name out)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
+  set(${out} ${sources} PARENT_SCOPE)
+endfunction()
+
+# posenc_link_neighbours(<target> <layer>): links every existing layer to the left of <layer>.
+function(posenc_link_neighbours target layer)
+  foreach(used IN LISTS POSENC_USES_${layer})
+    if(TARGET posenc_${used})
+      target_link_libraries(${target} PUBLIC posenc::${used})
+    endif()
+  endforeach()
+endfunction()
+
+# posenc_add_layer(<name> [DEPS <private targets>...]): library posenc_<name>, alias posenc::<name>.
+function(posenc_add_layer name)
+  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  posenc_glob_layer(${name} sources)
+  if(NOT sources)
+    message(STATUS "posenc: layer ${name} has no sources yet, skipped")
+    return()
+  endif()
+  set(target posenc_${name})
+  add_library(${target} ${sources})
+  add_library(posenc::${name} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
+  if(BUILD_SHARED_LIBS)
+    set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION}
+                                               SOVERSION ${PROJECT_VERSION_MAJOR})
+  endif()
+  target_include_directories(
+    ${target}
+    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
+    PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  posenc_link_neighbours(${target} ${name})
+  target_link_libraries(${target} PRIVATE ${ARG_DEPS} $<BUILD_INTERFACE:posenc_warnings>)
+  set_property(GLOBAL APPEND PROPERTY POSENC_BUILT_LAYERS ${name})
+endfunction()
+
+# posenc_add_program(<layer> <program> [DEPS ...]): an executable made of a layer's sources.
+function(posenc_add_program layer program)
+  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  posenc_glob_layer(${layer} sources)
+  if(NOT sources)
+    message(STATUS "posenc: layer ${layer} has no sources yet, skipped")
+    return()
+  endif()
+  add_executable(${program} ${sources})
+  target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/include
+                                                ${PROJECT_SOURCE_DIR}/src)
+  posenc_link_neighbours(${program} ${layer})
+  target_link_libraries(${program} PRIVATE ${ARG_DEPS} posenc_warnings)
+endfunction()
