@@ -1,0 +1,42 @@
+// Dropout from a counter: whether a weight stays is a pure function of (seed, batch, head, query,
+// key).
+//
+//   word = philox4x32({key / 4, query, head, batch}, {low half of seed, high half})[key % 4]
+//   the weight is dropped where word < floor(rate * 2^32), else multiplied by 1 / (1 - rate)
+//
+// Every attention, the reference and the fast ones, draws by this rule, so they drop the same
+// weights whatever their tiles and threads are, and a backward pass replays the forward's draws.
+// Four neighbouring keys share one draw of the generator. All four are indices into the tensors
+// (not positions), `head` being the query's head; each wraps at 2^32 (the key at 2^34).
+#pragma once
+
+#include <cstdint>
+
+#include "posenc/core/rng.h"
+
+namespace posenc {
+
+struct Dropout {
+  double rate = 0.0;  // in [0, 1)
+  std::uint64_t seed = 0;
+
+  [[nodiscard]] bool active() const noexcept { return rate > 0.0; }
+  // Words below this are dropped.
+  [[nodiscard]] std::uint32_t threshold() const noexcept {
+    return static_cast<std::uint32_t>(rate * 0x1.0p32);
+  }
+};
+
+// What a weight is multiplied by: 0, or 1 / (1 - rate).
+inline double dropout_factor(const Dropout& dropout, std::int64_t batch, std::int64_t head,
+                             std::int64_t query, std::int64_t key) noexcept {
+  if (!dropout.active()) return 1.0;
+  const auto words = philox4x32(
+      {static_cast<std::uint32_t>(key / 4), static_cast<std::uint32_t>(query),
+       static_cast<std::uint32_t>(head), static_cast<std::uint32_t>(batch)},
+      {static_cast<std::uint32_t>(dropout.seed), static_cast<std::uint32_t>(dropout.seed >> 32)});
+  const std::uint32_t word = words[static_cast<std::size_t>(key % 4)];
+  return word < dropout.threshold() ? 0.0 : 1.0 / (1.0 - dropout.rate);
+}
+
+}  // namespace posenc

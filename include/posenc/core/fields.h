@@ -1,0 +1,48 @@
+// One field list, many visitors.
+//
+// A config is a plain struct that names each of its fields once:
+//
+//   struct Linear {
+//     double factor = 1.0;
+//     template <class Self, class Visitor>
+//     static void visit_fields(Self& self, Visitor&& visit) {
+//       visit("factor", self.factor, FieldRule{.doc = "...", .min = 1.0, .required = true});
+//     }
+//   };
+//
+// Parsing, validation, printing, help, hashing and the tables of the documentation all come from
+// that list. A field may be a bool, an integer, a number, an optional number, a list of either, an
+// enum with names, or a std::variant of configs (such as the frequency schedule of RoPE).
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace posenc {
+
+struct FieldRule {
+  std::string_view doc;
+  double min = -std::numeric_limits<double>::infinity();
+  double max = std::numeric_limits<double>::infinity();
+  bool open_min = false;  // min itself is not allowed
+  bool even = false;      // integers only
+  bool required = false;  // has no default that would make sense
+};
+
+// A field as documentation shows it.
+struct FieldDoc {
+  std::string name;
+  std::string type;           // "number", "integer", "one of half, interleaved", ...
+  std::string default_value;  // "required" where there is none
+  std::string range;          // ">= 1", "(0, 2]", empty when any value goes
+  std::string doc;
+};
+
+// Names of an enum's values, in order from 0, are given by an overload found through the enum:
+//   constexpr std::array<std::string_view, 2> enum_names(Layout) { return {"half", "interleaved"};
+//   }
+
+}  // namespace posenc

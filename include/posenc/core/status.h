@@ -1,0 +1,41 @@
+// The result of a kernel: a code and a message, without allocation and without exceptions.
+//
+// Kernels and the C ABI are noexcept: they check their arguments before they write anything, and
+// say in the message which argument is wrong, by which rule and with which value.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace posenc {
+
+enum class StatusCode : std::uint8_t {
+  kOk,
+  kInvalidArgument,  // a null pointer, a bad shape or stride, overlapping buffers
+  kOutOfRange,       // a position past a table, an index past a shape
+  kUnsupported,      // a combination that no path serves
+  kResourceExhausted,
+};
+
+class [[nodiscard]] Status {
+ public:
+  Status() noexcept = default;
+  Status(StatusCode code, const char* message) noexcept;
+
+  // printf-style; a message that does not fit is cut, never overrun.
+  [[gnu::format(printf, 2, 3)]] static Status format(StatusCode code, const char* format,
+                                                     ...) noexcept;
+
+  [[nodiscard]] bool ok() const noexcept { return code_ == StatusCode::kOk; }
+  [[nodiscard]] StatusCode code() const noexcept { return code_; }
+  [[nodiscard]] const char* message() const noexcept { return message_.data(); }
+
+  // Throws posenc::Error unless ok; for callers that prefer exceptions.
+  void throw_if_error() const;
+
+ private:
+  StatusCode code_ = StatusCode::kOk;
+  std::array<char, 200> message_{};
+};
+
+}  // namespace posenc

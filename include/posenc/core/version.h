@@ -1,0 +1,7 @@
+// The version of posenc. The build reads it from here, so that there is one place to change it.
+#pragma once
+
+#define POSENC_VERSION_MAJOR 0
+#define POSENC_VERSION_MINOR 1
+#define POSENC_VERSION_PATCH 0
+#define POSENC_VERSION_STRING "0.1.0"

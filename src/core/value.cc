@@ -1,0 +1,80 @@
+#include "core/value.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace posenc {
+namespace {
+
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kLongest = 60;
+  return text.size() <= kLongest ? text : text.substr(0, kLongest - 3) + "...";
+}
+
+struct Describe {
+  std::string operator()(std::monostate) const { return "null"; }
+  std::string operator()(bool b) const { return b ? "true" : "false"; }
+  std::string operator()(std::int64_t i) const { return std::to_string(i); }
+  std::string operator()(double d) const { return number_text(d); }
+  std::string operator()(const std::string& s) const { return "'" + shortened(s) + "'"; }
+  std::string operator()(const Value::List& l) const {
+    return fmt::format("a list of {}", l.size());
+  }
+  std::string operator()(const Value::Map& m) const {
+    return m.empty() ? "an empty map" : fmt::format("a map with '{}'", shortened(m.front().key));
+  }
+};
+
+}  // namespace
+
+const Value* Value::find(std::string_view key) const {
+  const Map* map = get_if<Map>();
+  if (map == nullptr) return nullptr;
+  for (const Member& member : *map) {
+    if (member.key == key) return &member.value;
+  }
+  return nullptr;
+}
+
+std::string describe(const Value& value) { return std::visit(Describe{}, value.data()); }
+
+std::string number_text(double number) {
+  if (std::isnan(number)) return "nan";
+  if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
+  std::array<char, 64> buffer{};
+  const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), number);
+  return {buffer.data(), result.ptr};
+}
+
+std::string mark_text(Mark mark) {
+  return mark.line > 0 ? fmt::format(" (line {}, column {})", mark.line, mark.column) : "";
+}
+
+std::string read_file(const std::string& path) {
+  const auto fail = [&](const std::string& why) -> Error {
+    return {ErrorKind::kIo,
+            {.scope = path,
+             .key = "",
+             .rule = "cannot be read: " + why,
+             .value = "",
+             .hint = "check the path and its permissions"}};
+  };
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) throw fail("it is a directory");
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw fail(std::strerror(errno));
+  std::ostringstream content;
+  content << file.rdbuf();
+  if (file.bad()) throw fail(std::strerror(errno));
+  return content.str();
+}
+
+}  // namespace posenc

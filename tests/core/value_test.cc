@@ -1,0 +1,104 @@
+#include "core/value.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace posenc {
+namespace {
+
+ErrorKind kind_of(const std::function<void()>& action, std::string* message = nullptr) {
+  try {
+    action();
+  } catch (const Error& error) {
+    if (message != nullptr) *message = error.what();
+    return error.kind();
+  }
+  ADD_FAILURE() << "no error";
+  return ErrorKind::kIo;
+}
+
+TEST(Value, JsonAndYamlReadTheSameTree) {
+  const Value json = parse_json(R"({"a": 1, "b": [1.5, true, null, "x"], "c": {"d": -7}})", "t");
+  const Value yaml = parse_yaml("a: 1\nb: [1.5, true, null, x]\nc:\n  d: -7\n", "t");
+  EXPECT_EQ(json, yaml);
+  EXPECT_EQ(parse_json(to_json(json), "t"), json);
+  EXPECT_EQ(parse_yaml(to_yaml(json), "t"), json);
+}
+
+TEST(Value, NumbersPrintShortestAndReadBack) {
+  for (const double x : {0.1, 1.0 / 3.0, 1e300, 5e-324, 123456789.0, -2.5}) {
+    EXPECT_EQ(std::strtod(number_text(x).c_str(), nullptr), x);
+  }
+  EXPECT_EQ(number_text(0.1), "0.1");
+}
+
+TEST(Value, QuotedYamlScalarsStayWords) {
+  const Value quoted = parse_yaml("a: \"12\"\n", "t");
+  EXPECT_NE(quoted.find("a")->get_if<std::string>(), nullptr);
+  EXPECT_EQ(parse_yaml(to_yaml(quoted), "t"), quoted);
+}
+
+TEST(Value, YamlKnowsWhereThingsStand) {
+  const Value map = parse_yaml("a: 1\nbcd:\n  e: 2\n", "t");
+  EXPECT_EQ(map.find("bcd")->find("e")->mark().line, 3);
+  EXPECT_EQ(map.find("bcd")->find("e")->mark().column, 6);
+}
+
+struct Refused {
+  const char* text;
+  ErrorKind kind;
+  const char* says;
+};
+
+TEST(Value, YamlRefusesWhatItWouldMisread) {
+  const Refused cases[] = {
+      {"a: 1\na: 2\n", ErrorKind::kConflict, "a is given twice (line 2"},
+      {"<<: {a: 1}\n", ErrorKind::kSyntax, "merge key"},
+      {"a: &x 1\nb: *x\n", ErrorKind::kSyntax, "alias"},
+      {"a: 1\n---\nb: 2\n", ErrorKind::kSyntax, "one YAML document"},
+      {"a: [1\n", ErrorKind::kSyntax, "is not YAML"},
+      {"", ErrorKind::kSyntax, "is empty"},
+      {"? [1]\n: 2\n", ErrorKind::kSyntax, "not a word"},
+  };
+  for (const Refused& c : cases) {
+    std::string message;
+    EXPECT_EQ(kind_of([&] { parse_yaml(c.text, "t"); }, &message), c.kind) << c.text;
+    EXPECT_NE(message.find(c.says), std::string::npos) << message;
+  }
+}
+
+TEST(Value, JsonRefusesAndNamesTheKey) {
+  const Refused cases[] = {
+      {R"({"a": {"b": NaN}})", ErrorKind::kNotFinite, "a.b must be a finite number"},
+      {R"({"a": {"b": Infinity}})", ErrorKind::kNotFinite, "a.b must be a finite number"},
+      {R"({"a": -Infinity})", ErrorKind::kNotFinite, "a must be a finite number"},
+      {R"({"a": 1e999})", ErrorKind::kNotFinite, "a must be a finite number"},
+      {R"({"a": 1, "a": 2})", ErrorKind::kConflict, "a is given twice"},
+      {R"({"a": 1)", ErrorKind::kSyntax, "is not JSON"},
+      {"", ErrorKind::kSyntax, "is not JSON"},
+      {"\xff\xfe", ErrorKind::kSyntax, "is not JSON"},
+  };
+  for (const Refused& c : cases) {
+    std::string message;
+    EXPECT_EQ(kind_of([&] { parse_json(c.text, "t"); }, &message), c.kind) << c.text;
+    EXPECT_NE(message.find(c.says), std::string::npos) << message;
+  }
+}
+
+TEST(Value, DeepNestingIsRefusedNotOverflowed) {
+  const std::string open(100000, '[');
+  EXPECT_EQ(kind_of([&] { parse_json(open, "t"); }), ErrorKind::kSyntax);
+  EXPECT_EQ(kind_of([&] { parse_yaml(open, "t"); }), ErrorKind::kSyntax);
+}
+
+TEST(Value, FilesThatCannotBeReadSaySo) {
+  std::string message;
+  EXPECT_EQ(kind_of([] { read_file("/nonexistent/config.json"); }, &message), ErrorKind::kIo);
+  EXPECT_NE(message.find("/nonexistent/config.json"), std::string::npos);
+  EXPECT_EQ(kind_of([] { read_file("/"); }, &message), ErrorKind::kIo);
+  EXPECT_NE(message.find("directory"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace posenc
