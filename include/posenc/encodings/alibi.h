@@ -1,0 +1,68 @@
+// ALiBi (site 3): a penalty that grows with distance, with a slope per head.
+//
+//   B(h, i, j) = -slope_h * |i - j|               bidirectional
+//   B(h, i, j) = -slope_h * max(i - j, 0)         causal (keys after the query are masked anyway)
+//
+// Slopes for n heads, n a power of two: 2^(-8h/n), h = 1 .. n. For other n the systems disagree:
+//   standard   the slopes of the closest lower power of two, then every other slope of twice it
+//              (the paper's code, Hugging Face's BLOOM, vLLM, llama.cpp)
+//   mpt        the slopes of the next higher power of two, odd ones first, cut to n      (MosaicML
+//   MPT) geometric  2^(-8h/n) all the same (attention-gym)
+//
+// Press et al. 2021, "Train short, test long", arXiv 2108.12409, section 3. Parameter: slopes
+// [heads], a constant unless trainable=true.
+#pragma once
+
+#include "posenc/encodings/common.h"
+
+namespace posenc {
+
+struct Alibi {
+  enum class Slopes { kStandard, kMpt, kGeometric };
+
+  Slopes slopes = Slopes::kStandard;
+  double bias_max = 8.0;
+  bool trainable = false;
+  bool bidirectional = false;
+  Precision precision = Precision::kExact;
+
+  static constexpr Traits kTraits{
+      .name = "alibi",
+      .site = Site::kBias,
+      .title = "attention with linear biases",
+      .formula = "B = -slope_h |i - j|",
+      .paper = "Press et al. 2021, arXiv 2108.12409",
+      .relative = true,
+      .extrapolates = true,
+      .linear_attention = false,
+  };
+  template <class Self, class Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("slopes", self.slopes,
+          FieldRule{.doc = "convention for head counts that are not powers of two"});
+    visit("bias_max", self.bias_max,
+          FieldRule{.doc = "the last slope is 2^-bias_max", .min = 0, .max = 64, .open_min = true});
+    visit("trainable", self.trainable, FieldRule{.doc = "train the slopes"});
+    visit("bidirectional", self.bidirectional,
+          FieldRule{.doc = "penalise keys after the query too"});
+    visit("precision", self.precision,
+          FieldRule{.doc = "slopes in float64, or rounded to float32 as Hugging Face has them"});
+  }
+  bool operator==(const Alibi&) const = default;
+};
+constexpr std::array<std::string_view, 3> enum_names(Alibi::Slopes /*tag*/) {
+  return {"standard", "mpt", "geometric"};
+}
+
+void validate(const Alibi& config, const ModelShape& shape);
+std::vector<ParameterInfo> parameters(const Alibi& config, const ModelShape& shape);
+
+std::vector<double> alibi_slopes(const Alibi& config, std::int64_t heads);
+
+double bias(const Alibi& config, const Parameters& parameters, std::int64_t head, std::int64_t i,
+            std::int64_t j);
+void add_bias_gradient(const Alibi& config, const Parameters& parameters, std::int64_t head,
+                       std::int64_t i, std::int64_t j, double dbias, Parameters& gradient);
+constexpr bool is_toeplitz(const Alibi& /*config*/) { return true; }
+
+}  // namespace posenc

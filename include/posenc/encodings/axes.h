@@ -1,0 +1,88 @@
+// Axes: how the rotated pairs are shared among the coordinates of a position.
+//
+// A token of an image or a video has a position per axis (row, column; time, height, width). Each
+// rotated pair turns with one of them:
+//
+//   single             one position, all pairs
+//   axial              pairs in consecutive blocks, one per axis; every block has a full set of
+//                      frequencies of its own (2D for images: half the pairs by row, half by
+//                      column)
+//   mrope              one set of frequencies over all pairs; consecutive sections of pairs take
+//                      axis 0, 1, 2, ...                     Qwen2-VL, arXiv 2409.12191
+//   mrope_interleaved  one set; axis a >= 1 takes pairs a, a+n, a+2n, ... below n * sections[a],
+//                      axis 0 the rest (n axes)              Qwen3-VL
+#pragma once
+
+#include <variant>
+
+#include "posenc/encodings/common.h"
+
+namespace posenc {
+
+struct SingleAxis {
+  static constexpr Traits kTraits{.name = "single", .title = "one position per token"};
+  template <class Self, class Visitor>
+  static void visit_fields(Self& /*self*/, Visitor&& /*visit*/) {}
+  bool operator==(const SingleAxis&) const = default;
+};
+
+struct AxialAxes {
+  std::int64_t axes = 2;
+  std::vector<std::int64_t> sections;
+
+  static constexpr Traits kTraits{.name = "axial", .title = "a block of pairs per axis"};
+  template <class Self, class Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("axes", self.axes,
+          FieldRule{.doc = "how many: 2 for images, 3 for video", .min = 1, .max = 16});
+    visit("sections", self.sections,
+          FieldRule{.doc = "pairs per axis; an even split where absent", .min = 1, .max = 1 << 20});
+  }
+  bool operator==(const AxialAxes&) const = default;
+};
+
+struct MropeAxes {
+  std::vector<std::int64_t> sections;
+
+  static constexpr Traits kTraits{.name = "mrope", .title = "M-RoPE, sections in chunks"};
+  template <class Self, class Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("sections", self.sections,
+          FieldRule{.doc = "pairs per axis, such as [16, 24, 24]",
+                    .min = 0,
+                    .max = 1 << 20,
+                    .required = true});
+  }
+  bool operator==(const MropeAxes&) const = default;
+};
+
+struct MropeInterleavedAxes {
+  std::vector<std::int64_t> sections;
+
+  static constexpr Traits kTraits{.name = "mrope_interleaved",
+                                  .title = "M-RoPE, sections interleaved"};
+  template <class Self, class Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("sections", self.sections,
+          FieldRule{.doc = "pairs per axis, such as [24, 20, 20]",
+                    .min = 0,
+                    .max = 1 << 20,
+                    .required = true});
+  }
+  bool operator==(const MropeInterleavedAxes&) const = default;
+};
+
+using Axes = std::variant<SingleAxis, AxialAxes, MropeAxes, MropeInterleavedAxes>;
+
+struct AxisPlan {
+  std::int64_t axes = 1;
+  std::vector<std::int32_t> axis_of_pair;
+  // Lengths of the runs of pairs that have a set of frequencies of their own; they add up to the
+  // number of pairs.
+  std::vector<std::int64_t> frequency_blocks;
+};
+
+// Throws where the sections do not add up to the pairs.
+AxisPlan plan_axes(const Axes& axes, std::int64_t pairs);
+
+}  // namespace posenc

@@ -1,0 +1,70 @@
+// What every encoding has: a place in attention (Site), traits, a shape to live in, and parameters.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "posenc/core/fields.h"
+#include "posenc/core/rng.h"
+
+namespace posenc {
+
+// Where position enters attention; posenc.h states the four sites as one formula.
+enum class Site { kNone, kInput, kQueryKey, kBias, kContent };
+constexpr std::array<std::string_view, 5> enum_names(Site /*tag*/) {
+  return {"none", "input", "query/key", "bias", "content"};
+}
+
+struct Traits {
+  std::string_view name;  // as it is written in a spec
+  Site site = Site::kNone;
+  std::string_view title;
+  std::string_view formula;
+  std::string_view paper;
+  bool relative = false;          // scores depend on i - j alone (given the content)
+  bool extrapolates = false;      // defined at every position, trained on or not
+  bool linear_attention = false;  // can be used without a T x T matrix of scores
+};
+
+// The part of a model that an encoding must know.
+struct ModelShape {
+  std::int64_t head_dim = 64;
+  std::int64_t heads = 1;
+  std::int64_t model_dim = 0;  // 0 means heads * head_dim
+
+  [[nodiscard]] std::int64_t width() const { return model_dim > 0 ? model_dim : heads * head_dim; }
+};
+
+// How a parameter starts: constant a; normal with deviation a; uniform in [a, b); or given values.
+struct Init {
+  enum class Kind { kConstant, kNormal, kUniform, kValues };
+  Kind kind = Kind::kConstant;
+  double a = 0.0;
+  double b = 0.0;
+  std::vector<double> values;
+};
+
+struct ParameterInfo {
+  std::string name;  // without the encoding's own name: "slopes", "pos_emb"
+  std::vector<std::int64_t> shape;
+  Init init;
+  bool trainable = true;  // false: a constant that the formula reads, such as ALiBi's fixed slopes
+
+  [[nodiscard]] std::int64_t count() const;
+};
+
+// Values (or gradients) of an encoding's parameters, row-major, in the order of its ParameterInfo.
+using Parameters = std::vector<std::vector<double>>;
+
+Parameters initial_parameters(const std::vector<ParameterInfo>& infos, Rng& rng);
+Parameters zero_parameters(const std::vector<ParameterInfo>& infos);
+
+// Whether angles and slopes are computed in float64 (exact), or rounded to float32 at every step as
+// Hugging Face transformers rounds them (hf), for parity with models run there.
+enum class Precision { kExact, kHf };
+constexpr std::array<std::string_view, 2> enum_names(Precision /*tag*/) { return {"exact", "hf"}; }
+
+}  // namespace posenc

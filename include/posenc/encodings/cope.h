@@ -1,0 +1,101 @@
+// CoPE (site 4): contextual positions. Each query counts the keys that it finds worth counting.
+//
+//   gate      g_ij = sigmoid(gate logit)                       0 for masked keys
+//   position  p_ij = min(SUM_{t >= j} g_it, npos_max - 1)      over the keys that query i sees;
+//   under a
+//                                                              causal mask t = j .. i, so p_ii =
+//                                                              g_ii
+//   interpolate:  z_i[p] = q_i . pos_emb[:, p];  f = floor(p_ij), w = p_ij - f
+//                 c_ij = (1 - w) z_i[f] + w z_i[min(f + 1, npos_max - 1)]
+//   alibi:        c_ij = m_h p_ij
+//
+// The gate logit is the raw score r_ij (gate_source=key), scale * q_i . kg_j with kg an extra
+// projection (separate), or scale * q_i . v_j (value); with gates_see_bias the biases of site 3 are
+// added to it. logit_scale=sqrt_dim divides c_ij by sqrt(head_dim), as Meta's training code does;
+// the paper's listing does not.
+//
+// Golovneva et al. 2024, "Contextual Position Encoding", arXiv 2405.18719, equations 3 to 6.
+// Parameters: pos_emb [head_dim, npos_max], zero at the start and shared by the heads
+// (interpolate); or m [heads], minus ALiBi's slopes at the start (alibi).
+#pragma once
+
+#include <span>
+
+#include "posenc/encodings/common.h"
+
+namespace posenc {
+
+struct Cope {
+  enum class LogitScale { kNone, kSqrtDim };
+  enum class GateSource { kKey, kSeparate, kValue };
+  enum class Variant { kInterpolate, kAlibi };
+
+  std::int64_t npos_max = 64;
+  LogitScale logit_scale = LogitScale::kNone;
+  bool gates_see_bias = false;
+  GateSource gate_source = GateSource::kKey;
+  bool share_layers = false;
+  Variant variant = Variant::kInterpolate;
+
+  static constexpr Traits kTraits{
+      .name = "cope",
+      .site = Site::kContent,
+      .title = "contextual position encoding",
+      .formula = "p_ij = SUM_{t=j..i} sigmoid(r_it); c_ij = q_i . e[p_ij], interpolated",
+      .paper = "Golovneva et al. 2024, arXiv 2405.18719",
+      .relative = true,
+      .extrapolates = true,
+      .linear_attention = false,
+  };
+  template <class Self, class Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("npos_max", self.npos_max,
+          FieldRule{.doc = "positions that are told apart", .min = 2, .max = 65536});
+    visit("logit_scale", self.logit_scale,
+          FieldRule{.doc = "leave the position logit as it is, or divide it by sqrt(head_dim)"});
+    visit("gates_see_bias", self.gates_see_bias,
+          FieldRule{.doc = "gates from the score with biases instead of the plain one"});
+    visit("gate_source", self.gate_source,
+          FieldRule{.doc = "what the gates compare the query with"});
+    visit("share_layers", self.share_layers,
+          FieldRule{.doc = "one table for all layers of a model"});
+    visit("variant", self.variant,
+          FieldRule{.doc = "a learned table, or a slope times the position"});
+  }
+  bool operator==(const Cope&) const = default;
+};
+constexpr std::array<std::string_view, 2> enum_names(Cope::LogitScale /*tag*/) {
+  return {"none", "sqrt_dim"};
+}
+constexpr std::array<std::string_view, 3> enum_names(Cope::GateSource /*tag*/) {
+  return {"key", "separate", "value"};
+}
+constexpr std::array<std::string_view, 2> enum_names(Cope::Variant /*tag*/) {
+  return {"interpolate", "alibi"};
+}
+
+void validate(const Cope& config, const ModelShape& shape);
+std::vector<ParameterInfo> parameters(const Cope& config, const ModelShape& shape);
+
+// One query's row over all keys: what the forward keeps for the backward.
+struct CopeRow {
+  std::vector<double> gate;      // 0 where the key is masked
+  std::vector<double> position;  // clamped
+  std::vector<bool> clamped;     // the sum had reached npos_max - 1, so the position does not move
+};
+
+// Gates and positions of a row from its gate logits; visible[j] says whether the query sees key j.
+CopeRow cope_positions(const Cope& config, std::span<const double> gate_logit,
+                       const std::vector<bool>& visible);
+
+// Position logits c of a row. `table` is z_i[0 .. npos_max-1] (interpolate) or {m_h} (alibi).
+void cope_logits(const Cope& config, const CopeRow& row, std::span<const double> table,
+                 std::span<double> logits);
+
+// The exact backward of both: adds to dtable, and to the gradient at the gate logits, what the
+// gradient at the position logits asks for. Memory and time linear in the row.
+void cope_backward(const Cope& config, const CopeRow& row, std::span<const double> table,
+                   std::span<const double> dlogits, std::span<double> dtable,
+                   std::span<double> dgate_logit);
+
+}  // namespace posenc

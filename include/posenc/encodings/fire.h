@@ -1,0 +1,56 @@
+// FIRE (site 3): a small network of the distance, measured against the query's own position, so
+// that every length looks alike to it.
+//
+//   B(h, i, j) = f( psi(|i - j|) / (psi(max(i, L)) + 1e-6) )_h,       psi(x) = ln(|c| x + 1)
+//   f(u)_h     = w2[h] . relu(w1 u + b1) + b2[h]                      `width` hidden units
+//   L          = |threshold_scale| * init_threshold
+//
+// Li et al. 2023, "Functional interpolation for relative positions", arXiv 2310.04418, equation 3.
+// Toeplitz while i <= L; beyond it, a function of the distance that differs from row to row.
+// Parameters: c [1], threshold_scale [1], w1 [width], b1 [width], w2 [heads, width], b2 [heads].
+#pragma once
+
+#include "posenc/encodings/common.h"
+
+namespace posenc {
+
+struct Fire {
+  std::int64_t width = 32;
+  double init_c = 0.1;
+  double init_threshold = 512.0;
+
+  static constexpr Traits kTraits{
+      .name = "fire",
+      .site = Site::kBias,
+      .title = "functional interpolation for relative positions",
+      .formula = "B = f(psi(i - j) / psi(max(i, L))), psi(x) = ln(c x + 1)",
+      .paper = "Li et al. 2023, arXiv 2310.04418",
+      .relative = false,
+      .extrapolates = true,
+      .linear_attention = false,
+  };
+  template <class Self, class Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("width", self.width,
+          FieldRule{.doc = "hidden units of the network", .min = 1, .max = 4096});
+    visit("init_c", self.init_c,
+          FieldRule{.doc = "initial c of psi", .min = 0, .max = 1e6, .open_min = true});
+    visit("init_threshold", self.init_threshold,
+          FieldRule{.doc = "initial L; shorter rows are measured against it",
+                    .min = 0,
+                    .max = 1e15,
+                    .open_min = true});
+  }
+  bool operator==(const Fire&) const = default;
+};
+
+void validate(const Fire& config, const ModelShape& shape);
+std::vector<ParameterInfo> parameters(const Fire& config, const ModelShape& shape);
+
+double bias(const Fire& config, const Parameters& parameters, std::int64_t head, std::int64_t i,
+            std::int64_t j);
+void add_bias_gradient(const Fire& config, const Parameters& parameters, std::int64_t head,
+                       std::int64_t i, std::int64_t j, double dbias, Parameters& gradient);
+constexpr bool is_toeplitz(const Fire& /*config*/) { return false; }
+
+}  // namespace posenc

@@ -1,0 +1,50 @@
+// Learned relative bias (site 3): a scalar per head and distance, clipped at max_distance.
+//
+//   B(h, i, j) = weight[h, clip(i - j)]      clip to [0, K] (causal) or [-K, K] (bidirectional), K
+//   =
+//                                            max_distance; weight is [heads, K+1] or [heads, 2K+1]
+//
+// The scalar form of Shaw et al. 2018, arXiv 1803.02155, section 3.2; Swin and BEiT use it in 2D.
+#pragma once
+
+#include "posenc/encodings/common.h"
+
+namespace posenc {
+
+struct Relative {
+  std::int64_t max_distance = 128;
+  bool bidirectional = false;
+  double init_std = 0.0;
+
+  static constexpr Traits kTraits{
+      .name = "relative",
+      .site = Site::kBias,
+      .title = "learned clipped relative bias",
+      .formula = "B = weight[h, clip(i - j)]",
+      .paper = "Shaw et al. 2018, arXiv 1803.02155",
+      .relative = true,
+      .extrapolates = true,
+      .linear_attention = false,
+  };
+  template <class Self, class Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("max_distance", self.max_distance,
+          FieldRule{.doc = "farther keys share the last entry", .min = 1, .max = 1 << 24});
+    visit("bidirectional", self.bidirectional,
+          FieldRule{.doc = "entries for keys after the query"});
+    visit("init_std", self.init_std,
+          FieldRule{.doc = "standard deviation of the initial weights", .min = 0, .max = 100});
+  }
+  bool operator==(const Relative&) const = default;
+};
+
+void validate(const Relative& config, const ModelShape& shape);
+std::vector<ParameterInfo> parameters(const Relative& config, const ModelShape& shape);
+
+double bias(const Relative& config, const Parameters& parameters, std::int64_t head, std::int64_t i,
+            std::int64_t j);
+void add_bias_gradient(const Relative& config, const Parameters& parameters, std::int64_t head,
+                       std::int64_t i, std::int64_t j, double dbias, Parameters& gradient);
+constexpr bool is_toeplitz(const Relative& /*config*/) { return true; }
+
+}  // namespace posenc

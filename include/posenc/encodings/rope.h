@@ -1,0 +1,77 @@
+// Rotary position embedding (site 2): each pair of channels turns by an angle proportional to the
+// position, so that the score of a rotated query and a rotated key depends on their distance alone.
+//
+//   angle(n, p) = n[axis(p)] * inv_freq[p]                        p = 0 .. rotary_dim/2 - 1
+//   (x, y) -> a (x cos - y sin, x sin + y cos)                    a the schedule's attention factor
+//
+//   layout=half:         pair p is channels (p, p + rotary_dim/2)         Llama in Hugging Face,
+//   GPT-NeoX layout=interleaved:  pair p is channels (2p, 2p + 1)                  RoFormer, GPT-J,
+//   Meta's Llama
+//
+// The channels rotated are dim_offset .. dim_offset + rotary_dim - 1; the others pass unchanged.
+// inverse=true turns the other way (the transpose: also the gradient of the rotation).
+// theta is one number, or one per group of heads for several scales at once: with n numbers, head h
+// of H uses number h*n/H.
+//
+// Su et al. 2021, "RoFormer", arXiv 2104.09864, equations 14 and 34.
+#pragma once
+
+#include "posenc/encodings/axes.h"
+#include "posenc/encodings/schedule.h"
+
+namespace posenc {
+
+enum class PairLayout { kHalf, kInterleaved };
+constexpr std::array<std::string_view, 2> enum_names(PairLayout /*tag*/) {
+  return {"half", "interleaved"};
+}
+
+struct Rope {
+  std::vector<double> theta = {10000.0};
+  PairLayout layout = PairLayout::kHalf;
+  std::int64_t rotary_dim = 0;
+  std::int64_t dim_offset = 0;
+  bool inverse = false;
+  Schedule schedule;
+  Axes axes;
+  Precision precision = Precision::kExact;
+
+  static constexpr Traits kTraits{
+      .name = "rope",
+      .site = Site::kQueryKey,
+      .title = "rotary position embedding",
+      .formula = "q'_i = R(i) q_i, k'_j = R(j) k_j; <q'_i, k'_j> depends on i - j",
+      .paper = "Su et al. 2021, arXiv 2104.09864",
+      .relative = true,
+      .extrapolates = true,
+      .linear_attention = true,
+  };
+  template <class Self, class Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("theta", self.theta,
+          FieldRule{.doc = "base of the frequencies; a list gives groups of heads their own",
+                    .min = 1,
+                    .max = 1e30,
+                    .open_min = true});
+    visit("layout", self.layout, FieldRule{.doc = "which channels make a pair"});
+    visit("rotary_dim", self.rotary_dim,
+          FieldRule{.doc = "channels that turn; 0 means the whole head",
+                    .min = 0,
+                    .max = 1 << 20,
+                    .even = true});
+    visit("dim_offset", self.dim_offset,
+          FieldRule{.doc = "first channel that turns", .min = 0, .max = 1 << 20});
+    visit("inverse", self.inverse, FieldRule{.doc = "turn the other way"});
+    visit("schedule", self.schedule, FieldRule{.doc = "how frequencies follow the length"});
+    visit("axes", self.axes, FieldRule{.doc = "coordinates of a position"});
+    visit("precision", self.precision,
+          FieldRule{.doc = "angles in float64, or rounded to float32 as Hugging Face has them"});
+  }
+  bool operator==(const Rope&) const = default;
+};
+
+void validate(const Rope& config, const ModelShape& shape);
+// `alpha`, one per pair, for the learnable schedule; otherwise none.
+std::vector<ParameterInfo> parameters(const Rope& config, const ModelShape& shape);
+
+}  // namespace posenc

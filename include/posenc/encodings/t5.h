@@ -1,0 +1,66 @@
+// T5's relative position bias (site 3): distances fall into buckets, exact when near and
+// logarithmic when far, and each bucket has a learned scalar per head.
+//
+//   B(h, i, j) = weight[bucket(j - i), h]                            weight is [num_buckets, heads]
+//
+// With n = num_buckets (halved for each direction when bidirectional, keys after the query in the
+// upper half), r = |j - i| (max(i - j, 0) when causal) and m = n/2:
+//   bucket = r                                                              r < m
+//   bucket = min(m + int(ln(r/m) / ln(max_distance/m) * (n - m)), n - 1)    else
+//
+// The logarithm is taken in float32, in this order, because trained weights depend on where the
+// buckets end: at r/m an exact power, float64 and float32 may fall on different sides.
+//
+// Raffel et al. 2020, arXiv 1910.10683, section 2.1.
+#pragma once
+
+#include "posenc/encodings/common.h"
+
+namespace posenc {
+
+struct T5 {
+  std::int64_t num_buckets = 32;
+  std::int64_t max_distance = 128;
+  bool bidirectional = false;
+  double init_std = 0.02;
+
+  static constexpr Traits kTraits{
+      .name = "t5",
+      .site = Site::kBias,
+      .title = "T5 relative position buckets",
+      .formula = "B = weight[bucket(j - i), h]",
+      .paper = "Raffel et al. 2020, arXiv 1910.10683",
+      .relative = true,
+      .extrapolates = true,
+      .linear_attention = false,
+  };
+  template <class Self, class Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("num_buckets", self.num_buckets,
+          FieldRule{.doc = "entries of the table, both directions together",
+                    .min = 2,
+                    .max = 1 << 20,
+                    .even = true});
+    visit("max_distance", self.max_distance,
+          FieldRule{.doc = "everything farther shares the last bucket", .min = 2, .max = 1e15});
+    visit("bidirectional", self.bidirectional,
+          FieldRule{.doc = "half the buckets for keys after the query"});
+    visit("init_std", self.init_std,
+          FieldRule{.doc = "standard deviation of the initial weights", .min = 0, .max = 100});
+  }
+  bool operator==(const T5&) const = default;
+};
+
+void validate(const T5& config, const ModelShape& shape);
+std::vector<ParameterInfo> parameters(const T5& config, const ModelShape& shape);
+
+// Bucket of a key at `relative` = key position - query position.
+std::int64_t t5_bucket(const T5& config, std::int64_t relative);
+
+double bias(const T5& config, const Parameters& parameters, std::int64_t head, std::int64_t i,
+            std::int64_t j);
+void add_bias_gradient(const T5& config, const Parameters& parameters, std::int64_t head,
+                       std::int64_t i, std::int64_t j, double dbias, Parameters& gradient);
+constexpr bool is_toeplitz(const T5& /*config*/) { return true; }
+
+}  // namespace posenc

@@ -1,0 +1,69 @@
+// xPos (site 2): RoPE whose queries grow and whose keys shrink with the position, pair by pair, so
+// that scores decay with distance and still depend on the distance alone.
+//
+//   zeta_p = (2p/d + gamma) / (1 + gamma)
+//   q'_n = R(n) q_n * zeta^((n - center)/scale_base),   k'_n = R(n) k_n * zeta^(-(n -
+//   center)/scale_base)
+//
+// so <q'_i, k'_j> carries zeta^((i-j)/scale_base). The centre cancels; it only keeps both powers
+// small, and must be the same for queries and cached keys: without a given one it is the middle of
+// the length the tables are made for.
+//
+// Sun et al. 2022, "A length-extrapolatable transformer", arXiv 2212.10554, equation 11.
+#pragma once
+
+#include <optional>
+
+#include "posenc/encodings/rope.h"
+
+namespace posenc {
+
+struct Xpos {
+  double theta = 10000.0;
+  PairLayout layout = PairLayout::kHalf;
+  std::int64_t rotary_dim = 0;
+  std::int64_t dim_offset = 0;
+  double gamma = 0.4;
+  double scale_base = 512.0;
+  std::optional<double> center;
+  Precision precision = Precision::kExact;
+
+  static constexpr Traits kTraits{
+      .name = "xpos",
+      .site = Site::kQueryKey,
+      .title = "rotation with exponential decay",
+      .formula = "q'_n = R(n) q_n zeta^(n/s), k'_n = R(n) k_n zeta^(-n/s)",
+      .paper = "Sun et al. 2022, arXiv 2212.10554",
+      .relative = true,
+      .extrapolates = true,
+      .linear_attention = true,
+  };
+  template <class Self, class Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("theta", self.theta,
+          FieldRule{.doc = "base of the frequencies", .min = 1, .max = 1e30, .open_min = true});
+    visit("layout", self.layout, FieldRule{.doc = "which channels make a pair"});
+    visit("rotary_dim", self.rotary_dim,
+          FieldRule{.doc = "channels that turn; 0 means the whole head",
+                    .min = 0,
+                    .max = 1 << 20,
+                    .even = true});
+    visit("dim_offset", self.dim_offset,
+          FieldRule{.doc = "first channel that turns", .min = 0, .max = 1 << 20});
+    visit(
+        "gamma", self.gamma,
+        FieldRule{.doc = "smoothing; larger decays less", .min = 0, .max = 1e6, .open_min = true});
+    visit("scale_base", self.scale_base,
+          FieldRule{.doc = "positions per power of zeta", .min = 0, .max = 1e15, .open_min = true});
+    visit("center", self.center,
+          FieldRule{.doc = "position of magnitude one; the middle of the length where absent"});
+    visit("precision", self.precision,
+          FieldRule{.doc = "angles in float64, or rounded to float32 as Hugging Face has them"});
+  }
+  bool operator==(const Xpos&) const = default;
+};
+
+void validate(const Xpos& config, const ModelShape& shape);
+std::vector<ParameterInfo> parameters(const Xpos& config, const ModelShape& shape);
+
+}  // namespace posenc

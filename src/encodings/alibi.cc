@@ -1,0 +1,75 @@
+#include "posenc/encodings/alibi.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+
+#include "encodings/shape_checks.h"
+
+namespace posenc {
+namespace {
+
+// 2^(-bias_max h/n), h = first, first + step, ...: `count` of them. In hf precision the base is
+// rounded to float32 and so is each power, as a float32 tensor's pow has it.
+void append_slopes(const Alibi& config, std::int64_t n, std::int64_t first, std::int64_t step,
+                   std::int64_t count, std::vector<double>& slopes) {
+  for (std::int64_t k = 0; k < count; ++k) {
+    const auto h = static_cast<double>(first + step * k);
+    if (config.precision == Precision::kExact) {
+      slopes.push_back(std::exp2(-config.bias_max * h / static_cast<double>(n)));
+    } else {
+      const auto base = static_cast<float>(std::exp2(-config.bias_max / static_cast<double>(n)));
+      slopes.push_back(
+          static_cast<double>(static_cast<float>(std::pow(static_cast<double>(base), h))));
+    }
+  }
+}
+
+std::int64_t distance(const Alibi& config, std::int64_t i, std::int64_t j) {
+  if (config.bidirectional) return std::abs(i - j);
+  return i > j ? i - j : 0;
+}
+
+}  // namespace
+
+void validate(const Alibi& /*config*/, const ModelShape& shape) {
+  require_positive("alibi", "heads", shape.heads);
+}
+
+std::vector<double> alibi_slopes(const Alibi& config, std::int64_t heads) {
+  validate(config, ModelShape{.head_dim = 1, .heads = heads, .model_dim = 0});
+  std::vector<double> slopes;
+  const auto unsigned_heads = static_cast<std::uint64_t>(heads);
+  const auto lower = static_cast<std::int64_t>(std::bit_floor(unsigned_heads));
+  if (config.slopes == Alibi::Slopes::kGeometric || lower == heads) {
+    append_slopes(config, heads, 1, 1, heads, slopes);
+  } else if (config.slopes == Alibi::Slopes::kStandard) {
+    append_slopes(config, lower, 1, 1, lower, slopes);
+    append_slopes(config, 2 * lower, 1, 2, heads - lower, slopes);
+  } else {
+    // All slopes of the next power, the second, fourth, ... first and then the first, third, ...
+    append_slopes(config, 2 * lower, 2, 2, lower, slopes);
+    append_slopes(config, 2 * lower, 1, 2, heads - lower, slopes);
+  }
+  return slopes;
+}
+
+std::vector<ParameterInfo> parameters(const Alibi& config, const ModelShape& shape) {
+  Init init{
+      .kind = Init::Kind::kValues, .a = 0, .b = 0, .values = alibi_slopes(config, shape.heads)};
+  return {{"slopes", {shape.heads}, std::move(init), config.trainable}};
+}
+
+double bias(const Alibi& config, const Parameters& parameters, std::int64_t head, std::int64_t i,
+            std::int64_t j) {
+  return -parameters[0][static_cast<std::size_t>(head)] *
+         static_cast<double>(distance(config, i, j));
+}
+
+void add_bias_gradient(const Alibi& config, const Parameters& /*parameters*/, std::int64_t head,
+                       std::int64_t i, std::int64_t j, double dbias, Parameters& gradient) {
+  gradient[0][static_cast<std::size_t>(head)] -=
+      dbias * static_cast<double>(distance(config, i, j));
+}
+
+}  // namespace posenc

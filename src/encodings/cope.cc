@@ -1,0 +1,96 @@
+#include "posenc/encodings/cope.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "encodings/shape_checks.h"
+#include "posenc/encodings/alibi.h"
+
+namespace posenc {
+namespace {
+
+// Where a fractional position falls in the table. floor and floor + 1, never ceil: at whole numbers
+// the weight is 0 and the derivative is that of the segment above.
+struct Segment {
+  std::size_t low;
+  std::size_t high;
+  double weight;
+};
+
+Segment segment_of(const Cope& config, double position) {
+  const auto last = static_cast<std::size_t>(config.npos_max - 1);
+  const double low = std::floor(position);
+  const auto f = static_cast<std::size_t>(low);
+  return {f, std::min(f + 1, last), position - low};
+}
+
+double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
+}  // namespace
+
+void validate(const Cope& /*config*/, const ModelShape& shape) {
+  require_positive("cope", "head_dim", shape.head_dim);
+  require_positive("cope", "heads", shape.heads);
+}
+
+std::vector<ParameterInfo> parameters(const Cope& config, const ModelShape& shape) {
+  if (config.variant == Cope::Variant::kInterpolate) {
+    return {{"pos_emb", {shape.head_dim, config.npos_max}, Init{}}};
+  }
+  std::vector<double> start = alibi_slopes(Alibi{}, shape.heads);
+  for (double& m : start) m = -m;
+  return {{"m",
+           {shape.heads},
+           Init{.kind = Init::Kind::kValues, .a = 0, .b = 0, .values = std::move(start)}}};
+}
+
+CopeRow cope_positions(const Cope& config, std::span<const double> gate_logit,
+                       const std::vector<bool>& visible) {
+  const std::size_t keys = gate_logit.size();
+  const auto last = static_cast<double>(config.npos_max - 1);
+  CopeRow row{std::vector<double>(keys, 0.0), std::vector<double>(keys, 0.0),
+              std::vector<bool>(keys, false)};
+  double sum = 0.0;
+  for (std::size_t j = keys; j-- > 0;) {
+    if (visible[j]) row.gate[j] = sigmoid(gate_logit[j]);
+    sum += row.gate[j];
+    row.clamped[j] = sum >= last;
+    row.position[j] = std::min(sum, last);
+  }
+  return row;
+}
+
+void cope_logits(const Cope& config, const CopeRow& row, std::span<const double> table,
+                 std::span<double> logits) {
+  for (std::size_t j = 0; j < logits.size(); ++j) {
+    if (config.variant == Cope::Variant::kAlibi) {
+      logits[j] = table[0] * row.position[j];
+      continue;
+    }
+    const Segment s = segment_of(config, row.position[j]);
+    logits[j] = (1.0 - s.weight) * table[s.low] + s.weight * table[s.high];
+  }
+}
+
+void cope_backward(const Cope& config, const CopeRow& row, std::span<const double> table,
+                   std::span<const double> dlogits, std::span<double> dtable,
+                   std::span<double> dgate_logit) {
+  // Gate t is counted by every key j <= t, so its gradient is a prefix sum of the positions' own.
+  double dsum = 0.0;
+  for (std::size_t j = 0; j < dlogits.size(); ++j) {
+    double slope = 0.0;
+    if (config.variant == Cope::Variant::kAlibi) {
+      dtable[0] += dlogits[j] * row.position[j];
+      slope = table[0];
+    } else {
+      const Segment s = segment_of(config, row.position[j]);
+      dtable[s.low] += (1.0 - s.weight) * dlogits[j];
+      dtable[s.high] += s.weight * dlogits[j];
+      slope = table[s.high] - table[s.low];
+    }
+    if (!row.clamped[j]) dsum += dlogits[j] * slope;
+    dgate_logit[j] += dsum * row.gate[j] * (1.0 - row.gate[j]);
+  }
+}
+
+}  // namespace posenc

@@ -1,0 +1,46 @@
+#include "posenc/encodings/encoding.h"
+
+#include "core/bind.h"
+
+namespace posenc {
+namespace {
+
+template <class... Configs>
+std::vector<CatalogEntry> catalog_of(const std::variant<Configs...>* /*tag*/) {
+  return {CatalogEntry{Configs::kTraits, describe_fields<Configs>()}...};
+}
+
+template <class... Configs>
+std::variant<Configs...> default_of(const std::variant<Configs...>* tag, std::string_view name) {
+  const auto names = alternative_names(tag);
+  const FieldRule rule;
+  const std::size_t index = read_choice(Value::of_string(std::string(name)),
+                                        FieldContext{"spec", "encoding", rule}, names);
+  const std::array<std::variant<Configs...>, sizeof...(Configs)> defaults = {Configs{}...};
+  return defaults[index];
+}
+
+}  // namespace
+
+const Traits& traits(const Encoding& encoding) {
+  return std::visit(
+      [](const auto& e) -> const Traits& { return std::decay_t<decltype(e)>::kTraits; }, encoding);
+}
+
+void validate(const Encoding& encoding, const ModelShape& shape) {
+  std::visit([&](const auto& e) { validate(e, shape); }, encoding);
+}
+
+std::vector<ParameterInfo> parameters(const Encoding& encoding, const ModelShape& shape) {
+  return std::visit([&](const auto& e) { return parameters(e, shape); }, encoding);
+}
+
+std::vector<CatalogEntry> encoding_catalog() { return catalog_of(static_cast<Encoding*>(nullptr)); }
+std::vector<CatalogEntry> schedule_catalog() { return catalog_of(static_cast<Schedule*>(nullptr)); }
+std::vector<CatalogEntry> axes_catalog() { return catalog_of(static_cast<Axes*>(nullptr)); }
+
+Encoding default_encoding(std::string_view name) {
+  return default_of(static_cast<const Encoding*>(nullptr), name);
+}
+
+}  // namespace posenc
