@@ -1,0 +1,58 @@
+// A spec: the list of encodings that an attention layer uses. A hybrid is arithmetic: rope + alibi
+// is the list {Rope, Alibi}. Three written forms say the same thing and have the same hash:
+//
+//   text   rope(theta=500000, schedule=yarn(factor=4, original_max_position_embeddings=8192)) +
+//   alibi YAML   - rope:
+//              theta: 500000
+//              schedule: {yarn: {factor: 4, original_max_position_embeddings: 8192}}
+//          - alibi
+//   JSON   [{"rope": {"theta": 500000, "schedule": {"yarn": {"factor": 4, ...}}}}, "alibi"]
+//
+// Fields not written have their defaults; the canonical form leaves them out. `none` adds nothing,
+// so it vanishes beside others, and an empty spec is written `none`.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "posenc/encodings/encoding.h"
+
+namespace posenc {
+
+struct Spec {
+  std::vector<Encoding> encodings;  // never holds None
+
+  bool operator==(const Spec&) const = default;
+};
+
+// Reading. Errors are of type Error and name the encoding, the key, the rule and the value.
+Spec parse_spec(std::string_view text);
+Spec parse_spec_yaml(std::string_view yaml);
+Spec parse_spec_json(std::string_view json);
+
+// Writing, in canonical form.
+std::string to_text(const Spec& spec);
+std::string to_yaml(const Spec& spec);
+std::string to_json(const Spec& spec);
+// 16 hexadecimal digits over the canonical form (FNV-1a, 64 bits).
+std::string hash(const Spec& spec);
+
+Spec operator+(Spec a, const Spec& b);
+
+void validate(const Spec& spec, const ModelShape& shape);
+
+// Every parameter of a spec under its stable name: "alibi.slopes", "cope.pos_emb"; a second
+// encoding of the same kind is numbered, "alibi_2.slopes".
+struct SpecParameter {
+  std::size_t encoding = 0;  // index into Spec::encodings
+  std::size_t index = 0;     // index into that encoding's parameters
+  ParameterInfo info;        // with the full name
+};
+std::vector<SpecParameter> parameters(const Spec& spec, const ModelShape& shape);
+
+// The same spec with the precision of every encoding that has one set to this.
+Spec with_precision(Spec spec, Precision precision);
+// The same spec with every field on which systems disagree set as the named system sets it.
+Spec with_profile(Spec spec, Profile profile, bool deepseek = false);
+
+}  // namespace posenc

@@ -1,0 +1,156 @@
+#include "support/attention_case.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace posenc::testing {
+namespace {
+
+Parameters random_values(const Encoding& encoding, const ModelShape& shape, Rng& rng) {
+  Parameters values = initial_parameters(parameters(encoding, shape), rng);
+  for (std::vector<double>& parameter : values) {
+    for (double& x : parameter) {
+      // KERPLE clamps small and large values, where its gradient jumps.
+      x = std::holds_alternative<Kerple>(encoding) ? rng.uniform(0.2, 1.5) : x + 0.3 * rng.normal();
+    }
+  }
+  return values;
+}
+
+template <class Measure>
+double largest(const std::vector<double>& a, const std::vector<double>& b, Measure&& measure) {
+  if (a.size() != b.size()) return HUGE_VAL;
+  double result = 0.0;
+  for (std::size_t n = 0; n < a.size(); ++n) {
+    const double difference = measure(a[n], b[n]);
+    if (!(difference <= result)) result = difference;  // NaN is taken, and stays
+    if (std::isnan(result)) return HUGE_VAL;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<double> random_normal(std::int64_t count, Rng& rng, double deviation) {
+  std::vector<double> values(static_cast<std::size_t>(count));
+  for (double& x : values) x = deviation * rng.normal();
+  return values;
+}
+
+ref::SpecParameters random_parameters(const Spec& spec, const ModelShape& shape, Rng& rng) {
+  ref::SpecParameters all;
+  for (const Encoding& encoding : spec.encodings) {
+    all.push_back(random_values(encoding, shape, rng));
+  }
+  return all;
+}
+
+ref::AttentionOutput AttentionCase::forward() const {
+  return ref::attention(spec, parameters, shape, inputs(), options);
+}
+
+ref::AttentionGradients AttentionCase::backward() const {
+  return ref::attention_backward(spec, parameters, shape, inputs(), grad_out, options);
+}
+
+AttentionCase random_case(std::string_view spec, const ref::AttentionShape& shape,
+                          const ref::AttentionOptions& options, std::uint64_t seed) {
+  Rng rng(seed);
+  AttentionCase problem;
+  problem.spec = parse_spec(spec);
+  problem.shape = shape;
+  problem.options = options;
+  problem.parameters = random_parameters(
+      problem.spec, {.head_dim = shape.head_dim, .heads = shape.heads, .model_dim = 0}, rng);
+  problem.q = random_normal(shape.query_size(), rng);
+  problem.k = random_normal(shape.key_size(), rng);
+  problem.v = random_normal(shape.key_size(), rng);
+  problem.gate_k = random_normal(shape.key_size(), rng);
+  problem.grad_out = random_normal(shape.query_size(), rng);
+  return problem;
+}
+
+GradientReport compare_all_gradients(AttentionCase& problem,
+                                     const ref::AttentionGradients& gradients,
+                                     const std::function<double()>& loss) {
+  GradientReport report;
+  compare_gradient("q", problem.q, gradients.q, loss, report);
+  compare_gradient("k", problem.k, gradients.k, loss, report);
+  compare_gradient("v", problem.v, gradients.v, loss, report);
+  compare_gradient("gate_k", problem.gate_k, gradients.gate_k, loss, report);
+  for (std::size_t e = 0; e < problem.parameters.size(); ++e) {
+    for (std::size_t p = 0; p < problem.parameters[e].size(); ++p) {
+      const std::string name(traits(problem.spec.encodings[e]).name);
+      compare_gradient(name + " parameter " + std::to_string(p), problem.parameters[e][p],
+                       gradients.parameters[e][p], loss, report);
+    }
+  }
+  return report;
+}
+
+double inner_product(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0.0;
+  for (std::size_t n = 0; n < a.size(); ++n) sum += a[n] * b[n];
+  return sum;
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  return largest(a, b, [](double x, double y) { return x == y ? 0.0 : std::abs(x - y); });
+}
+
+double largest_mixed_difference(const std::vector<double>& a, const std::vector<double>& b) {
+  return largest(a, b, [](double x, double y) {
+    return x == y ? 0.0 : std::abs(x - y) / (1.0 + std::abs(y));
+  });
+}
+
+const std::vector<std::string>& many_specs() {
+  static const std::vector<std::string> specs = {
+      "none",
+      "rope",
+      "rope(layout=interleaved, rotary_dim=2, dim_offset=1)",
+      "rope(theta=[10, 1000])",
+      "rope(schedule=learnable)",
+      "rope(schedule=learnable, theta=[10, 1000], inverse=true, layout=interleaved)",
+      "rope(schedule=learnable, axes=axial(axes=2))",
+      "rope(axes=mrope(sections=[1, 1]))",
+      "rope(schedule=yarn(factor=4, original_max_position_embeddings=8, mscale=0.7, "
+      "mscale_all_dim=0.5, softmax_mscale=true))",
+      "rope(schedule=dynamic(factor=2, max_position_embeddings=4))",
+      "rope(precision=hf)",
+      "xpos(scale_base=8)",
+      "xpos(layout=interleaved, rotary_dim=2, scale_base=8) + rope(schedule=learnable)",
+      "alibi(trainable=true)",
+      "alibi(bidirectional=true)",
+      "t5(num_buckets=6, max_distance=5)",
+      "t5(num_buckets=8, max_distance=5, bidirectional=true)",
+      "kerple",
+      "kerple(kernel=power)",
+      "fire(width=3, init_threshold=2.7)",
+      "relative(max_distance=2)",
+      "relative(max_distance=2, bidirectional=true)",
+      "cope(npos_max=3)",
+      "cope(npos_max=16, logit_scale=sqrt_dim)",
+      "cope(npos_max=3, gate_source=separate)",
+      "cope(npos_max=3, gate_source=value)",
+      "cope(npos_max=3, variant=alibi)",
+      "cope(npos_max=3, variant=alibi, gate_source=value, logit_scale=sqrt_dim)",
+      "rope + alibi",
+      "rope + cope(npos_max=3)",
+      "rope(schedule=learnable) + cope(npos_max=3)",
+      "rope(schedule=learnable) + cope(npos_max=3, gate_source=separate)",
+      "alibi + cope(npos_max=3)",
+      "alibi + cope(npos_max=3, gates_see_bias=true)",
+      "fire(width=3, init_threshold=2.7) + cope(npos_max=3, gates_see_bias=true, "
+      "gate_source=value)",
+      "kerple + t5(num_buckets=6, max_distance=5) + cope(npos_max=3, gates_see_bias=true, "
+      "gate_source=separate)",
+      "rope(schedule=learnable) + relative(max_distance=2) + cope(npos_max=3, gates_see_bias=true)",
+      "cope(npos_max=3) + cope(npos_max=5, gate_source=separate, variant=alibi)",
+      "alibi + alibi(slopes=geometric)",
+      "learned(max_positions=8) + sinusoidal + rope + alibi",
+  };
+  return specs;
+}
+
+}  // namespace posenc::testing

@@ -1,0 +1,45 @@
+// A random attention problem that owns its tensors.
+#pragma once
+
+#include <string_view>
+
+#include "posenc/core/rng.h"
+#include "posenc/kernels/reference.h"
+#include "support/finite_difference.h"
+
+namespace posenc::testing {
+
+std::vector<double> random_normal(std::int64_t count, Rng& rng, double deviation = 1.0);
+
+// Values away from every special point: nothing at zero, nothing on a clamp.
+ref::SpecParameters random_parameters(const Spec& spec, const ModelShape& shape, Rng& rng);
+
+struct AttentionCase {
+  Spec spec;
+  ref::SpecParameters parameters;
+  ref::AttentionShape shape;
+  ref::AttentionOptions options;
+  std::vector<double> q, k, v, gate_k, grad_out;
+
+  [[nodiscard]] ref::AttentionInputs inputs() const { return {q, k, v, gate_k}; }
+  [[nodiscard]] ref::AttentionOutput forward() const;
+  [[nodiscard]] ref::AttentionGradients backward() const;
+};
+
+AttentionCase random_case(std::string_view spec, const ref::AttentionShape& shape,
+                          const ref::AttentionOptions& options, std::uint64_t seed);
+
+// Every gradient of SUM grad_out * out against differences. `loss` reads the case.
+GradientReport compare_all_gradients(AttentionCase& problem,
+                                     const ref::AttentionGradients& gradients,
+                                     const std::function<double()>& loss);
+
+double inner_product(const std::vector<double>& a, const std::vector<double>& b);
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b);
+// Of |a - b| / (1 + |b|).
+double largest_mixed_difference(const std::vector<double>& a, const std::vector<double>& b);
+
+// Specs that between them use every encoding, variant and kind of composition; 4 channels suffice.
+const std::vector<std::string>& many_specs();
+
+}  // namespace posenc::testing

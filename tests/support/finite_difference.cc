@@ -1,0 +1,68 @@
+#include "support/finite_difference.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace posenc::testing {
+namespace {
+
+constexpr double kStep = 1e-5;
+constexpr double kRelative = 1e-6;
+constexpr double kAbsolute = 2e-9;  // rounding of a loss of order ten, divided by the step
+
+struct Differences {
+  double central;
+  double gap;  // one-sided differences apart: step times the second derivative
+};
+
+Differences differences(double& x, double step, double middle,
+                        const std::function<double()>& loss) {
+  const double start = x;
+  x = start + step;
+  const double above = loss();
+  x = start - step;
+  const double below = loss();
+  x = start;
+  return {(above - below) / (2.0 * step), (above - 2.0 * middle + below) / step};
+}
+
+bool close(double a, double b) {
+  return std::abs(a - b) <= kAbsolute + kRelative * std::max(std::abs(a), std::abs(b));
+}
+
+}  // namespace
+
+void compare_gradient(const std::string& name, std::vector<double>& values,
+                      const std::vector<double>& gradient, const std::function<double()>& loss,
+                      GradientReport& report) {
+  ASSERT_EQ(values.size(), gradient.size()) << name;
+  const double middle = loss();
+  for (std::size_t n = 0; n < values.size(); ++n) {
+    ++report.checked;
+    const Differences whole = differences(values[n], kStep, middle, loss);
+    if (close(whole.central, gradient[n])) continue;
+    const Differences half = differences(values[n], 0.5 * kStep, middle, loss);
+    if (!close(whole.central, half.central) || !close(whole.gap, 2.0 * half.gap)) {
+      ++report.kinks;
+      continue;
+    }
+    if (report.wrong++ > 0) continue;
+    report.first_wrong = name + "[" + std::to_string(n) + "] is " + std::to_string(gradient[n]) +
+                         " but differences give " + std::to_string(whole.central);
+  }
+}
+
+::testing::AssertionResult gradients_agree(const GradientReport& report) {
+  if (report.checked == 0) return ::testing::AssertionFailure() << "nothing was checked";
+  if (report.wrong > 0) {
+    return ::testing::AssertionFailure() << report.wrong << " of " << report.checked
+                                         << " wrong, the first: " << report.first_wrong;
+  }
+  if (report.kinks > std::max(1, report.checked / 100)) {
+    return ::testing::AssertionFailure()
+           << report.kinks << " kinks in " << report.checked << " entries: choose another seed";
+  }
+  return ::testing::AssertionSuccess();
+}
+
+}  // namespace posenc::testing
