@@ -3,17 +3,15 @@
 // Position can enter attention at four sites; everything in this library is one of them.
 //
 //   x_t  = token_t + SUM_a E_a(t)                          site 1  input      learned, sinusoidal
-//   q'_i = PROD_b T_b(i) q_i,  k'_j = PROD_b T_b(j) k_j     site 2  query/key  rope, xpos
+//   q'_i = PROD_b T_b(i) q_i,  k'_j = PROD_b T_b(j) k_j    site 2  query/key  rope, xpos
 //   r_ij = scale * <q'_i, k'_j>                            the raw score
-//   s_ij = r_ij + SUM_c B_c(h, i, j)                        site 3  bias       alibi, t5, kerple,
-//   fire,
-//                                                                             relative
-//               + C(q_i, r_i*, i, j)                        site 4  content    cope
+//   s_ij = r_ij + SUM_c B_c(h, i, j)                       site 3  bias       alibi, t5, kerple,
+//                                                                             fire, relative
+//               + C(q_i, r_i*, i, j)                       site 4  content    cope
 //   o_i  = SUM_j softmax_j(mask(s_ij)) v_j
 //
 // Sites apply in this order; terms add at sites 1 and 3, transforms multiply at site 2. So a hybrid
-// is a list: parse_spec("rope + alibi") is {Rope, Alibi}, and no code asks which encodings those
-// are.
+// is a list: parse_spec("rope + alibi") is {Rope, Alibi}, and no code asks which those are.
 #pragma once
 
 #include "posenc/core/error.h"
@@ -22,6 +20,7 @@
 #include "posenc/core/version.h"
 #include "posenc/encodings/analysis.h"
 #include "posenc/encodings/encoding.h"
+#include "posenc/encodings/hf_config.h"
 #include "posenc/encodings/rotary.h"
 #include "posenc/encodings/rotary_cache.h"
 #include "posenc/encodings/spec.h"

@@ -26,8 +26,8 @@ class Value {
   using Data = std::variant<std::monostate, bool, std::int64_t, double, std::string, List, Map>;
 
   Value() = default;
-  Value(Data data, Mark mark = {}) : data_(std::move(data)), mark_(mark) {}
-  static Value of_string(std::string text, Mark mark = {}) { return {Data(std::move(text)), mark}; }
+  Value(Data data, Mark mark = {});  // NOLINT(google-explicit-constructor): data is a value
+  static Value of_string(std::string text, Mark mark = {});
 
   [[nodiscard]] const Data& data() const { return data_; }
   [[nodiscard]] Mark mark() const { return mark_; }
@@ -47,7 +47,7 @@ class Value {
   [[nodiscard]] const Value* find(std::string_view key) const;
 
   // Compares what is said, not where it stood.
-  friend bool operator==(const Value& a, const Value& b) { return a.data_ == b.data_; }
+  friend bool operator==(const Value& a, const Value& b);
 
  private:
   Data data_;
@@ -59,6 +59,11 @@ struct Member {
   Value value;
   friend bool operator==(const Member&, const Member&) = default;
 };
+
+// Here, where Member is complete: clang 14 compiles members of a class before what follows it.
+inline Value::Value(Data data, Mark mark) : data_(std::move(data)), mark_(mark) {}
+inline Value Value::of_string(std::string text, Mark mark) { return {Data(std::move(text)), mark}; }
+inline bool operator==(const Value& a, const Value& b) { return a.data_ == b.data_; }
 
 // "a list of 3", "'half'", "true", "7": for the "but got" of an error.
 std::string describe(const Value& value);

@@ -7,13 +7,15 @@
 #include <limits>
 #include <optional>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "core/value.h"
 
 namespace posenc {
 namespace {
 
-constexpr int kDeepest = 64;
+constexpr std::size_t kDeepest = 64;
 
 Mark mark_of(const YAML::Mark& mark) {
   return mark.is_null() ? Mark{} : Mark{mark.line + 1, mark.column + 1};
@@ -65,96 +67,110 @@ Value::Data plain_scalar(const std::string& text) {
   return text;
 }
 
-class Reader {
+// Builds the tree from the parser's events. yaml-cpp's own tree is not used: it resolves an alias to
+// the very same node, so that a short text can stand for a tree of exponential size, and its LoadAll
+// never comes back from some malformed texts.
+class TreeBuilder : public YAML::EventHandler {
  public:
-  explicit Reader(std::string_view scope) : scope_(scope) {}
+  explicit TreeBuilder(std::string_view scope) : scope_(scope) {}
 
-  Value read(const YAML::Node& node, int depth) const {
-    const Mark mark = mark_of(node.Mark());
-    if (depth > kDeepest) {
-      throw syntax_error(scope_, mark, fmt::format("nests deeper than {}", kDeepest), "flatten it");
-    }
-    switch (node.Type()) {
-      case YAML::NodeType::Scalar: {
-        const bool quoted = node.Tag() == "!" || node.Tag() == "tag:yaml.org,2002:str";
-        return {quoted ? Value::Data(node.Scalar()) : plain_scalar(node.Scalar()), mark};
-      }
-      case YAML::NodeType::Sequence:
-        return {Value::Data(read_list(node, depth)), mark};
-      case YAML::NodeType::Map:
-        return {Value::Data(read_map(node, depth)), mark};
-      default:
-        return {Value::Data(), mark};
+  Value take() { return std::move(root_); }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (std::exchange(started_, true)) {
+      throw syntax_error(scope_, mark_of(mark), "must be one YAML document", "keep one of them");
     }
   }
-
- private:
-  Value::List read_list(const YAML::Node& node, int depth) const {
-    Value::List list;
-    for (const YAML::Node& item : node) list.push_back(read(item, depth + 1));
-    return list;
-  }
-
-  Value::Map read_map(const YAML::Node& node, int depth) const {
-    Value map = Value(Value::Data(Value::Map{}));
-    for (const auto& entry : node) {
-      const Mark mark = mark_of(entry.first.Mark());
-      if (!entry.first.IsScalar()) {
-        throw syntax_error(scope_, mark, "has a key that is not a word", "use plain keys");
-      }
-      const std::string& key = entry.first.Scalar();
-      if (key == "<<") {
-        throw syntax_error(scope_, mark, "uses a merge key '<<', which would be ignored",
-                           "write the fields out");
-      }
-      if (map.find(key) != nullptr) {
-        throw Error(ErrorKind::kConflict, {.scope = scope_,
-                                           .key = key,
-                                           .rule = "is given twice" + mark_text(mark),
-                                           .value = "",
-                                           .hint = "keep one of the two"});
-      }
-      map.get_if<Value::Map>()->push_back({key, read(entry.second, depth + 1)});
-    }
-    return std::move(*map.get_if<Value::Map>());
-  }
-
-  std::string scope_;
-};
-
-// yaml-cpp resolves an alias to the very same node, so a short text can stand for a tree of
-// exponential size. Nothing here needs aliases: refuse them where they are scanned.
-class RefuseAliases : public YAML::EventHandler {
- public:
-  explicit RefuseAliases(std::string_view scope) : scope_(scope) {}
-  void OnDocumentStart(const YAML::Mark& /*mark*/) override {}
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& /*mark*/, YAML::anchor_t /*anchor*/) override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override {
+    if (wants_key()) throw bad_key(mark);
+    add(Value(Value::Data(), mark_of(mark)));
+  }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override {
     throw syntax_error(scope_, mark_of(mark), "uses an alias", "write the value out");
   }
-  void OnScalar(const YAML::Mark& /*mark*/, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
-                const std::string& /*value*/) override {}
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t /*anchor*/,
+                const std::string& text) override {
+    if (wants_key()) return set_key(mark_of(mark), text);
+    const bool quoted = tag == "!" || tag == "tag:yaml.org,2002:str";
+    add(Value(quoted ? Value::Data(text) : plain_scalar(text), mark_of(mark)));
+  }
+
   void OnSequenceStart(const YAML::Mark& mark, const std::string& /*tag*/,
                        YAML::anchor_t /*anchor*/, YAML::EmitterStyle::value /*style*/) override {
-    descend(mark);
+    open(mark, Value::Data(Value::List{}));
   }
-  void OnSequenceEnd() override { --depth_; }
   void OnMapStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
                   YAML::EmitterStyle::value /*style*/) override {
-    descend(mark);
+    open(mark, Value::Data(Value::Map{}));
   }
-  void OnMapEnd() override { --depth_; }
+  void OnSequenceEnd() override { close(); }
+  void OnMapEnd() override { close(); }
 
  private:
-  void descend(const YAML::Mark& mark) {
-    if (++depth_ > kDeepest) {
+  struct Frame {
+    Value container;
+    std::optional<std::string> key;  // read, and waiting for its value
+  };
+
+  [[nodiscard]] bool wants_key() const {
+    return !stack_.empty() && stack_.back().container.get_if<Value::Map>() != nullptr &&
+           !stack_.back().key;
+  }
+
+  [[nodiscard]] Error bad_key(const YAML::Mark& mark) const {
+    return syntax_error(scope_, mark_of(mark), "has a key that is not a word", "use plain keys");
+  }
+
+  void set_key(Mark mark, const std::string& key) {
+    if (key == "<<") {
+      throw syntax_error(scope_, mark, "uses a merge key '<<', which would be ignored",
+                         "write the fields out");
+    }
+    if (stack_.back().container.find(key) != nullptr) {
+      throw Error(ErrorKind::kConflict, {.scope = scope_,
+                                         .key = key,
+                                         .rule = "is given twice" + mark_text(mark),
+                                         .value = "",
+                                         .hint = "keep one of the two"});
+    }
+    stack_.back().key = key;
+  }
+
+  void add(Value value) {
+    if (stack_.empty()) {
+      root_ = std::move(value);
+      return;
+    }
+    Frame& parent = stack_.back();
+    if (auto* list = parent.container.get_if<Value::List>()) {
+      list->push_back(std::move(value));
+      return;
+    }
+    parent.container.get_if<Value::Map>()->push_back({std::move(*parent.key), std::move(value)});
+    parent.key.reset();
+  }
+
+  void open(const YAML::Mark& mark, Value::Data container) {
+    if (wants_key()) throw bad_key(mark);
+    if (stack_.size() >= kDeepest) {
       throw syntax_error(scope_, mark_of(mark), fmt::format("nests deeper than {}", kDeepest),
                          "flatten it");
     }
+    stack_.push_back({Value(std::move(container), mark_of(mark)), std::nullopt});
   }
+
+  void close() {
+    Value value = std::move(stack_.back().container);
+    stack_.pop_back();
+    add(std::move(value));
+  }
+
   std::string scope_;
-  int depth_ = 0;
+  std::vector<Frame> stack_;
+  Value root_;
+  bool started_ = false;
 };
 
 void emit(YAML::Emitter& out, const Value& value);
@@ -193,18 +209,14 @@ void emit(YAML::Emitter& out, const Value& value) { std::visit(Emit{out}, value.
 
 Value parse_yaml(std::string_view text, std::string_view scope) {
   try {
-    std::istringstream events{std::string(text)};
-    YAML::Parser parser(events);
-    RefuseAliases handler(scope);
-    if (!parser.HandleNextDocument(handler)) {
+    std::istringstream input{std::string(text)};
+    YAML::Parser parser(input);
+    TreeBuilder builder(scope);
+    if (!parser.HandleNextDocument(builder)) {
       throw syntax_error(scope, {}, "is empty", "write a spec, for example rope");
     }
-    const std::vector<YAML::Node> documents = YAML::LoadAll(std::string(text));
-    if (documents.size() != 1) {
-      throw syntax_error(scope, {}, "must be one YAML document",
-                         fmt::format("found {}", documents.size()));
-    }
-    return Reader(scope).read(documents.front(), 0);
+    parser.HandleNextDocument(builder);  // a second one is refused where it starts
+    return builder.take();
   } catch (const YAML::Exception& problem) {
     throw syntax_error(scope, mark_of(problem.mark), "is not YAML", problem.msg);
   }

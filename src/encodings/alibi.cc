@@ -3,25 +3,43 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <span>
 
+#include "encodings/hf_pow.h"
 #include "encodings/shape_checks.h"
 
 namespace posenc {
 namespace {
 
-// 2^(-bias_max h/n), h = first, first + step, ...: `count` of them. In hf precision the base is
-// rounded to float32 and so is each power, as a float32 tensor's pow has it.
+// Hugging Face's float32 slopes 2^(-bias_max h/n). BLOOM rounds the base 2^(-bias_max/n) and raises it
+// to h, MPT inverts 2^(h bias_max/n); attention-gym takes the power as it is.
+std::vector<float> rounded_slopes(const Alibi& config, std::int64_t n, std::span<const float> h) {
+  const double step = config.bias_max / static_cast<double>(n);
+  if (config.slopes == Alibi::Slopes::kStandard) {
+    return hf_powers(static_cast<float>(std::exp2(-step)), h);
+  }
+  std::vector<float> slopes;
+  for (const float number : h) {
+    const auto exponent = static_cast<double>(number * static_cast<float>(step));
+    const bool mpt = config.slopes == Alibi::Slopes::kMpt;
+    slopes.push_back(mpt ? 1.0F / static_cast<float>(std::exp2(exponent))
+                         : static_cast<float>(std::exp2(-exponent)));
+  }
+  return slopes;
+}
+
+// 2^(-bias_max h/n), h = first, first + step, ...: `count` of them.
 void append_slopes(const Alibi& config, std::int64_t n, std::int64_t first, std::int64_t step,
                    std::int64_t count, std::vector<double>& slopes) {
-  for (std::int64_t k = 0; k < count; ++k) {
-    const auto h = static_cast<double>(first + step * k);
-    if (config.precision == Precision::kExact) {
-      slopes.push_back(std::exp2(-config.bias_max * h / static_cast<double>(n)));
-    } else {
-      const auto base = static_cast<float>(std::exp2(-config.bias_max / static_cast<double>(n)));
-      slopes.push_back(
-          static_cast<double>(static_cast<float>(std::pow(static_cast<double>(base), h))));
-    }
+  std::vector<float> numbers;
+  for (std::int64_t k = 0; k < count; ++k) numbers.push_back(static_cast<float>(first + step * k));
+  if (config.precision == Precision::kHf) {
+    const std::vector<float> rounded = rounded_slopes(config, n, numbers);
+    slopes.insert(slopes.end(), rounded.begin(), rounded.end());
+    return;
+  }
+  for (const float h : numbers) {
+    slopes.push_back(std::exp2(-config.bias_max * static_cast<double>(h) / static_cast<double>(n)));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "core/value.h"
+#include "encodings/hf_pow.h"
 #include "posenc/core/error.h"
 
 namespace posenc {
@@ -19,17 +20,16 @@ Error schedule_error(ErrorKind kind, std::string_view scope, const std::string& 
           {.scope = std::string(scope), .key = key, .rule = rule, .value = value, .hint = hint}};
 }
 
-// theta^(2i/dim), rounded to Real wherever Hugging Face rounds to float32. The power itself is
-// taken in double: a correctly rounded result is what a good float32 pow returns too.
+// theta^(2i/dim), rounded to Real wherever Hugging Face rounds to float32.
 template <class Real>
 std::vector<Real> powers(double theta, std::int64_t count, std::int64_t dim) {
-  std::vector<Real> result;
+  std::vector<Real> exponents;
   for (std::int64_t i = 0; i < count; ++i) {
-    const Real exponent = static_cast<Real>(2 * i) / static_cast<Real>(dim);
-    result.push_back(static_cast<Real>(
-        std::pow(static_cast<double>(static_cast<Real>(theta)), static_cast<double>(exponent))));
+    exponents.push_back(static_cast<Real>(2 * i) / static_cast<Real>(dim));
   }
-  return result;
+  if constexpr (std::is_same_v<Real, float>) return hf_powers(static_cast<float>(theta), exponents);
+  for (Real& x : exponents) x = std::pow(static_cast<Real>(theta), x);
+  return exponents;
 }
 
 template <class Real>

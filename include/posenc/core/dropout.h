@@ -1,5 +1,4 @@
-// Dropout from a counter: whether a weight stays is a pure function of (seed, batch, head, query,
-// key).
+// Dropout from a counter: whether a weight stays is a pure function of its indices.
 //
 //   word = philox4x32({key / 4, query, head, batch}, {low half of seed, high half})[key % 4]
 //   the weight is dropped where word < floor(rate * 2^32), else multiplied by 1 / (1 - rate)

@@ -6,8 +6,9 @@
 // Slopes for n heads, n a power of two: 2^(-8h/n), h = 1 .. n. For other n the systems disagree:
 //   standard   the slopes of the closest lower power of two, then every other slope of twice it
 //              (the paper's code, Hugging Face's BLOOM, vLLM, llama.cpp)
-//   mpt        the slopes of the next higher power of two, odd ones first, cut to n      (MosaicML
-//   MPT) geometric  2^(-8h/n) all the same (attention-gym)
+//   mpt        the slopes of the next higher power of two, the second, fourth, ... before the
+//              first, third, ..., cut to n (MosaicML's MPT)
+//   geometric  2^(-8h/n) all the same (attention-gym)
 //
 // Press et al. 2021, "Train short, test long", arXiv 2108.12409, section 3. Parameter: slopes
 // [heads], a constant unless trainable=true.

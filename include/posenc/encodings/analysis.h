@@ -1,5 +1,4 @@
-// What a rotary encoding does, in figures: wavelengths, decay, ambiguity, and the laws it must
-// keep.
+// What a rotary encoding does, in figures: wavelengths, decay, ambiguity, and its laws.
 #pragma once
 
 #include <optional>
@@ -16,8 +15,7 @@ std::vector<double> wavelengths(const Rotary& rotary, std::int64_t group = 0);
 std::vector<double> rotations_at(const Rotary& rotary, std::int64_t length, std::int64_t group = 0);
 
 // The longest distance at which the slowest turning pair has not yet come full circle: beyond it
-// every pair has wrapped, and two distances can look alike to each of them. None where nothing
-// turns.
+// every pair has wrapped, and two distances can look alike to each. None where nothing turns.
 std::optional<std::int64_t> max_unambiguous_distance(const Rotary& rotary, std::int64_t group = 0);
 
 // Long-range decay: for m = 0 .. max_distance, the mean over j = 1 .. pairs of |S_j(m)|,

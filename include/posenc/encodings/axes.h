@@ -5,8 +5,7 @@
 //
 //   single             one position, all pairs
 //   axial              pairs in consecutive blocks, one per axis; every block has a full set of
-//                      frequencies of its own (2D for images: half the pairs by row, half by
-//                      column)
+//                      frequencies of its own (images: half the pairs by row, half by column)
 //   mrope              one set of frequencies over all pairs; consecutive sections of pairs take
 //                      axis 0, 1, 2, ...                     Qwen2-VL, arXiv 2409.12191
 //   mrope_interleaved  one set; axis a >= 1 takes pairs a, a+n, a+2n, ... below n * sections[a],

@@ -2,9 +2,7 @@
 //
 //   gate      g_ij = sigmoid(gate logit)                       0 for masked keys
 //   position  p_ij = min(SUM_{t >= j} g_it, npos_max - 1)      over the keys that query i sees;
-//   under a
-//                                                              causal mask t = j .. i, so p_ii =
-//                                                              g_ii
+//             causal: t = j .. i, both ends included, so that p_ii = g_ii
 //   interpolate:  z_i[p] = q_i . pos_emb[:, p];  f = floor(p_ij), w = p_ij - f
 //                 c_ij = (1 - w) z_i[f] + w z_i[min(f + 1, npos_max - 1)]
 //   alibi:        c_ij = m_h p_ij

@@ -1,8 +1,8 @@
 // Learned relative bias (site 3): a scalar per head and distance, clipped at max_distance.
 //
-//   B(h, i, j) = weight[h, clip(i - j)]      clip to [0, K] (causal) or [-K, K] (bidirectional), K
-//   =
-//                                            max_distance; weight is [heads, K+1] or [heads, 2K+1]
+//   B(h, i, j) = weight[h, clip(i - j)]      clip to [0, K] (causal) or [-K, K] (bidirectional)
+//
+// with K = max_distance; weight is [heads, K+1] or [heads, 2K+1].
 //
 // The scalar form of Shaw et al. 2018, arXiv 1803.02155, section 3.2; Swin and BEiT use it in 2D.
 #pragma once

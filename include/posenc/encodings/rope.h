@@ -4,9 +4,8 @@
 //   angle(n, p) = n[axis(p)] * inv_freq[p]                        p = 0 .. rotary_dim/2 - 1
 //   (x, y) -> a (x cos - y sin, x sin + y cos)                    a the schedule's attention factor
 //
-//   layout=half:         pair p is channels (p, p + rotary_dim/2)         Llama in Hugging Face,
-//   GPT-NeoX layout=interleaved:  pair p is channels (2p, 2p + 1)                  RoFormer, GPT-J,
-//   Meta's Llama
+//   layout=half:         pair p is channels (p, p + rotary_dim/2)    Hugging Face's Llama, GPT-NeoX
+//   layout=interleaved:  pair p is channels (2p, 2p + 1)             RoFormer, GPT-J, Meta's Llama
 //
 // The channels rotated are dim_offset .. dim_offset + rotary_dim - 1; the others pass unchanged.
 // inverse=true turns the other way (the transpose: also the gradient of the rotation).

@@ -2,8 +2,7 @@
 //
 //   precomputed  rows 0 .. length-1 are built at once; a later position is an error
 //   on_demand    nothing is kept; each row is computed into the caller's scratch
-//   hybrid       rows 0 .. length-1 at once, then blocks of `block` rows where positions ask for
-//   them
+//   hybrid       rows 0 .. length-1 at once, then blocks of `block` rows where they are asked for
 //
 // Memory is counted and capped: reaching max_bytes is an error that says so, never a silent
 // fallback. Any number of threads may ask for rows at once; a row stays where it is for the life of

@@ -119,11 +119,10 @@ struct DynamicSchedule {
 struct YarnSchedule {
   // What becomes of the magnitude; systems differ:
   enum class Magnitude {
-    kReplace,   // attention_factor if given, else g(mscale)/g(mscale_all_dim) if both, else g(1)
-                // (hf)
-    kMultiply,  // g(1) * attn_factor; attention_factor and the mscale pair are ignored (vllm)
-    kRatio,  // g(mscale)/g(mscale_all_dim) * attn_factor            (vllm, for DeepSeek's models)
-    kUnitRatio  // g(1)/g(mscale_all_dim); attention_factor is overwritten (llama.cpp)
+    kReplace,   // hf: attention_factor, else g(mscale)/g(mscale_all_dim) if both, else g(1)
+    kMultiply,  // vllm: g(1) * attn_factor; attention_factor and the mscale pair are ignored
+    kRatio,     // vllm for DeepSeek's models: g(mscale)/g(mscale_all_dim) * attn_factor
+    kUnitRatio  // llama.cpp: g(1)/g(mscale_all_dim); attention_factor is overwritten
   };
 
   double factor = 1.0;

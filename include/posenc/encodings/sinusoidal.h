@@ -3,8 +3,7 @@
 //   spacing=paper:          inv_freq[i] = theta^(-2i/d)                    i = 0 .. ceil(d/2) - 1
 //   spacing=tensor2tensor:  inv_freq[i] = theta^(-i/(floor(d/2) - 1))      i = 0 .. floor(d/2) - 1
 //   layout=interleaved:     E(t)[2i] = sin(t inv_freq[i]),  E(t)[2i+1] = cos(t inv_freq[i])
-//   layout=concat:          E(t)[i]  = sin(t inv_freq[i]),  E(t)[i + floor(d/2)] = cos(t
-//   inv_freq[i])
+//   layout=concat:          E(t)[i]  = sin(t inv_freq[i]),  E(t)[i+floor(d/2)] = cos(t inv_freq[i])
 //
 // Vaswani et al. 2017, arXiv 1706.03762, section 3.5 (interleaved, paper); tensor2tensor and
 // fairseq lay the halves side by side and space the frequencies a little differently. Any position

@@ -1,12 +1,12 @@
 // A spec: the list of encodings that an attention layer uses. A hybrid is arithmetic: rope + alibi
 // is the list {Rope, Alibi}. Three written forms say the same thing and have the same hash:
 //
-//   text   rope(theta=500000, schedule=yarn(factor=4, original_max_position_embeddings=8192)) +
-//   alibi YAML   - rope:
+//   text   rope(theta=500000, schedule=linear(factor=4)) + alibi
+//   YAML   - rope:
 //              theta: 500000
-//              schedule: {yarn: {factor: 4, original_max_position_embeddings: 8192}}
+//              schedule: {linear: {factor: 4}}
 //          - alibi
-//   JSON   [{"rope": {"theta": 500000, "schedule": {"yarn": {"factor": 4, ...}}}}, "alibi"]
+//   JSON   [{"rope": {"theta": 500000, "schedule": {"linear": {"factor": 4}}}}, "alibi"]
 //
 // Fields not written have their defaults; the canonical form leaves them out. `none` adds nothing,
 // so it vanishes beside others, and an empty spec is written `none`.

@@ -2,8 +2,8 @@
 // that scores decay with distance and still depend on the distance alone.
 //
 //   zeta_p = (2p/d + gamma) / (1 + gamma)
-//   q'_n = R(n) q_n * zeta^((n - center)/scale_base),   k'_n = R(n) k_n * zeta^(-(n -
-//   center)/scale_base)
+//   q'_n = R(n) q_n * zeta^((n - center)/scale_base)
+//   k'_n = R(n) k_n * zeta^(-(n - center)/scale_base)
 //
 // so <q'_i, k'_j> carries zeta^((i-j)/scale_base). The centre cancels; it only keeps both powers
 // small, and must be the same for queries and cached keys: without a given one it is the middle of

@@ -1,0 +1,31 @@
+// What a model type implies and its config.json does not say.
+#pragma once
+
+#include <string_view>
+
+#include "posenc/encodings/rope.h"
+
+namespace posenc {
+
+struct HfFamily {
+  enum class Positions { kUnknown, kRotary, kAlibi, kMpt, kT5, kLearned };
+  // Which layers leave out the rotation that the file describes.
+  enum class NoRope { kNever, kFullAttention, kByInterval };
+  // What the sliding-window layers do when the file describes one rotation for all.
+  enum class Local { kSame, kOwnTheta, kOwnThetaSameSchedule };
+
+  std::string_view model_type;
+  Positions positions = Positions::kUnknown;
+  PairLayout layout = PairLayout::kHalf;
+  double theta = 10000.0;  // where the file gives none
+  double partial = 1.0;    // likewise, the share of the head that turns
+  NoRope no_rope = NoRope::kNever;
+  Local local = Local::kSame;
+  double local_theta = 10000.0;  // likewise, of sliding-window layers; 0 means theta
+  bool trailing = false;         // the last channels turn, not the first
+};
+
+// The entry of a model type, or one of unknown positions with every default.
+const HfFamily& hf_family(std::string_view model_type);
+
+}  // namespace posenc

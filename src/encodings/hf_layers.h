@@ -1,0 +1,15 @@
+// The rotations of a model's layers, from whichever form the file has them in.
+#pragma once
+
+#include <vector>
+
+#include "encodings/hf_family.h"
+#include "encodings/hf_keys.h"
+#include "posenc/encodings/hf_config.h"
+
+namespace posenc {
+
+std::vector<HfLayer> read_rope_layers(const HfKeys& top, const HfFamily& family,
+                                      const ModelShape& shape);
+
+}  // namespace posenc
