@@ -1,0 +1,142 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/inspection.h"
+#include "cli/verbs.h"
+#include "posenc/core/error.h"
+#include "posenc/encodings/hf_config.h"
+
+namespace posenc::cli {
+namespace {
+
+struct Options {
+  std::string encoding;
+  std::string hf;
+  std::int64_t head_dim = 0;
+  std::int64_t heads = 0;
+  std::int64_t seq_len = 0;
+  std::string positions = "0:3";
+  std::string relative = "-8:8";
+  std::string precision = "exact";
+  std::string profile = "hf";
+  bool json = false;
+};
+
+// A spec with the name of the layers that use it, which is empty where all layers are alike.
+struct Named {
+  std::string layer;
+  Spec spec;
+  ModelShape shape;
+};
+
+// The allowed names, and the value of one of them once the parser has checked it.
+template <class E>
+std::vector<std::string> names_of() {
+  const auto names = enum_names(E{});
+  return {names.begin(), names.end()};
+}
+template <class E>
+E value_of(const std::string& name) {
+  const auto names = enum_names(E{});
+  return static_cast<E>(std::find(names.begin(), names.end(), name) - names.begin());
+}
+
+InspectRequest request_from(const Options& options) {
+  InspectRequest request;
+  request.positions = parse_positions(options.positions);
+  std::tie(request.relative_first, request.relative_last) =
+      parse_range("--relative", options.relative);
+  request.seq_len = options.seq_len;
+  return request;
+}
+
+std::vector<Named> read_hf(const Options& options) {
+  const HfModel model = read_hf_config(options.hf, value_of<Profile>(options.profile));
+  std::vector<Named> specs;
+  for (const HfLayer& layer : model.layers) specs.push_back({layer.type, layer.spec, layer.shape});
+  return specs;
+}
+
+std::vector<Named> read_encoding(const Options& options) {
+  if (options.head_dim == 0) {
+    throw Error(ErrorKind::kMissingKey, {.scope = "inspect",
+                                         .key = "--head-dim",
+                                         .rule = "is required with --encoding",
+                                         .value = "",
+                                         .hint = "add --head-dim 64"});
+  }
+  const ModelShape shape{.head_dim = options.head_dim, .heads = 1, .model_dim = 0};
+  return {
+      {"", with_profile(parse_spec(options.encoding), value_of<Profile>(options.profile)), shape}};
+}
+
+void print(const std::vector<Named>& specs, InspectRequest request, bool json) {
+  nlohmann::ordered_json layers;
+  for (const Named& named : specs) {
+    request.shape = named.shape;
+    const Inspection inspection = inspect(named.spec, request);
+    if (specs.size() == 1) {
+      fmt::print("{}\n", json ? inspection_json(inspection) : inspection_text(inspection));
+    } else if (json) {
+      layers["layers"][named.layer] = nlohmann::ordered_json::parse(inspection_json(inspection));
+    } else {
+      fmt::print("layers    {}\n{}\n", named.layer, inspection_text(inspection));
+    }
+  }
+  if (!layers.is_null()) fmt::print("{}\n", layers.dump(2));
+}
+
+int run(const Options& options) {
+  std::vector<Named> specs = options.hf.empty() ? read_encoding(options) : read_hf(options);
+  const auto precision = value_of<Precision>(options.precision);
+  for (Named& named : specs) {
+    named.spec = with_precision(std::move(named.spec), precision);
+    if (options.heads > 0) named.shape.heads = options.heads;
+  }
+  print(specs, request_from(options), options.json);
+  return kFine;
+}
+
+}  // namespace
+
+void add_inspect(CLI::App& app, Action& chosen) {
+  CLI::App* verb =
+      app.add_subcommand("inspect", "Frequencies, tables, slopes and buckets of an encoding");
+  auto options = std::make_shared<Options>();
+  auto* source = verb->add_option_group("what to inspect");
+  source->add_option("--encoding", options->encoding,
+                     "a spec, such as \"rope(theta=500000) + alibi\"");
+  source->add_option("--hf", options->hf, "config.json of a Hugging Face model");
+  source->require_option(1);
+  verb->add_option("--head-dim", options->head_dim, "channels per head (with --encoding)")
+      ->check(CLI::Range(1, 1 << 20));
+  verb->add_option("--heads", options->heads, "attention heads (default 1, or the model's)")
+      ->check(CLI::Range(1, 1 << 20));
+  verb->add_option("--seq-len", options->seq_len, "current length, for schedules that follow it")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 50));
+  verb->add_option("--positions", options->positions,
+                   "rows to show: 0,1,7 or 0:15, or 3/4/5 with one coordinate per axis")
+      ->capture_default_str();
+  verb->add_option("--relative", options->relative, "T5: distances (key minus query) to show")
+      ->capture_default_str();
+  verb->add_option("--precision", options->precision,
+                   "exact (float64) or hf (float32 as transformers)")
+      ->check(CLI::IsMember(names_of<Precision>()))
+      ->capture_default_str();
+  verb->add_option("--profile", options->profile, "take hf's, vllm's or llama.cpp's choices")
+      ->check(CLI::IsMember(names_of<Profile>()))
+      ->capture_default_str();
+  verb->add_flag("--json", options->json, "machine-readable");
+  verb->footer(
+      "Examples:\n"
+      "  posenc inspect --encoding \"rope(schedule=linear(factor=4))\" --head-dim 64 --positions "
+      "0,1,7\n"
+      "  posenc inspect --encoding t5 --head-dim 64 --heads 8 --relative -600:600 --json\n"
+      "  posenc inspect --hf config.json --seq-len 8192 --precision hf --json\n");
+  verb->callback([&chosen, options] { chosen = [options] { return run(*options); }; });
+}
+
+}  // namespace posenc::cli

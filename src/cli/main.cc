@@ -1,0 +1,74 @@
+// posenc: the command line. One short file per verb.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+
+#include "cli/verbs.h"
+#include "posenc/core/error.h"
+#include "posenc/core/version.h"
+
+namespace posenc::cli {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  posenc list\n"
+    "  posenc inspect --encoding \"rope(theta=500000) + alibi\" --head-dim 64 --heads 8\n"
+    "  posenc inspect --hf config.json --seq-len 8192 --json\n";
+
+// CLI11's own texts span lines and do not say where help is; a mistake is answered in one line.
+int report_mistake(const CLI::App& app, const CLI::ParseError& problem) {
+  std::string text = problem.what();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  const auto verbs = app.get_subcommands();
+  const std::string verb = verbs.empty() ? "" : " " + verbs.front()->get_name();
+  fmt::print(stderr, "posenc{}: {}; see posenc{} --help\n", verb, text, verb);
+  return kMistake;
+}
+
+// CLI11 would only say that a subcommand is missing, not that this one does not exist.
+void check_verb(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::string known;
+  for (const CLI::App* verb : app.get_subcommands({})) {
+    if (verb->get_name() == argv[1]) return;
+    known += (known.empty() ? "" : ", ") + verb->get_name();
+  }
+  throw CLI::ParseError(fmt::format("'{}' is not a verb of posenc; known: {}", argv[1], known),
+                        kMistake);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("posenc: positional encodings in attention, exact and comparable", "posenc");
+  app.set_version_flag("--version", "posenc " POSENC_VERSION_STRING);
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  Action chosen;
+  add_list(app, chosen);
+  add_inspect(app, chosen);
+  try {
+    check_verb(app, argc, argv);
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked_for) {
+    return app.exit(asked_for);  // --help, --version
+  } catch (const CLI::ParseError& problem) {
+    return report_mistake(app, problem);
+  }
+  return chosen();
+}
+
+}  // namespace
+}  // namespace posenc::cli
+
+int main(int argc, char** argv) {
+  try {
+    return posenc::cli::run(argc, argv);
+  } catch (const posenc::Error& mistake) {
+    fmt::print(stderr, "posenc: {}\n", mistake.what());
+    return posenc::cli::kMistake;
+  } catch (const std::exception& failure) {
+    fmt::print(stderr, "posenc: internal error: {}\n", failure.what());
+    return posenc::cli::kFailure;
+  }
+}

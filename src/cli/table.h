@@ -1,0 +1,23 @@
+// Plain tables for people: columns as wide as they need to be, numbers to the right.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace posenc::cli {
+
+class Table {
+ public:
+  explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
+  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  // Every line starts with `indent`; the header is underlined.
+  [[nodiscard]] std::string text(const std::string& indent = "  ") const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;
+};
+
+// Six significant digits, without padding: for reading, not for reading back.
+std::string short_number(double number);
+
+}  // namespace posenc::cli

@@ -1,0 +1,20 @@
+// One function per verb: declares its options and what to run when it is chosen.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+namespace posenc::cli {
+
+// What the chosen verb runs; returns the exit code.
+using Action = std::function<int()>;
+
+void add_list(CLI::App& app, Action& chosen);
+void add_inspect(CLI::App& app, Action& chosen);
+
+// Exit codes: fine, anything unforeseen, the user's mistake.
+inline constexpr int kFine = 0;
+inline constexpr int kFailure = 1;
+inline constexpr int kMistake = 2;
+
+}  // namespace posenc::cli

@@ -1,0 +1,170 @@
+// The program as a user meets it: exit codes, one-line errors, and JSON that can be relied on.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace {
+
+using nlohmann::json;
+
+struct Result {
+  int code = -1;
+  std::string out;  // both streams
+};
+
+Result run(const std::string& arguments) {
+  const std::string command = std::string(POSENC_CLI_PATH) + " " + arguments + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  Result result;
+  std::array<char, 4096> buffer{};
+  while (const std::size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) {
+    result.out.append(buffer.data(), n);
+  }
+  const int status = pclose(pipe);
+  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return result;
+}
+
+json run_json(const std::string& arguments) {
+  const Result result = run(arguments + " --json");
+  EXPECT_EQ(result.code, 0) << result.out;
+  return json::parse(result.out);
+}
+
+std::string write_config(const std::string& name, const std::string& content) {
+  const std::string path = ::testing::TempDir() + "posenc_" + name;
+  std::ofstream(path) << content;
+  return path;
+}
+
+TEST(Cli, MistakesExitWithTwoAndOneLineThatHelps) {
+  const std::array<std::pair<const char*, const char*>, 12> cases = {{
+      {"", "see posenc --help"},
+      {"frobnicate", "'frobnicate' is not a verb of posenc; known: list, inspect"},
+      {"list --nope", "--nope"},
+      {"inspect", "[--encoding,--hf] is required"},
+      {"inspect --encoding rope", "add --head-dim 64"},
+      {"inspect --encoding rop --head-dim 8", "did you mean 'rope'?"},
+      {"inspect --encoding rope --head-dim 7", "head_dim must be even but got 7"},
+      {"inspect --encoding rope --head-dim x", "--head-dim"},
+      {"inspect --encoding rope --head-dim 8 --precision half", "half not in {exact,hf}"},
+      {"inspect --encoding rope --head-dim 8 --positions 0,a", "--positions must hold integers"},
+      {"inspect --encoding t5 --head-dim 8 --relative 5:1", "must go upwards"},
+      {"inspect --hf /nonexistent/config.json", "/nonexistent/config.json"},
+  }};
+  for (const auto& [arguments, says] : cases) {
+    const Result result = run(arguments);
+    EXPECT_EQ(result.code, 2) << arguments;
+    EXPECT_NE(result.out.find(says), std::string::npos) << arguments << ": " << result.out;
+    EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 1) << result.out;
+  }
+}
+
+TEST(Cli, HelpIsEverywhereAndHasAnExample) {
+  for (const char* arguments : {"--help", "list --help", "inspect --help"}) {
+    const Result result = run(arguments);
+    EXPECT_EQ(result.code, 0);
+    EXPECT_NE(result.out.find("Example"), std::string::npos) << arguments;
+  }
+  EXPECT_EQ(run("--version").code, 0);
+}
+
+TEST(Cli, ListNamesEveryEncodingFieldAndProperty) {
+  const json list = run_json("list");
+  std::vector<std::string> names;
+  for (const json& e : list["encodings"]) {
+    names.push_back(e["name"]);
+    for (const char* key : {"site", "relative", "extrapolates", "linear_attention", "trainable",
+                            "parameter_count", "fields", "paper", "formula"}) {
+      EXPECT_TRUE(e.contains(key)) << e["name"] << " " << key;
+    }
+    for (const json& field : e["fields"]) EXPECT_TRUE(field.contains("default")) << field;
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"none", "learned", "sinusoidal", "rope", "xpos",
+                                             "alibi", "t5", "kerple", "fire", "relative", "cope"}));
+  EXPECT_EQ(list["schedules"].size(), 10u);
+  const std::string text = run("list").out;
+  for (const json& e : list["encodings"]) {
+    EXPECT_NE(text.find(e["name"].get<std::string>()), std::string::npos);
+    for (const json& field : e["fields"]) {
+      EXPECT_NE(text.find(field["doc"].get<std::string>()), std::string::npos) << field;
+    }
+  }
+}
+
+TEST(Cli, InspectGivesTheTablesOfAComposition) {
+  const json j = run_json(
+      "inspect --encoding 'rope(theta=10000) + alibi' --head-dim 8 --heads 4 --positions 0,1,7");
+  EXPECT_EQ(j["encoding"], "rope + alibi");
+  EXPECT_EQ(j["head_dim"], 8);
+  EXPECT_EQ(j["rotary_dim"], 8);
+  EXPECT_EQ(j["layout"], "half");
+  EXPECT_EQ(j["attention_factor"], 1.0);
+  EXPECT_EQ(j["slopes"], (std::vector<double>{0.25, 0.0625, 0.015625, 0.00390625}));
+  EXPECT_TRUE(j["buckets"].is_null());
+  ASSERT_EQ(j["cos"].size(), 3u);
+  ASSERT_EQ(j["cos"][2].size(), 4u);
+  for (int p = 0; p < 4; ++p) {
+    const double inv = std::pow(10000.0, -p / 4.0);
+    EXPECT_NEAR(j["inv_freq"][p].get<double>(), inv, 1e-15);
+    EXPECT_NEAR(j["cos"][2][p].get<double>(), std::cos(7.0 * inv), 1e-15);
+    EXPECT_NEAR(j["sin"][2][p].get<double>(), std::sin(7.0 * inv), 1e-15);
+  }
+  EXPECT_EQ(j["max_unambiguous_distance"], 6283);
+}
+
+TEST(Cli, InspectBucketsOverARange) {
+  const json j = run_json("inspect --encoding t5 --head-dim 8 --heads 2 --relative -600:600");
+  ASSERT_EQ(j["buckets"].size(), 1201u);
+  EXPECT_EQ(j["buckets"][0], 31);
+  EXPECT_EQ(j["buckets"][600], 0);
+  EXPECT_TRUE(j["inv_freq"].is_null());
+  EXPECT_EQ(j["parameters"][0]["name"], "t5.weight");
+}
+
+TEST(Cli, InspectReadsAConfigWithLayerTypes) {
+  const std::string path = write_config("nested.json", R"({
+    "model_type": "gemma3_text", "hidden_size": 64, "num_attention_heads": 2, "head_dim": 32,
+    "max_position_embeddings": 1024,
+    "rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+                        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}})");
+  const json j = run_json("inspect --hf " + path + " --positions 1");
+  EXPECT_EQ(j["layers"]["full_attention"]["inv_freq"][0], 0.125);
+  EXPECT_EQ(j["layers"]["sliding_attention"]["inv_freq"][0], 1.0);
+  EXPECT_NE(run("inspect --hf " + path).out.find("sliding_attention"), std::string::npos);
+}
+
+TEST(Cli, ProfileAndPrecisionReachTheNumbers) {
+  const std::string yarn =
+      "inspect --encoding 'rope(schedule=yarn(factor=4, original_max_position_embeddings=4096, "
+      "attention_factor=2))' --head-dim 64 --positions 1000";
+  EXPECT_EQ(run_json(yarn)["attention_factor"], 2.0);
+  EXPECT_NEAR(run_json(yarn + " --profile vllm")["attention_factor"].get<double>(),
+              0.1 * std::log(4.0) + 1.0, 1e-12);
+  const json exact = run_json("inspect --encoding rope --head-dim 64 --positions 1000");
+  const json hf = run_json("inspect --encoding rope --head-dim 64 --positions 1000 --precision hf");
+  EXPECT_NE(exact["cos"], hf["cos"]);
+  EXPECT_NEAR(exact["cos"][0][1].get<double>(), hf["cos"][0][1].get<double>(), 1e-3);
+  EXPECT_EQ(run("inspect --encoding 'rope(schedule=dynamic(factor=2, max_position_embeddings=8))' "
+                "--head-dim 8 --profile llama.cpp")
+                .code,
+            2);
+}
+
+TEST(Cli, SeveralAxesTakeACoordinateEach) {
+  const json j = run_json(
+      "inspect --encoding 'rope(axes=mrope(sections=[2, 1, 1]))' --head-dim 8 --positions 3/4/5,6");
+  EXPECT_NEAR(j["sin"][0][0].get<double>(), std::sin(3.0), 1e-15);
+  EXPECT_NEAR(j["sin"][0][2].get<double>(), std::sin(4.0 * j["inv_freq"][2].get<double>()), 1e-15);
+  EXPECT_NEAR(j["sin"][1][3].get<double>(), std::sin(6.0 * j["inv_freq"][3].get<double>()), 1e-15);
+  EXPECT_EQ(run("inspect --encoding 'rope(axes=axial)' --head-dim 8 --positions 1/2/3").code, 2);
+}
+
+}  // namespace
