@@ -24,3 +24,4 @@
 #include "posenc/encodings/rotary.h"
 #include "posenc/encodings/rotary_cache.h"
 #include "posenc/encodings/spec.h"
+#include "posenc/kernels/reference.h"

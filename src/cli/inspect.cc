@@ -20,8 +20,8 @@ struct Options {
   std::int64_t seq_len = 0;
   std::string positions = "0:3";
   std::string relative = "-8:8";
-  std::string precision = "exact";
-  std::string profile = "hf";
+  std::string precision;  // empty: as the spec says
+  std::string profile;
   bool json = false;
 };
 
@@ -54,7 +54,9 @@ InspectRequest request_from(const Options& options) {
 }
 
 std::vector<Named> read_hf(const Options& options) {
-  const HfModel model = read_hf_config(options.hf, value_of<Profile>(options.profile));
+  const Profile profile =
+      options.profile.empty() ? Profile::kHf : value_of<Profile>(options.profile);
+  const HfModel model = read_hf_config(options.hf, profile);
   std::vector<Named> specs;
   for (const HfLayer& layer : model.layers) specs.push_back({layer.type, layer.spec, layer.shape});
   return specs;
@@ -69,8 +71,9 @@ std::vector<Named> read_encoding(const Options& options) {
                                          .hint = "add --head-dim 64"});
   }
   const ModelShape shape{.head_dim = options.head_dim, .heads = 1, .model_dim = 0};
-  return {
-      {"", with_profile(parse_spec(options.encoding), value_of<Profile>(options.profile)), shape}};
+  Spec spec = parse_spec(options.encoding);
+  if (!options.profile.empty()) spec = with_profile(spec, value_of<Profile>(options.profile));
+  return {{"", std::move(spec), shape}};
 }
 
 void print(const std::vector<Named>& specs, InspectRequest request, bool json) {
@@ -91,9 +94,10 @@ void print(const std::vector<Named>& specs, InspectRequest request, bool json) {
 
 int run(const Options& options) {
   std::vector<Named> specs = options.hf.empty() ? read_encoding(options) : read_hf(options);
-  const auto precision = value_of<Precision>(options.precision);
   for (Named& named : specs) {
-    named.spec = with_precision(std::move(named.spec), precision);
+    if (!options.precision.empty()) {
+      named.spec = with_precision(named.spec, value_of<Precision>(options.precision));
+    }
     if (options.heads > 0) named.shape.heads = options.heads;
   }
   print(specs, request_from(options), options.json);
@@ -123,12 +127,11 @@ void add_inspect(CLI::App& app, Action& chosen) {
   verb->add_option("--relative", options->relative, "T5: distances (key minus query) to show")
       ->capture_default_str();
   verb->add_option("--precision", options->precision,
-                   "exact (float64) or hf (float32 as transformers)")
-      ->check(CLI::IsMember(names_of<Precision>()))
-      ->capture_default_str();
-  verb->add_option("--profile", options->profile, "take hf's, vllm's or llama.cpp's choices")
-      ->check(CLI::IsMember(names_of<Profile>()))
-      ->capture_default_str();
+                   "exact (float64) or hf (float32 as transformers); default: as the spec says")
+      ->check(CLI::IsMember(names_of<Precision>()));
+  verb->add_option("--profile", options->profile,
+                   "take hf's, vllm's or llama.cpp's choices; default: as the spec says")
+      ->check(CLI::IsMember(names_of<Profile>()));
   verb->add_flag("--json", options->json, "machine-readable");
   verb->footer(
       "Examples:\n"

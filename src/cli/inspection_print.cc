@@ -82,16 +82,20 @@ std::string frequency_table(const RotaryInspection& r, std::int64_t seq_len) {
   const std::vector<double> lambda = wavelengths(r.rotary);
   const std::vector<double> turns = rotations_at(r.rotary, seq_len);
   const bool several_axes = r.rotary.axes.axes > 1;
-  Table table({"pair", "channels", "inv_freq", "wavelength", fmt::format("turns at {}", seq_len),
-               several_axes ? "axis" : "schedule"});
+  std::vector<std::string> header = {"pair", "channels", "inv_freq", "wavelength",
+                                     fmt::format("turns at {}", seq_len)};
+  if (several_axes) header.emplace_back("axis");
+  if (!r.regimes.empty()) header.emplace_back("schedule");
+  Table table(header);
   const std::size_t step = std::max<std::size_t>(1, (lambda.size() + kMostRows - 1) / kMostRows);
   for (std::size_t p = 0; p < lambda.size(); p += step) {
     const auto channels = r.rotary.channels(static_cast<std::int64_t>(p));
-    std::string last = r.regimes.empty() ? "" : std::string(name_of(r.regimes[p]));
-    if (several_axes) last = std::to_string(r.rotary.axes.axis_of_pair[p]);
-    table.add({std::to_string(p), fmt::format("{}, {}", channels[0], channels[1]),
-               short_number(r.rotary.inv_freq[0][p]), short_number(lambda[p]),
-               short_number(turns[p]), last});
+    std::vector<std::string> row = {
+        std::to_string(p), fmt::format("{}, {}", channels[0], channels[1]),
+        short_number(r.rotary.inv_freq[0][p]), short_number(lambda[p]), short_number(turns[p])};
+    if (several_axes) row.push_back(std::to_string(r.rotary.axes.axis_of_pair[p]));
+    if (!r.regimes.empty()) row.emplace_back(name_of(r.regimes[p]));
+    table.add(std::move(row));
   }
   const std::string note = step > 1 ? fmt::format("  ({} of {} pairs; --json has all)\n",
                                                   (lambda.size() + step - 1) / step, lambda.size())
@@ -121,6 +125,10 @@ std::string rotary_text(const Inspection& inspection, const RotaryInspection& r)
       "\n{}: rotates channels {} to {} of {}, pairs {}, attention factor {}\n", r.name,
       r.rotary.dim_offset, r.rotary.dim_offset + r.rotary.rotary_dim - 1, r.rotary.head_dim,
       name_of(r.rotary.layout), short_number(r.rotary.attention_factor));
+  if (r.rotary.softmax_factor != 1.0) {
+    out += fmt::format("the softmax scale is multiplied by {}\n",
+                       short_number(r.rotary.softmax_factor));
+  }
   if (const auto distance = max_unambiguous_distance(r.rotary)) {
     out += fmt::format("longest unambiguous distance: {} positions\n", *distance);
   }

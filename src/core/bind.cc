@@ -219,18 +219,17 @@ void FieldReader::missing(std::string_view name) const {
                                        .key = std::string(name),
                                        .rule = "is required" + mark_text(map_.mark()),
                                        .value = "",
-                                       .hint = fmt::format("add {}=...", name)});
+                                       .hint = "add it"});
 }
 
 void FieldReader::finish() const {
   for (const Member& member : *map_.get_if<Value::Map>()) {
     if (std::find(names_.begin(), names_.end(), member.key) != names_.end()) continue;
-    throw Error(ErrorKind::kUnknownKey,
-                {.scope = std::string(scope_),
-                 .key = member.key,
-                 .rule = "is not a known key" + mark_text(member.value.mark()),
-                 .value = "",
-                 .hint = suggestion(member.key, names_)});
+    throw Error(ErrorKind::kUnknownKey, {.scope = std::string(scope_),
+                                         .key = member.key,
+                                         .rule = "is not a known key" + mark_text(member.key_mark),
+                                         .value = "",
+                                         .hint = suggestion(member.key, names_)});
   }
 }
 

@@ -57,7 +57,10 @@ class Value {
 struct Member {
   std::string key;
   Value value;
-  friend bool operator==(const Member&, const Member&) = default;
+  Mark key_mark = {};
+  friend bool operator==(const Member& a, const Member& b) {
+    return a.key == b.key && a.value == b.value;
+  }
 };
 
 // Here, where Member is complete: clang 14 compiles members of a class before what follows it.

@@ -111,7 +111,8 @@ class TreeBuilder : public YAML::EventHandler {
  private:
   struct Frame {
     Value container;
-    std::optional<std::string> key;  // read, and waiting for its value
+    std::optional<std::string> key = {};  // read, and waiting for its value
+    Mark key_mark = {};
   };
 
   [[nodiscard]] bool wants_key() const {
@@ -136,6 +137,7 @@ class TreeBuilder : public YAML::EventHandler {
                                          .hint = "keep one of the two"});
     }
     stack_.back().key = key;
+    stack_.back().key_mark = mark;
   }
 
   void add(Value value) {
@@ -148,7 +150,8 @@ class TreeBuilder : public YAML::EventHandler {
       list->push_back(std::move(value));
       return;
     }
-    parent.container.get_if<Value::Map>()->push_back({std::move(*parent.key), std::move(value)});
+    parent.container.get_if<Value::Map>()->push_back(
+        {std::move(*parent.key), std::move(value), parent.key_mark});
     parent.key.reset();
   }
 
@@ -158,7 +161,7 @@ class TreeBuilder : public YAML::EventHandler {
       throw syntax_error(scope_, mark_of(mark), fmt::format("nests deeper than {}", kDeepest),
                          "flatten it");
     }
-    stack_.push_back({Value(std::move(container), mark_of(mark)), std::nullopt});
+    stack_.push_back({Value(std::move(container), mark_of(mark))});
   }
 
   void close() {

@@ -33,23 +33,36 @@ std::vector<std::int32_t> in_chunks(const std::vector<std::int64_t>& sections) {
 struct Plan {
   std::int64_t pairs;
 
+  // The sections as given, or an even split.
+  [[nodiscard]] std::vector<std::int64_t> axial_sections(const AxialAxes& axial) const {
+    const auto given = static_cast<std::int64_t>(axial.sections.size());
+    if (given > 0) {
+      if (axial.axes == 0 || axial.axes == given) return axial.sections;
+      throw Error(ErrorKind::kConflict,
+                  {.scope = "axial",
+                   .key = "sections",
+                   .rule = fmt::format("must have {} entries, one per axis,", axial.axes),
+                   .value = std::to_string(given),
+                   .hint = "leave axes out, or make them agree"});
+    }
+    const std::int64_t axes = axial.axes == 0 ? 2 : axial.axes;
+    if (pairs % axes != 0) {
+      throw Error(ErrorKind::kWrongLength,
+                  {.scope = "axial",
+                   .key = "axes",
+                   .rule = fmt::format("must divide the rotated pairs ({})", pairs),
+                   .value = std::to_string(axes),
+                   .hint = "or give sections=[...]"});
+    }
+    return std::vector<std::int64_t>(static_cast<std::size_t>(axes), pairs / axes);
+  }
+
   AxisPlan operator()(const SingleAxis& /*axes*/) const {
     return {1, std::vector<std::int32_t>(static_cast<std::size_t>(pairs), 0), {pairs}};
   }
 
   AxisPlan operator()(const AxialAxes& axial) const {
-    std::vector<std::int64_t> sections = axial.sections;
-    if (sections.empty()) {
-      if (pairs % axial.axes != 0) {
-        throw Error(ErrorKind::kWrongLength,
-                    {.scope = "axial",
-                     .key = "axes",
-                     .rule = fmt::format("must divide the rotated pairs ({})", pairs),
-                     .value = std::to_string(axial.axes),
-                     .hint = "or give sections=[...]"});
-      }
-      sections.assign(static_cast<std::size_t>(axial.axes), pairs / axial.axes);
-    }
+    const std::vector<std::int64_t> sections = axial_sections(axial);
     check_sections("axial", sections, pairs);
     return {static_cast<std::int64_t>(sections.size()), in_chunks(sections), sections};
   }

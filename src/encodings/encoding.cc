@@ -27,14 +27,6 @@ const Traits& traits(const Encoding& encoding) {
       [](const auto& e) -> const Traits& { return std::decay_t<decltype(e)>::kTraits; }, encoding);
 }
 
-void validate(const Encoding& encoding, const ModelShape& shape) {
-  std::visit([&](const auto& e) { validate(e, shape); }, encoding);
-}
-
-std::vector<ParameterInfo> parameters(const Encoding& encoding, const ModelShape& shape) {
-  return std::visit([&](const auto& e) { return parameters(e, shape); }, encoding);
-}
-
 std::vector<CatalogEntry> encoding_catalog() { return catalog_of(static_cast<Encoding*>(nullptr)); }
 std::vector<CatalogEntry> schedule_catalog() { return catalog_of(static_cast<Schedule*>(nullptr)); }
 std::vector<CatalogEntry> axes_catalog() { return catalog_of(static_cast<Axes*>(nullptr)); }

@@ -27,7 +27,8 @@ std::int64_t checked_rotary_dim(const Config& config, const ModelShape& shape) {
   require_positive(scope, "heads", shape.heads);
   const bool whole = config.rotary_dim == 0;
   const std::int64_t dim = whole ? shape.head_dim - config.dim_offset : config.rotary_dim;
-  const char* key = whole ? "head_dim" : "rotary_dim";
+  const char* key =
+      whole ? (config.dim_offset > 0 ? "head_dim - dim_offset" : "head_dim") : "rotary_dim";
   if (dim <= 0 || config.dim_offset + dim > shape.head_dim) {
     throw shape_error(scope, ErrorKind::kConflict, "dim_offset + rotary_dim",
                       fmt::format("must be at most head_dim ({})", shape.head_dim),

@@ -213,7 +213,13 @@ struct Evaluate {
 
   [[nodiscard]] bool past_original(const LongRopeSchedule& s) const {
     std::int64_t length = in.lengths.sequence;
-    if (s.switch_by == LongRopeSchedule::SwitchBy::kMaximum) length = s.max_position_embeddings;
+    if (s.switch_by == LongRopeSchedule::SwitchBy::kMaximum) {
+      length = s.max_position_embeddings;
+      if (length == 0) {
+        throw schedule_error(ErrorKind::kMissingKey, "longrope", "max_position_embeddings",
+                             "is required with switch_by=maximum", "", "add it");
+      }
+    }
     if (s.switch_by == LongRopeSchedule::SwitchBy::kContext) {
       length = std::max(in.lengths.context, in.lengths.sequence);
     }

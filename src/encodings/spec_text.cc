@@ -64,7 +64,7 @@ class Parser {
                                            .hint = "keep one of the two"});
       }
       expect('=', "'=' after '" + key + "'");
-      map.push_back({std::move(key), value(depth + 1)});
+      map.push_back({std::move(key), value(depth + 1), mark});
     } while (accept(','));
     expect(')', "',' or ')'");
     return map;

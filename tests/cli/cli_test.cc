@@ -10,6 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "posenc/encodings/encoding.h"
+
 namespace {
 
 using nlohmann::json;
@@ -87,9 +89,11 @@ TEST(Cli, ListNamesEveryEncodingFieldAndProperty) {
     }
     for (const json& field : e["fields"]) EXPECT_TRUE(field.contains("default")) << field;
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"none", "learned", "sinusoidal", "rope", "xpos",
-                                             "alibi", "t5", "kerple", "fire", "relative", "cope"}));
-  EXPECT_EQ(list["schedules"].size(), 10u);
+  std::vector<std::string> known;
+  for (const posenc::CatalogEntry& e : posenc::encoding_catalog())
+    known.emplace_back(e.traits.name);
+  EXPECT_EQ(names, known);
+  EXPECT_EQ(list["schedules"].size(), posenc::schedule_catalog().size());
   const std::string text = run("list").out;
   for (const json& e : list["encodings"]) {
     EXPECT_NE(text.find(e["name"].get<std::string>()), std::string::npos);
@@ -152,6 +156,14 @@ TEST(Cli, ProfileAndPrecisionReachTheNumbers) {
   const json hf = run_json("inspect --encoding rope --head-dim 64 --positions 1000 --precision hf");
   EXPECT_NE(exact["cos"], hf["cos"]);
   EXPECT_NEAR(exact["cos"][0][1].get<double>(), hf["cos"][0][1].get<double>(), 1e-3);
+  const std::string fixed =
+      "inspect --encoding 'rope(schedule=dynamic(factor=2, max_position_embeddings=8, "
+      "length=fixed), "
+      "precision=hf)' --head-dim 8";
+  EXPECT_EQ(
+      run_json(fixed)["encoding"],
+      "rope(schedule=dynamic(factor=2, max_position_embeddings=8, length=fixed), precision=hf)")
+      << "what a spec says stands unless an option changes it";
   EXPECT_EQ(run("inspect --encoding 'rope(schedule=dynamic(factor=2, max_position_embeddings=8))' "
                 "--head-dim 8 --profile llama.cpp")
                 .code,

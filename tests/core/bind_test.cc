@@ -97,7 +97,7 @@ struct Wrong {
 
 TEST(Bind, ErrorsNameKeyRuleAndValue) {
   const Wrong cases[] = {
-      {R"({})", ErrorKind::kMissingKey, "[sample] needed is required; add needed=..."},
+      {R"({})", ErrorKind::kMissingKey, "[sample] needed is required; add it"},
       {R"({"needed": 1, "cuont": 2})", ErrorKind::kUnknownKey,
        "[sample] cuont is not a known key; did you mean 'count'?"},
       {R"({"needed": 1, "zzzzzzzz": 2})", ErrorKind::kUnknownKey,

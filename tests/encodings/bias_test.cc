@@ -120,7 +120,7 @@ TEST(Alibi, FallsWithDistanceAndStopsAtTheFuture) {
   }
 }
 
-TEST(Alibi, SlopeConventionsDifferOnlyOffPowersOfTwo) {
+TEST(Alibi, SlopeConventionsAgreeOnPowersOfTwo) {
   using Slopes = Alibi::Slopes;
   for (const std::int64_t heads : {1, 2, 4, 8, 16, 32, 64}) {
     const auto standard = alibi_slopes(Alibi{}, heads);

@@ -28,7 +28,7 @@ TEST(Schedule, FactorOneChangesNothing) {
   EXPECT_EQ(yarn.attention_factor, 1.0);
 }
 
-TEST(Schedule, NtkSlowsTheLastPairByTheFactorAndKeepsTheFirst) {
+TEST(Schedule, NtkDividesTheLastPairByTheFactorAndKeepsTheFirst) {
   const auto base = at(DefaultSchedule{}, 1).inv_freq;
   const auto ntk = at(NtkSchedule{8.0}, 1).inv_freq;
   EXPECT_EQ(ntk.front(), base.front());
@@ -96,6 +96,9 @@ TEST(Schedule, LongRopeSwitchByProfile) {
   LongRopeSchedule unknown = s;
   unknown.max_position_embeddings = 0;
   EXPECT_THROW(at(unknown, 1), Error);
+  unknown.factor = 4.0;
+  EXPECT_NO_THROW(at(unknown, 1));
+  EXPECT_THROW(at(apply_profile(unknown, Profile::kVllm), 1), Error) << "no maximum to compare";
 }
 
 TEST(Schedule, LlamaCppHasNoDynamicNtk) {

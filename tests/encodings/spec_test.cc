@@ -135,6 +135,8 @@ TEST(Spec, ShapesThatDoNotFitAreNamed) {
        "must be at most head_dim (64) but got 66"},
       {"rope(axes=mrope(sections=[16, 24, 24]))", ErrorKind::kWrongLength,
        "add up to the rotated pairs (32)"},
+      {"rope(axes=axial(axes=2, sections=[16, 8, 8]))", ErrorKind::kConflict,
+       "must have 2 entries"},
       {"rope(axes=axial(axes=3))", ErrorKind::kWrongLength,
        "must divide the rotated pairs (32) but got 3"},
       {"rope(axes=mrope_interleaved(sections=[2, 15, 15]))", ErrorKind::kOutOfRange, "sections[1]"},

@@ -6,6 +6,7 @@
 #include "posenc/core/rng.h"
 #include "posenc/kernels/reference.h"
 #include "support/finite_difference.h"
+#include "support/golden.h"
 
 namespace posenc::testing {
 
@@ -35,9 +36,8 @@ GradientReport compare_all_gradients(AttentionCase& problem,
                                      const std::function<double()>& loss);
 
 double inner_product(const std::vector<double>& a, const std::vector<double>& b);
-double largest_difference(const std::vector<double>& a, const std::vector<double>& b);
-// Of |a - b| / (1 + |b|).
-double largest_mixed_difference(const std::vector<double>& a, const std::vector<double>& b);
+// The largest |got - want| / (1 + |want|).
+double largest_mixed_error(const std::vector<double>& got, const std::vector<double>& want);
 
 // Specs that between them use every encoding, variant and kind of composition; 4 channels suffice.
 const std::vector<std::string>& many_specs();

@@ -1,7 +1,7 @@
 // Errors of the C++ interface: typed, and readable as one line.
 //
 //   [rope] rotary_dim must be even but got 7
-//   [yarn] factor is required; add it, for example factor=4
+//   [yarn] factor is required; add it
 //
 // The parts are kept apart (scope, key, rule, value), so that a program can act on them and a
 // person reads what is wrong, which value it was and what to do. Kernels and the C ABI do not
@@ -31,11 +31,11 @@ enum class ErrorKind {
 const char* error_kind_name(ErrorKind kind);
 
 struct ErrorParts {
-  std::string scope;  // the encoding, schedule or file that complains
-  std::string key;    // the field, empty when the whole input is meant
-  std::string rule;   // "must be even"
-  std::string value;  // what was given, empty when nothing was
-  std::string hint;   // "did you mean 'theta'?"
+  std::string scope = {};  // the encoding, schedule or file that complains
+  std::string key = {};    // the field, empty when the whole input is meant
+  std::string rule = {};   // "must be even"
+  std::string value = {};  // what was given, empty when nothing was
+  std::string hint = {};   // "did you mean 'theta'?"
 };
 
 class Error : public std::runtime_error {

@@ -24,7 +24,7 @@
 namespace posenc {
 
 struct FieldRule {
-  std::string_view doc;
+  std::string_view doc = {};
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
   bool open_min = false;  // min itself is not allowed

@@ -7,7 +7,8 @@
 //   standard   the slopes of the closest lower power of two, then every other slope of twice it
 //              (the paper's code, Hugging Face's BLOOM, vLLM, llama.cpp)
 //   mpt        the slopes of the next higher power of two, the second, fourth, ... before the
-//              first, third, ..., cut to n (MosaicML's MPT)
+//              first, third, ..., cut to n (MosaicML's MPT): the same numbers but for the rounding
+//              of precision=hf
 //   geometric  2^(-8h/n) all the same (attention-gym)
 //
 // Press et al. 2021, "Train short, test long", arXiv 2108.12409, section 3. Parameter: slopes

@@ -26,7 +26,7 @@ std::vector<double> decay_curve(const Rotary& rotary, std::int64_t max_distance,
 
 // What a schedule does to a pair, against the default schedule with the same theta.
 enum class PairRegime {
-  kExtrapolates,  // unchanged: a longer sequence shows it angles beyond the trained ones
+  kExtrapolates,  // unchanged or faster: a longer sequence shows it angles beyond the trained ones
   kBlends,        // slowed, and less than the slowest
   kInterpolates,  // slowed as much as any pair: a longer sequence is squeezed into trained angles
   kStill          // does not turn

@@ -26,14 +26,14 @@ struct SingleAxis {
 };
 
 struct AxialAxes {
-  std::int64_t axes = 2;
+  std::int64_t axes = 0;
   std::vector<std::int64_t> sections;
 
   static constexpr Traits kTraits{.name = "axial", .title = "a block of pairs per axis"};
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("axes", self.axes,
-          FieldRule{.doc = "how many: 2 for images, 3 for video", .min = 1, .max = 16});
+          FieldRule{.doc = "how many; 0 means one per section, or 2", .min = 0, .max = 16});
     visit("sections", self.sections,
           FieldRule{.doc = "pairs per axis; an even split where absent", .min = 1, .max = 1 << 20});
   }

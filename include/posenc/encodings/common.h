@@ -19,11 +19,11 @@ constexpr std::array<std::string_view, 5> enum_names(Site /*tag*/) {
 }
 
 struct Traits {
-  std::string_view name;  // as it is written in a spec
+  std::string_view name = {};  // as it is written in a spec
   Site site = Site::kNone;
-  std::string_view title;
-  std::string_view formula;
-  std::string_view paper;
+  std::string_view title = {};
+  std::string_view formula = {};
+  std::string_view paper = {};
   bool relative = false;          // scores depend on i - j alone (given the content)
   bool extrapolates = false;      // defined at every position, trained on or not
   bool linear_attention = false;  // can be used without a T x T matrix of scores

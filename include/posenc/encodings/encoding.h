@@ -2,6 +2,7 @@
 // (CONTRIBUTING.md, "Add an encoding").
 #pragma once
 
+#include <concepts>
 #include <variant>
 
 #include "posenc/encodings/alibi.h"
@@ -28,9 +29,26 @@ concept BiasEncoding = E::kTraits.site == Site::kBias;
 template <class E>
 concept RotaryEncoding = E::kTraits.site == Site::kQueryKey;
 
+// How many encodings a site has. Code that names them one by one asserts their number, so that a new
+// one cannot be passed over in silence.
+template <class... Configs>
+constexpr int count_at(Site site, const std::variant<Configs...>* /*tag*/) {
+  return (0 + ... + (Configs::kTraits.site == site ? 1 : 0));
+}
+constexpr int encodings_at(Site site) { return count_at(site, static_cast<Encoding*>(nullptr)); }
+
 const Traits& traits(const Encoding& encoding);
-void validate(const Encoding& encoding, const ModelShape& shape);
-std::vector<ParameterInfo> parameters(const Encoding& encoding, const ModelShape& shape);
+
+// Templates, so that nothing converts to Encoding on the way: an encoding without its own validate or
+// parameters is then an error of the compiler, not a call of these by themselves.
+template <std::same_as<Encoding> Any>
+void validate(const Any& encoding, const ModelShape& shape) {
+  std::visit([&](const auto& e) { validate(e, shape); }, encoding);
+}
+template <std::same_as<Encoding> Any>
+std::vector<ParameterInfo> parameters(const Any& encoding, const ModelShape& shape) {
+  return std::visit([&](const auto& e) { return parameters(e, shape); }, encoding);
+}
 
 // What `posenc list` and the tables of the documentation show of a name that a spec may use.
 struct CatalogEntry {

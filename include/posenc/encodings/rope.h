@@ -54,7 +54,7 @@ struct Rope {
                     .open_min = true});
     visit("layout", self.layout, FieldRule{.doc = "which channels make a pair"});
     visit("rotary_dim", self.rotary_dim,
-          FieldRule{.doc = "channels that turn; 0 means the whole head",
+          FieldRule{.doc = "channels that turn; 0 means all from dim_offset on",
                     .min = 0,
                     .max = 1 << 20,
                     .even = true});

@@ -1,4 +1,4 @@
-// xPos (site 2): RoPE whose queries grow and whose keys shrink with the position, pair by pair, so
+// xPos (site 2): RoPE whose queries shrink and whose keys grow with the position, pair by pair, so
 // that scores decay with distance and still depend on the distance alone.
 //
 //   zeta_p = (2p/d + gamma) / (1 + gamma)
@@ -44,7 +44,7 @@ struct Xpos {
           FieldRule{.doc = "base of the frequencies", .min = 1, .max = 1e30, .open_min = true});
     visit("layout", self.layout, FieldRule{.doc = "which channels make a pair"});
     visit("rotary_dim", self.rotary_dim,
-          FieldRule{.doc = "channels that turn; 0 means the whole head",
+          FieldRule{.doc = "channels that turn; 0 means all from dim_offset on",
                     .min = 0,
                     .max = 1 << 20,
                     .even = true});

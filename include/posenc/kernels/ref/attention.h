@@ -1,0 +1,81 @@
+// The reference of attention with any spec: scalar float64, O(Tq Tk) and without tricks. What the
+// fast kernels compute is what is written here.
+//
+//   scale = (options.scale, else 1/sqrt(D)) * PROD_b softmax_factor_b
+//   q'_i  = PROD_b T_b(i) q_i,  k'_j = PROD_b T_b(j) k_j         site 2, in the order of the spec
+//   r_ij  = scale <q'_i, k'_j>
+//   s_ij  = r_ij + SUM_c B_c(h, i, j) + SUM_d C_d(q_i, r_i*)_j   sites 3 and 4
+//   w_ij  = softmax of s_ij over the keys that i sees            masking: tokens.h
+//   a_ij  = w_ij * dropout_factor(b, h, i, j)                    core/dropout.h
+//   o_i   = SUM_j a_ij v_j,   lse_i = ln SUM_j exp(s_ij)
+//
+// Transforms: the first of the spec acts first. Those that pair channels differently do not commute,
+// and their product then depends on more than i - j. With grouped queries a key is rotated by the
+// frequencies of the query's head.
+//
+// CoPE: reads q_i before rotation. Its gate logit is r_ij (gate_source=key), scale <q_i, gate_k_j>
+// (separate) or scale <q_i, v_j> (value), the latter two without rotation; gates_see_bias adds the
+// biases of site 3.
+//
+// Encodings of site 1 belong to the input (embedding.h) and are passed over. A query that sees no
+// key has output 0, lse -infinity and no gradient.
+#pragma once
+
+#include <optional>
+
+#include "posenc/core/dropout.h"
+#include "posenc/core/error.h"
+#include "posenc/encodings/spec.h"
+#include "posenc/kernels/ref/tokens.h"
+
+namespace posenc::ref {
+
+// Values (or gradients) of all parameters of a spec, one entry per encoding.
+using SpecParameters = std::vector<Parameters>;
+
+struct AttentionInputs {
+  std::span<const double> q;       // [B, H, Tq, D]
+  std::span<const double> k;       // [B, Hkv, Tk, D]
+  std::span<const double> v;       // [B, Hkv, Tk, D]
+  std::span<const double> gate_k;  // [B, Hkv, Tk, D], for cope(gate_source=separate)
+};
+
+struct AttentionOptions {
+  std::optional<double> scale;
+  Masking masking;
+  TokenPositions positions;
+  // What schedules read; a sequence of 0 stands for the largest position plus one.
+  Lengths lengths;
+  Dropout dropout;
+  bool keep_weights = false;         // fill AttentionOutput::weights
+  bool keep_cope_positions = false;  // fill AttentionOutput::cope_positions
+};
+
+struct AttentionOutput {
+  std::vector<double> out;      // [B, H, Tq, D]
+  std::vector<double> lse;      // [B, H, Tq]
+  std::vector<double> weights;  // w, before dropout: [B, H, Tq, Tk], 0 where masked
+  // p_ij of each CoPE of the spec, in order: [B, H, Tq, Tk], 0 where masked.
+  std::vector<std::vector<double>> cope_positions;
+};
+
+struct AttentionGradients {
+  std::vector<double> q;
+  std::vector<double> k;
+  std::vector<double> v;
+  std::vector<double> gate_k;  // empty where no gate keys were given
+  SpecParameters parameters;   // shaped as the values; constants get theirs too, site 1 gets 0
+};
+
+// Both throw Error, which names the argument, where shapes, parameters or options do not fit.
+AttentionOutput attention(const Spec& spec, const SpecParameters& parameters,
+                          const AttentionShape& shape, const AttentionInputs& inputs,
+                          const AttentionOptions& options = {});
+
+// Gradients of SUM grad_out * out with respect to everything; nothing of the forward is needed.
+AttentionGradients attention_backward(const Spec& spec, const SpecParameters& parameters,
+                                      const AttentionShape& shape, const AttentionInputs& inputs,
+                                      std::span<const double> grad_out,
+                                      const AttentionOptions& options = {});
+
+}  // namespace posenc::ref

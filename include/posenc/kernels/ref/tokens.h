@@ -1,0 +1,64 @@
+// How tokens stand in an attention: shapes, which key a query sees, and which position each token
+// has. Shared by the reference of softmax attention and of linear attention.
+//
+// Every token has a *place*, its index in its own sequence:
+//
+//   key j       its index j (counted from the start of its sequence when sequences are packed)
+//   query i     i + Tk - Tq, so that the last query stands at the last key (again per sequence)
+//
+// Masks compare places. Positions, which the encodings read, are the places unless they are given.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace posenc::ref {
+
+// Tensors are row-major: q [B, H, Tq, D]; k, v and gate keys [B, Hkv, Tk, D]; outputs as q.
+struct AttentionShape {
+  std::int64_t batch = 1;     // B
+  std::int64_t heads = 1;     // H, heads of the queries
+  std::int64_t kv_heads = 1;  // Hkv divides H; query head h reads key head h / (H / Hkv)
+  std::int64_t queries = 0;   // Tq
+  std::int64_t keys = 0;      // Tk
+  std::int64_t head_dim = 1;  // D
+
+  [[nodiscard]] std::int64_t query_size() const { return batch * heads * queries * head_dim; }
+  [[nodiscard]] std::int64_t key_size() const { return batch * kv_heads * keys * head_dim; }
+  [[nodiscard]] std::int64_t kv_head_of(std::int64_t head) const {
+    return head / (heads / kv_heads);
+  }
+};
+
+// With n the query's place and m the key's, a query sees a key of its own sequence where all hold:
+//   causal          m <= n
+//   window          n - window_left <= m <= n + window_right      -1: no bound on that side
+//   key_mask[b, j]  is not 0
+struct Masking {
+  bool causal = false;
+  std::int64_t window_left = -1;
+  std::int64_t window_right = -1;
+  std::vector<std::uint8_t> key_mask;  // [B, Tk], 0 for padding; empty: every key is real
+  // Packed sequences: cumulative lengths {0, n_1, n_1 + n_2, .., T}, the same for every batch entry
+  // (B is 1 as a rule). One may be left out where Tq = Tk. Both empty: one sequence.
+  std::vector<std::int64_t> cu_queries;
+  std::vector<std::int64_t> cu_keys;
+};
+
+// Positions given by the caller, `axes` coordinates per token. Either may be empty: the places.
+// One coordinate serves every axis of a multi-axis encoding; encodings of one axis, biases among
+// them, read coordinate 0.
+struct TokenPositions {
+  std::int64_t axes = 1;
+  std::vector<std::int64_t> query;  // [B, Tq, axes]
+  std::vector<std::int64_t> key;    // [B, Tk, axes]
+};
+
+// Positions [B, T] of sequences that start at the given offsets (one per sequence).
+std::vector<std::int64_t> offset_positions(std::span<const std::int64_t> offsets,
+                                           std::int64_t tokens);
+// Positions [T] of packed sequences: they restart in each.
+std::vector<std::int64_t> packed_positions(std::span<const std::int64_t> cumulative);
+
+}  // namespace posenc::ref

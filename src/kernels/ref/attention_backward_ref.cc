@@ -1,0 +1,193 @@
+// Backward of the reference: the forward's steps in reverse, row by row, do_i the gradient at o_i.
+//
+//   dv_j += a_ij do_i,   dw_ij = dropout_ij <do_i, v_j>,   ds_ij = w_ij (dw_ij - SUM_t w_it dw_it)
+//   dr_ij = ds_ij + (gates from r),   dB_ij = ds_ij + (gates that see biases)
+//   dq'_i += scale dr_ij k'_j,   dk'_j += scale dr_ij q'_i,   then both back through T
+#include "kernels/ref/attention_row.h"
+#include "kernels/ref/checks.h"
+#include "kernels/ref/vectors.h"
+
+namespace posenc::ref {
+namespace {
+
+// Gradients of one row at what its score is a sum of.
+struct RowGradients {
+  std::vector<double> score;  // ds
+  std::vector<double> raw;    // dr
+  std::vector<double> bias;   // dB
+};
+
+// Where one head's gradients go.
+struct HeadGradients {
+  std::span<double> q;  // [Tq, D]
+  std::span<double> k;  // [Tk, D]
+  std::span<double> v;
+  std::span<double> gate_k;
+  std::vector<double> rotated_k;  // [Tk, D]
+  SpecParameters& parameters;
+};
+
+HeadGradients head_gradients(const AttentionCall& call, const Head& head, AttentionGradients& all) {
+  const std::int64_t size = call.shape.keys * call.shape.head_dim;
+  HeadGradients part{
+      vector_at(std::span(all.q), head.query_matrix, call.shape.queries * call.shape.head_dim),
+      vector_at(std::span(all.k), head.key_matrix, size),
+      vector_at(std::span(all.v), head.key_matrix, size),
+      {},
+      std::vector<double>(static_cast<std::size_t>(size), 0.0),
+      all.parameters};
+  if (!all.gate_k.empty()) part.gate_k = vector_at(std::span(all.gate_k), head.key_matrix, size);
+  return part;
+}
+
+std::vector<double> softmax_backward(const AttentionCall& call, const Head& head, const Row& row,
+                                     std::span<const double> dout, HeadGradients& gradient) {
+  std::vector<double> dscore(row.visible.size(), 0.0);
+  double mean = 0.0;
+  for (std::size_t j = 0; j < dscore.size(); ++j) {
+    if (!row.visible[j]) continue;
+    const auto key = static_cast<std::int64_t>(j);
+    add_scaled(row.weight[j] * row.dropout[j], dout,
+               vector_at(gradient.v, key, call.shape.head_dim));
+    dscore[j] = row.dropout[j] * dot(dout, vector_at(head.v, key, call.shape.head_dim));
+    mean += row.weight[j] * dscore[j];
+  }
+  for (std::size_t j = 0; j < dscore.size(); ++j) dscore[j] = row.weight[j] * (dscore[j] - mean);
+  return dscore;
+}
+
+// z_i = q_i . pos_emb, or the head's slope.
+void table_backward(const ContentTerm& term, const std::vector<double>& values,
+                    std::span<const double> q, std::span<const double> dtable, std::int64_t head,
+                    std::span<double> dq, std::vector<double>& dvalues) {
+  if (term.config->variant == Cope::Variant::kAlibi) {
+    dvalues[static_cast<std::size_t>(head)] += dtable[0];
+    return;
+  }
+  for (std::size_t d = 0; d < q.size(); ++d) {
+    const auto channel = static_cast<std::int64_t>(d);
+    dq[d] += dot(vector_at(std::span(values), channel, term.config->npos_max), dtable);
+    add_scaled(q[d], dtable, vector_at(std::span(dvalues), channel, term.config->npos_max));
+  }
+}
+
+// The gate logit is r_ij, or scale <q_i, x_j> with x the gate keys or the values.
+void gates_backward(const AttentionCall& call, const Head& head, const ContentTerm& term,
+                    std::int64_t query, std::span<const double> dgate, RowGradients& drow,
+                    HeadGradients& gradient) {
+  const bool from_values = term.config->gate_source == Cope::GateSource::kValue;
+  const std::span<const double> vectors = gate_vectors(*term.config, head);
+  const std::span<double> dvectors = from_values ? gradient.v : gradient.gate_k;
+  const std::int64_t D = call.shape.head_dim;
+  for (std::size_t j = 0; j < dgate.size(); ++j) {
+    if (term.config->gates_see_bias) drow.bias[j] += dgate[j];
+    if (term.config->gate_source == Cope::GateSource::kKey) {
+      drow.raw[j] += dgate[j];
+      continue;
+    }
+    const auto key = static_cast<std::int64_t>(j);
+    const double factor = call.scale * dgate[j];
+    add_scaled(factor, vector_at(vectors, key, D), vector_at(gradient.q, query, D));
+    add_scaled(factor, vector_at(head.q, query, D), vector_at(dvectors, key, D));
+  }
+}
+
+void content_backward(const AttentionCall& call, const Head& head, const ContentTerm& term,
+                      std::int64_t query, RowGradients& drow, HeadGradients& gradient) {
+  std::vector<double> dlogits = drow.score;
+  for (double& x : dlogits) x *= term.logit_scale;
+  std::vector<double> dtable(term.table.size(), 0.0);
+  std::vector<double> dgate(dlogits.size(), 0.0);
+  cope_backward(*term.config, term.row, term.table, dlogits, dtable, dgate);
+  const std::int64_t D = call.shape.head_dim;
+  table_backward(term, call.parameters[term.encoding][0], vector_at(head.q, query, D), dtable,
+                 head.head, vector_at(gradient.q, query, D), gradient.parameters[term.encoding][0]);
+  gates_backward(call, head, term, query, dgate, drow, gradient);
+}
+
+void bias_backward(const AttentionCall& call, const Head& head, const Row& row, std::int64_t query,
+                   const RowGradients& drow, SpecParameters& gradient) {
+  const std::int64_t i = call.positions.query(head.batch, query)[0];
+  for (std::size_t e = 0; e < call.spec.encodings.size(); ++e) {
+    const auto add = [&]<class E>(const E& encoding) {
+      if constexpr (BiasEncoding<E>) {
+        for (std::size_t key = 0; key < drow.bias.size(); ++key) {
+          if (!row.visible[key]) continue;
+          const std::int64_t j = call.positions.key(head.batch, static_cast<std::int64_t>(key))[0];
+          add_bias_gradient(encoding, call.parameters[e], head.head, i, j, drow.bias[key],
+                            gradient[e]);
+        }
+      }
+    };
+    std::visit(add, call.spec.encodings[e]);
+  }
+}
+
+void raw_backward(const AttentionCall& call, const Head& head, const Row& row, std::int64_t query,
+                  std::span<const double> draw, HeadGradients& gradient) {
+  const std::int64_t D = call.shape.head_dim;
+  std::vector<double> dq(static_cast<std::size_t>(D), 0.0);
+  for (std::size_t j = 0; j < draw.size(); ++j) {
+    if (!row.visible[j]) continue;
+    const auto key = static_cast<std::int64_t>(j);
+    const double factor = call.scale * draw[j];
+    add_scaled(factor, vector_at(std::span(head.rotated_k), key, D), dq);
+    add_scaled(factor, row.rotated_q, vector_at(std::span(gradient.rotated_k), key, D));
+  }
+  call.transforms.backward(Role::kQuery, head.head, call.positions.query(head.batch, query),
+                           vector_at(head.q, query, D), dq, gradient.parameters);
+  add_scaled(1.0, dq, vector_at(gradient.q, query, D));
+}
+
+void row_backward(const AttentionCall& call, const Head& head, std::int64_t query,
+                  std::span<const double> dout, HeadGradients& gradient) {
+  const Row row = evaluate_row(call, head, query);
+  RowGradients drow;
+  drow.score = softmax_backward(call, head, row, dout, gradient);
+  drow.raw = drow.score;
+  drow.bias = drow.score;
+  for (const ContentTerm& term : row.content) {
+    content_backward(call, head, term, query, drow, gradient);
+  }
+  bias_backward(call, head, row, query, drow, gradient.parameters);
+  raw_backward(call, head, row, query, drow.raw, gradient);
+}
+
+// After all rows: from the rotated keys to the keys.
+void keys_backward(const AttentionCall& call, const Head& head, HeadGradients& gradient) {
+  const std::int64_t D = call.shape.head_dim;
+  for (std::int64_t j = 0; j < call.shape.keys; ++j) {
+    const auto dk = vector_at(std::span(gradient.rotated_k), j, D);
+    call.transforms.backward(Role::kKey, head.head, call.positions.key(head.batch, j),
+                             vector_at(head.k, j, D), dk, gradient.parameters);
+    add_scaled(1.0, dk, vector_at(gradient.k, j, D));
+  }
+}
+
+}  // namespace
+
+AttentionGradients attention_backward(const Spec& spec, const SpecParameters& parameters,
+                                      const AttentionShape& shape, const AttentionInputs& inputs,
+                                      std::span<const double> grad_out,
+                                      const AttentionOptions& options) {
+  const AttentionCall call(spec, parameters, shape, inputs, options);
+  require_size("attention", "grad_out", grad_out.size(), shape.query_size(), "[B, H, Tq, D]");
+  AttentionGradients all{std::vector<double>(inputs.q.size(), 0.0),
+                         std::vector<double>(inputs.k.size(), 0.0),
+                         std::vector<double>(inputs.v.size(), 0.0),
+                         std::vector<double>(inputs.gate_k.size(), 0.0), zeros_like(parameters)};
+  for (std::int64_t b = 0; b < shape.batch; ++b) {
+    for (std::int64_t h = 0; h < shape.heads; ++h) {
+      const Head head(call, b, h);
+      HeadGradients gradient = head_gradients(call, head, all);
+      for (std::int64_t i = 0; i < shape.queries; ++i) {
+        const std::int64_t index = head.query_matrix * shape.queries + i;
+        row_backward(call, head, i, vector_at(grad_out, index, shape.head_dim), gradient);
+      }
+      keys_backward(call, head, gradient);
+    }
+  }
+  return all;
+}
+
+}  // namespace posenc::ref

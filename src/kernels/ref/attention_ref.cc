@@ -1,0 +1,57 @@
+// Forward of the reference: rows of weights, then their mean of the values.
+#include "kernels/ref/attention_row.h"
+#include "kernels/ref/vectors.h"
+
+namespace posenc::ref {
+namespace {
+
+void write_output(const AttentionCall& call, const Head& head, const Row& row, std::int64_t query,
+                  AttentionOutput& output) {
+  const std::int64_t index = head.query_matrix * call.shape.queries + query;
+  const auto out = vector_at(std::span(output.out), index, call.shape.head_dim);
+  for (std::int64_t j = 0; j < call.shape.keys; ++j) {
+    const auto key = static_cast<std::size_t>(j);
+    if (!row.visible[key]) continue;
+    add_scaled(row.weight[key] * row.dropout[key], vector_at(head.v, j, call.shape.head_dim), out);
+  }
+  output.lse[static_cast<std::size_t>(index)] = row.lse;
+}
+
+// Rows come in the order of the tensors, so that what is kept can be appended.
+void keep_inspection(const AttentionOptions& options, const Row& row, AttentionOutput& output) {
+  if (options.keep_weights) {
+    output.weights.insert(output.weights.end(), row.weight.begin(), row.weight.end());
+  }
+  if (!options.keep_cope_positions) return;
+  output.cope_positions.resize(row.content.size());
+  for (std::size_t c = 0; c < row.content.size(); ++c) {
+    const CopeRow& cope = row.content[c].row;
+    for (std::size_t j = 0; j < row.visible.size(); ++j) {
+      output.cope_positions[c].push_back(row.visible[j] ? cope.position[j] : 0.0);
+    }
+  }
+}
+
+}  // namespace
+
+AttentionOutput attention(const Spec& spec, const SpecParameters& parameters,
+                          const AttentionShape& shape, const AttentionInputs& inputs,
+                          const AttentionOptions& options) {
+  const AttentionCall call(spec, parameters, shape, inputs, options);
+  AttentionOutput output;
+  output.out.assign(inputs.q.size(), 0.0);
+  output.lse.assign(static_cast<std::size_t>(shape.batch * shape.heads * shape.queries), 0.0);
+  for (std::int64_t b = 0; b < shape.batch; ++b) {
+    for (std::int64_t h = 0; h < shape.heads; ++h) {
+      const Head head(call, b, h);
+      for (std::int64_t i = 0; i < shape.queries; ++i) {
+        const Row row = evaluate_row(call, head, i);
+        write_output(call, head, row, i, output);
+        keep_inspection(options, row, output);
+      }
+    }
+  }
+  return output;
+}
+
+}  // namespace posenc::ref

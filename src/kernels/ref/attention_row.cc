@@ -1,0 +1,219 @@
+#include "kernels/ref/attention_row.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/ref/checks.h"
+#include "kernels/ref/vectors.h"
+
+namespace posenc::ref {
+namespace {
+
+constexpr const char* kScope = "attention";
+
+bool read_by_attention(Site site) {
+  return site == Site::kQueryKey || site == Site::kBias || site == Site::kContent;
+}
+
+ModelShape model_shape(const AttentionShape& shape) {
+  return {.head_dim = shape.head_dim, .heads = shape.heads, .model_dim = 0};
+}
+
+const AttentionShape& checked(const AttentionShape& shape, const AttentionInputs& inputs,
+                              const Spec& spec, const SpecParameters& parameters) {
+  check_shape(kScope, shape);
+  check_inputs(kScope, shape, inputs);
+  check_parameters(kScope, spec, parameters, model_shape(shape), read_by_attention);
+  return shape;
+}
+
+void check_gate_keys(const AttentionCall& call) {
+  for (const Encoding& encoding : call.spec.encodings) {
+    const auto* cope = std::get_if<Cope>(&encoding);
+    if (cope == nullptr || cope->gate_source != Cope::GateSource::kSeparate) continue;
+    require_size(kScope, "gate_k", call.inputs.gate_k.size(), call.shape.key_size(),
+                 "[B, Hkv, Tk, D]");
+  }
+}
+
+void check_numbers(const AttentionOptions& options) {
+  const double rate = options.dropout.rate;
+  if (!(rate >= 0.0 && rate < 1.0)) {
+    throw Error(ErrorKind::kOutOfRange, {.scope = kScope,
+                                         .key = "dropout.rate",
+                                         .rule = "must be in [0, 1)",
+                                         .value = std::to_string(rate),
+                                         .hint = ""});
+  }
+  if (!std::isfinite(options.scale.value_or(1.0))) {
+    throw Error(ErrorKind::kNotFinite, {.scope = kScope,
+                                        .key = "scale",
+                                        .rule = "must be finite",
+                                        .value = std::to_string(*options.scale),
+                                        .hint = ""});
+  }
+}
+
+std::vector<double> raw_scores(const AttentionCall& call, const Head& head, const Row& row) {
+  std::vector<double> raw(row.visible.size(), 0.0);
+  for (std::size_t j = 0; j < raw.size(); ++j) {
+    if (!row.visible[j]) continue;
+    const auto key =
+        vector_at(std::span(head.rotated_k), static_cast<std::int64_t>(j), call.shape.head_dim);
+    raw[j] = call.scale * dot(row.rotated_q, key);
+  }
+  return raw;
+}
+
+std::vector<double> biases(const AttentionCall& call, const Head& head, const Row& row,
+                           std::int64_t query) {
+  std::vector<double> sum(row.visible.size(), 0.0);
+  const std::int64_t i = call.positions.query(head.batch, query)[0];
+  for (std::size_t e = 0; e < call.spec.encodings.size(); ++e) {
+    const auto add = [&]<class E>(const E& encoding) {
+      if constexpr (BiasEncoding<E>) {
+        for (std::size_t key = 0; key < sum.size(); ++key) {
+          if (!row.visible[key]) continue;
+          const std::int64_t j = call.positions.key(head.batch, static_cast<std::int64_t>(key))[0];
+          sum[key] += bias(encoding, call.parameters[e], head.head, i, j);
+        }
+      }
+    };
+    std::visit(add, call.spec.encodings[e]);
+  }
+  return sum;
+}
+
+std::vector<double> gate_logits(const AttentionCall& call, const Head& head, const Row& row,
+                                std::span<const double> q, const Cope& config) {
+  std::vector<double> logits = row.raw;
+  const std::span<const double> vectors = gate_vectors(config, head);
+  for (std::size_t j = 0; j < logits.size(); ++j) {
+    if (!row.visible[j]) continue;
+    if (config.gate_source != Cope::GateSource::kKey) {
+      const auto key = vector_at(vectors, static_cast<std::int64_t>(j), call.shape.head_dim);
+      logits[j] = call.scale * dot(q, key);
+    }
+    if (config.gates_see_bias) logits[j] += row.bias[j];
+  }
+  return logits;
+}
+
+// z_i[p] = SUM_d q_i[d] pos_emb[d, p], or the head's slope.
+std::vector<double> position_table(const Cope& config, const std::vector<double>& values,
+                                   std::span<const double> q, std::int64_t head) {
+  if (config.variant == Cope::Variant::kAlibi) return {values[static_cast<std::size_t>(head)]};
+  std::vector<double> table(static_cast<std::size_t>(config.npos_max), 0.0);
+  for (std::size_t d = 0; d < q.size(); ++d) {
+    add_scaled(q[d], vector_at(std::span(values), static_cast<std::int64_t>(d), config.npos_max),
+               table);
+  }
+  return table;
+}
+
+ContentTerm content_term(const AttentionCall& call, const Head& head, const Row& row,
+                         std::span<const double> q, std::size_t encoding) {
+  const auto& config = std::get<Cope>(call.spec.encodings[encoding]);
+  const bool divided = config.logit_scale == Cope::LogitScale::kSqrtDim;
+  ContentTerm term;
+  term.config = &config;
+  term.encoding = encoding;
+  term.logit_scale = divided ? 1.0 / std::sqrt(static_cast<double>(call.shape.head_dim)) : 1.0;
+  term.table = position_table(config, call.parameters[encoding][0], q, head.head);
+  term.row = cope_positions(config, gate_logits(call, head, row, q, config), row.visible);
+  term.logits.resize(row.visible.size());
+  cope_logits(config, term.row, term.table, term.logits);
+  return term;
+}
+
+double score(const Row& row, std::size_t j) {
+  double s = row.raw[j] + row.bias[j];
+  for (const ContentTerm& term : row.content) s += term.logit_scale * term.logits[j];
+  return s;
+}
+
+// Fills weight and lse.
+void softmax(Row& row) {
+  const std::size_t keys = row.visible.size();
+  constexpr double kNone = -std::numeric_limits<double>::infinity();
+  double largest = kNone;
+  for (std::size_t j = 0; j < keys; ++j) {
+    if (row.visible[j]) largest = std::max(largest, score(row, j));
+  }
+  row.weight.assign(keys, 0.0);
+  row.lse = kNone;
+  if (largest == kNone) return;
+  double sum = 0.0;
+  for (std::size_t j = 0; j < keys; ++j) {
+    if (row.visible[j]) sum += row.weight[j] = std::exp(score(row, j) - largest);
+  }
+  for (double& weight : row.weight) weight /= sum;
+  row.lse = largest + std::log(sum);
+}
+
+}  // namespace
+
+AttentionCall::AttentionCall(const Spec& spec_in, const SpecParameters& parameters_in,
+                             const AttentionShape& shape_in, const AttentionInputs& inputs_in,
+                             const AttentionOptions& options_in)
+    : spec(spec_in),
+      parameters(parameters_in),
+      shape(checked(shape_in, inputs_in, spec_in, parameters_in)),
+      inputs(inputs_in),
+      options(options_in),
+      mask(kScope, shape, options.masking),
+      positions(kScope, shape, options.positions, mask),
+      transforms(kScope, spec, parameters, model_shape(shape), positions.lengths(options.lengths),
+                 positions.axes()) {
+  check_gate_keys(*this);
+  check_numbers(options);
+  const double plain = 1.0 / std::sqrt(static_cast<double>(shape.head_dim));
+  scale = options.scale.value_or(plain) * transforms.softmax_factor();
+}
+
+Head::Head(const AttentionCall& call, std::int64_t batch_in, std::int64_t head_in)
+    : batch(batch_in),
+      head(head_in),
+      query_matrix(batch * call.shape.heads + head),
+      key_matrix(batch * call.shape.kv_heads + call.shape.kv_head_of(head)) {
+  const std::int64_t key_size = call.shape.keys * call.shape.head_dim;
+  q = vector_at(call.inputs.q, query_matrix, call.shape.queries * call.shape.head_dim);
+  k = vector_at(call.inputs.k, key_matrix, key_size);
+  v = vector_at(call.inputs.v, key_matrix, key_size);
+  if (!call.inputs.gate_k.empty()) gate_k = vector_at(call.inputs.gate_k, key_matrix, key_size);
+  rotated_k.assign(k.begin(), k.end());
+  for (std::int64_t j = 0; j < call.shape.keys; ++j) {
+    call.transforms.apply(Role::kKey, head, call.positions.key(batch, j),
+                          vector_at(std::span(rotated_k), j, call.shape.head_dim));
+  }
+}
+
+std::span<const double> gate_vectors(const Cope& config, const Head& head) {
+  if (config.gate_source == Cope::GateSource::kSeparate) return head.gate_k;
+  if (config.gate_source == Cope::GateSource::kValue) return head.v;
+  return {};
+}
+
+Row evaluate_row(const AttentionCall& call, const Head& head, std::int64_t query) {
+  const auto q = vector_at(head.q, query, call.shape.head_dim);
+  Row row;
+  row.visible = call.mask.row(head.batch, query);
+  row.rotated_q.assign(q.begin(), q.end());
+  call.transforms.apply(Role::kQuery, head.head, call.positions.query(head.batch, query),
+                        row.rotated_q);
+  row.raw = raw_scores(call, head, row);
+  row.bias = biases(call, head, row, query);
+  for (std::size_t e = 0; e < call.spec.encodings.size(); ++e) {
+    static_assert(encodings_at(Site::kContent) == 1, "content terms are evaluated for CoPE alone");
+    if (!std::holds_alternative<Cope>(call.spec.encodings[e])) continue;
+    row.content.push_back(content_term(call, head, row, q, e));
+  }
+  softmax(row);
+  for (std::int64_t j = 0; j < call.shape.keys; ++j) {
+    row.dropout.push_back(dropout_factor(call.options.dropout, head.batch, head.head, query, j));
+  }
+  return row;
+}
+
+}  // namespace posenc::ref

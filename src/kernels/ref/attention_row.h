@@ -1,0 +1,72 @@
+// One query's row of scores, which the forward and the backward of the reference share.
+#pragma once
+
+#include "kernels/ref/mask.h"
+#include "kernels/ref/positions.h"
+#include "kernels/ref/transforms.h"
+#include "posenc/kernels/ref/attention.h"
+
+namespace posenc::ref {
+
+// A call, checked and made ready. Borrows its arguments.
+struct AttentionCall {
+  // Throws where anything does not fit.
+  AttentionCall(const Spec& spec_in, const SpecParameters& parameters_in,
+                const AttentionShape& shape_in, const AttentionInputs& inputs_in,
+                const AttentionOptions& options_in);
+
+  const Spec& spec;
+  const SpecParameters& parameters;
+  AttentionShape shape;
+  AttentionInputs inputs;
+  const AttentionOptions& options;
+  Mask mask;
+  Positions positions;
+  Transforms transforms;
+  double scale;
+};
+
+// One head of one batch entry.
+struct Head {
+  Head(const AttentionCall& call, std::int64_t batch_in, std::int64_t head_in);
+
+  std::int64_t batch;
+  std::int64_t head;
+  std::int64_t query_matrix;  // index b H + h of its [Tq, D] in q
+  std::int64_t key_matrix;    // index b Hkv + hkv of its [Tk, D] in k, v and the gate keys
+  std::span<const double> q;  // [Tq, D]
+  std::span<const double> k;  // [Tk, D]
+  std::span<const double> v;
+  std::span<const double> gate_k;
+  std::vector<double> rotated_k;  // [Tk, D]
+};
+
+// What one CoPE makes of a row.
+struct ContentTerm {
+  const Cope* config;
+  std::size_t encoding;       // index into the spec
+  double logit_scale;         // 1, or 1/sqrt(D)
+  std::vector<double> table;  // z_i[0 .. npos_max-1], or {m_h}
+  CopeRow row;
+  std::vector<double> logits;  // c_ij before logit_scale
+};
+
+// All vectors have Tk entries, zero where the key is not seen.
+struct Row {
+  std::vector<bool> visible;
+  std::vector<double> rotated_q;  // [D]
+  std::vector<double> raw;        // r_ij
+  std::vector<double> bias;       // SUM_c B_c
+  std::vector<ContentTerm> content;
+  std::vector<double> weight;   // softmax
+  std::vector<double> dropout;  // factor of each weight
+  double lse;                   // -infinity when no key is seen
+};
+
+Row evaluate_row(const AttentionCall& call, const Head& head, std::int64_t query);
+
+// What the gates of a CoPE compare the query with, other than r_ij: [Tk, D]; empty for the raw
+// score.
+std::span<const double> gate_vectors(const Cope& config, const Head& head);
+
+}  // namespace posenc::ref

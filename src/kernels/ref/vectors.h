@@ -1,0 +1,25 @@
+// Vectors inside row-major tensors. Plain loops in index order: sums come out the same everywhere.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace posenc::ref {
+
+// The index-th vector of `width` entries.
+template <class T>
+std::span<T> vector_at(std::span<T> tensor, std::int64_t index, std::int64_t width) {
+  return tensor.subspan(static_cast<std::size_t>(index * width), static_cast<std::size_t>(width));
+}
+
+inline double dot(std::span<const double> a, std::span<const double> b) {
+  double sum = 0.0;
+  for (std::size_t c = 0; c < a.size(); ++c) sum += a[c] * b[c];
+  return sum;
+}
+
+inline void add_scaled(double factor, std::span<const double> x, std::span<double> sum) {
+  for (std::size_t c = 0; c < x.size(); ++c) sum[c] += factor * x[c];
+}
+
+}  // namespace posenc::ref

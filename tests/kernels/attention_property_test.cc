@@ -1,0 +1,166 @@
+// What must hold of attention whatever the numbers are.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "support/attention_case.h"
+
+namespace posenc {
+namespace {
+
+using testing::AttentionCase;
+using testing::largest_difference;
+using testing::many_specs;
+using testing::random_case;
+
+const ref::AttentionShape kShape{
+    .batch = 2, .heads = 2, .kv_heads = 2, .queries = 9, .keys = 9, .head_dim = 4};
+
+ref::AttentionOptions causal() {
+  ref::AttentionOptions options;
+  options.masking.causal = true;
+  return options;
+}
+
+// Replaces the tokens from `first` on by others.
+void change_tokens(std::vector<double>& tensor, std::int64_t first, Rng& rng) {
+  for (std::size_t n = 0; n < tensor.size(); ++n) {
+    const auto token = static_cast<std::int64_t>(n) / kShape.head_dim % kShape.keys;
+    if (token >= first) tensor[n] = 3.0 * rng.normal();
+  }
+}
+
+TEST(AttentionProperty, ALaterTokenNeverChangesAnEarlierOutput) {
+  for (const std::string& spec : many_specs()) {
+    SCOPED_TRACE(spec);
+    const AttentionCase before = random_case(spec, kShape, causal(), 11);
+    const auto expected = before.forward();
+    Rng rng(12);
+    for (const std::int64_t first : {1, 4, 8}) {
+      AttentionCase after = before;
+      for (auto* tensor : {&after.q, &after.k, &after.v, &after.gate_k}) {
+        change_tokens(*tensor, first, rng);
+      }
+      const auto output = after.forward();
+      for (std::size_t n = 0; n < output.out.size(); ++n) {
+        const auto token = static_cast<std::int64_t>(n) / kShape.head_dim % kShape.queries;
+        if (token >= first) continue;
+        ASSERT_EQ(output.out[n], expected.out[n]) << n;
+      }
+    }
+  }
+}
+
+TEST(AttentionProperty, RelativeEncodingsSeeDistancesAlone) {
+  for (const std::string& spec : many_specs()) {
+    AttentionCase problem = random_case(spec, kShape, causal(), 21);
+    bool relative = spec != "rope(precision=hf)";  // rounded angles are relative to float32 only
+    int transforms = 0;
+    for (const Encoding& encoding : problem.spec.encodings) {
+      const Traits& about = traits(encoding);
+      relative = relative && (about.relative || about.site == Site::kInput);
+      transforms += about.site == Site::kQueryKey ? 1 : 0;
+    }
+    if (!relative || transforms > 1) continue;  // turns of different pairs do not commute
+    SCOPED_TRACE(spec);
+    problem.options.lengths.sequence = 40;  // frequencies may follow the length: hold it
+    const auto expected = problem.forward();
+    for (const std::int64_t shift : {1, 31, -7}) {
+      const std::vector<std::int64_t> starts = {shift, shift};
+      problem.options.positions.query = ref::offset_positions(starts, kShape.queries);
+      problem.options.positions.key = problem.options.positions.query;
+      EXPECT_LE(largest_difference(problem.forward().out, expected.out), 1e-11) << shift;
+    }
+  }
+}
+
+TEST(AttentionProperty, FireAndOneSidedShiftsDoChangeScores) {
+  for (const char* spec : {"fire(width=3, init_threshold=2.7)", "rope", "alibi"}) {
+    AttentionCase problem = random_case(spec, kShape, causal(), 22);
+    const auto expected = problem.forward();
+    const std::vector<std::int64_t> starts = {5, 5};
+    problem.options.positions.query = ref::offset_positions(starts, kShape.queries);
+    if (std::string(spec).starts_with("fire")) {
+      problem.options.positions.key = problem.options.positions.query;
+    }
+    // ALiBi's penalty is linear, so moving the queries alone adds the same to a whole row.
+    const bool same = largest_difference(problem.forward().out, expected.out) < 1e-11;
+    EXPECT_EQ(same, std::string(spec) == "alibi") << spec;
+  }
+}
+
+TEST(AttentionProperty, NoneIsNeutral) {
+  for (const std::string& spec : many_specs()) {
+    AttentionCase problem = random_case(spec, kShape, causal(), 31);
+    const auto expected = problem.forward();
+    problem.spec.encodings.insert(problem.spec.encodings.begin(), None{});
+    problem.parameters.insert(problem.parameters.begin(), Parameters{});
+    EXPECT_EQ(problem.forward().out, expected.out) << spec;
+  }
+}
+
+TEST(AttentionProperty, NoPositionsIsPlainSoftmaxAttention) {
+  const ref::AttentionShape shape{
+      .batch = 1, .heads = 1, .kv_heads = 1, .queries = 4, .keys = 5, .head_dim = 3};
+  const AttentionCase problem = random_case("none", shape, {}, 41);
+  const auto output = problem.forward();
+  for (std::size_t i = 0; i < 4; ++i) {
+    double sum = 0.0;
+    std::vector<double> expected(3, 0.0);
+    for (std::size_t j = 0; j < 5; ++j) {
+      double score = 0.0;
+      for (std::size_t c = 0; c < 3; ++c) score += problem.q[3 * i + c] * problem.k[3 * j + c];
+      const double weight = std::exp(score / std::sqrt(3.0));
+      sum += weight;
+      for (std::size_t c = 0; c < 3; ++c) expected[c] += weight * problem.v[3 * j + c];
+    }
+    EXPECT_NEAR(output.lse[i], std::log(sum), 1e-13);
+    for (std::size_t c = 0; c < 3; ++c) {
+      EXPECT_NEAR(output.out[3 * i + c], expected[c] / sum, 1e-13);
+    }
+  }
+}
+
+// With queries of zero the score is the sum of the biases, and they come out as log weights.
+TEST(AttentionProperty, BiasesAdd) {
+  AttentionCase problem = random_case(
+      "alibi(bidirectional=true) + t5(num_buckets=6, max_distance=5) + kerple", kShape, {}, 51);
+  problem.q.assign(problem.q.size(), 0.0);
+  problem.options.keep_weights = true;
+  const auto output = problem.forward();
+  const auto& encodings = problem.spec.encodings;
+  for (std::int64_t h = 0; h < kShape.heads; ++h) {
+    for (std::int64_t i = 0; i < kShape.queries; ++i) {
+      for (std::int64_t j = 0; j < kShape.keys; ++j) {
+        const double expected =
+            bias(std::get<Alibi>(encodings[0]), problem.parameters[0], h, i, j) +
+            bias(std::get<T5>(encodings[1]), problem.parameters[1], h, i, j) +
+            bias(std::get<Kerple>(encodings[2]), problem.parameters[2], h, i, j);
+        const auto row = static_cast<std::size_t>(h * kShape.queries + i);
+        const double weight = output.weights[row * 9 + static_cast<std::size_t>(j)];
+        EXPECT_NEAR(std::log(weight) + output.lse[row], expected, 1e-12);
+      }
+    }
+  }
+}
+
+TEST(AttentionProperty, WeightsOfARowSumToOne) {
+  for (const std::string& spec : many_specs()) {
+    AttentionCase problem = random_case(spec, kShape, causal(), 61);
+    problem.options.keep_weights = true;
+    const auto output = problem.forward();
+    ASSERT_EQ(output.weights.size(), 2u * 2 * 9 * 9);
+    for (std::size_t row = 0; row < 2 * 2 * 9; ++row) {
+      double sum = 0.0;
+      for (std::size_t j = 0; j < 9; ++j) {
+        const double weight = output.weights[9 * row + j];
+        EXPECT_EQ(weight > 0.0, j <= row % 9);
+        sum += weight;
+      }
+      EXPECT_NEAR(sum, 1.0, 1e-14) << spec;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace posenc
