@@ -1,11 +1,11 @@
 # Finds OpenBLAS however it was packaged and makes one target of it, OpenBLAS::OpenBLAS.
 #
-# Upstream's CMake package defines that target; Debian's defines variables only; other
-# distributions ship pkg-config alone.
+# Upstream's CMake package defines that target; Debian's defines variables, and in its newer releases
+# they name files that do not exist; other distributions ship pkg-config alone.
 find_package(OpenBLAS CONFIG QUIET)
 
 if(NOT TARGET OpenBLAS::OpenBLAS)
-  if(OpenBLAS_LIBRARIES)
+  if(EXISTS "${OpenBLAS_LIBRARIES}" AND EXISTS "${OpenBLAS_INCLUDE_DIRS}/cblas.h")
     set(OpenBLAS_LIBRARY ${OpenBLAS_LIBRARIES})
     set(OpenBLAS_INCLUDE_DIR ${OpenBLAS_INCLUDE_DIRS})
   else()

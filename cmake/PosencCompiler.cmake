@@ -34,6 +34,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(posenc_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
 
+# Tests and the command line spend their time inside the libraries: full optimisation of their own
+# code would cost a quarter of the whole build and gain nothing.
+add_library(posenc_quick_build INTERFACE)
+target_compile_options(posenc_quick_build INTERFACE $<$<CONFIG:Release>:-O1>)
+
 # Sanitizers change the ABI of containers under test, so the whole build gets them.
 if(POSENC_SANITIZE)
   add_compile_options(-fsanitize=${POSENC_SANITIZE} -fno-omit-frame-pointer

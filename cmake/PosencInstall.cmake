@@ -25,13 +25,13 @@ if(TARGET posenc)
   install(TARGETS posenc)
 endif()
 
-# Static archives leave fmt, yaml-cpp and the threads to whoever links them.
+# Static archives leave fmt, yaml-cpp, Highway and the threads to whoever links them.
 if(BUILD_SHARED_LIBS)
   set(POSENC_NEEDS_DEPENDENCIES FALSE)
   set(POSENC_PC_REQUIRES "")
 else()
   set(POSENC_NEEDS_DEPENDENCIES TRUE)
-  set(POSENC_PC_REQUIRES "fmt yaml-cpp")
+  set(POSENC_PC_REQUIRES "fmt yaml-cpp libhwy")
 endif()
 
 configure_package_config_file(

@@ -86,5 +86,5 @@ function(posenc_add_program layer program)
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/include
                                                 ${PROJECT_SOURCE_DIR}/src)
   posenc_link_neighbours(${program} ${layer})
-  target_link_libraries(${program} PRIVATE ${ARG_DEPS} posenc_warnings)
+  target_link_libraries(${program} PRIVATE ${ARG_DEPS} posenc_warnings posenc_quick_build)
 endfunction()

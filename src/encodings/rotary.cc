@@ -190,16 +190,21 @@ double Rotary::magnitude(Role role, std::int64_t pair, std::int64_t position) co
   return attention_factor * std::exp(sign * power * log_zeta[static_cast<std::size_t>(pair)]);
 }
 
+CosSin rotary_entry(const Rotary& rotary, Role role, std::int64_t group, std::int64_t pair,
+                    std::int64_t position) {
+  const double angle = rotary.angle(group, pair, position);
+  const double magnitude = rotary.magnitude(role, pair, position);
+  return {magnitude * std::cos(angle), magnitude * std::sin(angle)};
+}
+
 void rotary_row(const Rotary& rotary, Role role, std::int64_t group,
                 std::span<const std::int64_t> position, std::span<double> cos,
                 std::span<double> sin) {
-  for (std::int64_t pair = 0; pair < rotary.pairs(); ++pair) {
-    const auto p = static_cast<std::size_t>(pair);
+  for (std::size_t p = 0; p < cos.size(); ++p) {
     const std::int64_t n = position[static_cast<std::size_t>(rotary.axes.axis_of_pair[p])];
-    const double angle = rotary.angle(group, pair, n);
-    const double magnitude = rotary.magnitude(role, pair, n);
-    cos[p] = magnitude * std::cos(angle);
-    sin[p] = magnitude * std::sin(angle);
+    const CosSin entry = rotary_entry(rotary, role, group, static_cast<std::int64_t>(p), n);
+    cos[p] = entry.cos;
+    sin[p] = entry.sin;
   }
 }
 

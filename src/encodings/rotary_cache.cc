@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <new>
+
 #include "core/bind.h"
 #include "posenc/core/error.h"
 
@@ -38,17 +40,13 @@ std::int64_t RotaryCache::bytes() const {
 RotaryCache::Row RotaryCache::at(const float* row) const { return {row, row + row_floats() / 2}; }
 
 void RotaryCache::fill(Role role, std::int64_t position, float* out) const {
-  const auto pairs = static_cast<std::size_t>(rotary_.pairs());
-  const std::vector<std::int64_t> coordinates(static_cast<std::size_t>(rotary_.axes.axes),
-                                              position);
-  std::vector<double> cos(pairs);
-  std::vector<double> sin(pairs);
+  float* sin_out = out + row_floats() / 2;
+  std::size_t at = 0;
   for (std::int64_t group = 0; group < rotary_.groups(); ++group) {
-    rotary_row(rotary_, role, group, coordinates, cos, sin);
-    float* cos_out = out + static_cast<std::size_t>(group) * pairs;
-    for (std::size_t p = 0; p < pairs; ++p) {
-      cos_out[p] = static_cast<float>(cos[p]);
-      cos_out[row_floats() / 2 + p] = static_cast<float>(sin[p]);
+    for (std::int64_t pair = 0; pair < rotary_.pairs(); ++pair, ++at) {
+      const CosSin entry = rotary_entry(rotary_, role, group, pair, position);
+      out[at] = static_cast<float>(entry.cos);
+      sin_out[at] = static_cast<float>(entry.sin);
     }
   }
 }
@@ -84,22 +82,35 @@ RotaryCache::Row RotaryCache::row(Role role, std::int64_t position,
     const float* table = precomputed_[table_of(role)].get();
     return at(table + static_cast<std::size_t>(position) * row_floats());
   }
-  if (policy_.mode == CachePolicy::Mode::kPrecomputed || position < 0) {
-    const bool precomputed = policy_.mode == CachePolicy::Mode::kPrecomputed;
+  if (policy_.mode == CachePolicy::Mode::kPrecomputed) {
     throw Error(ErrorKind::kOutOfRange,
                 {.scope = "cache",
                  .key = "position",
-                 .rule = precomputed ? fmt::format("must be in [0, {}]", policy_.length - 1)
-                                     : std::string("must be >= 0"),
+                 .rule = fmt::format("must be in [0, {}]", policy_.length - 1),
                  .value = std::to_string(position),
-                 .hint = precomputed ? "raise length, or use mode=hybrid" : "use mode=on_demand"});
+                 .hint = "raise length, or use mode=hybrid"});
   }
   return at(grown_row(role, position));
 }
 
+Status RotaryCache::find_row(Role role, std::int64_t position, Row* row) const noexcept {
+  try {
+    *row = this->row(role, position, {});
+    return {};
+  } catch (const Error& error) {
+    const bool full = error.kind() == ErrorKind::kResource;
+    return {full ? StatusCode::kResourceExhausted : StatusCode::kOutOfRange, error.what()};
+  } catch (const std::bad_alloc&) {
+    return {StatusCode::kResourceExhausted, "[cache] out of memory for a block of rows"};
+  }
+}
+
 const float* RotaryCache::grown_row(Role role, std::int64_t position) const {
-  const std::int64_t index = (position - policy_.length) / policy_.block;
-  const std::int64_t first = policy_.length + index * policy_.block;
+  // Blocks count up from the precomputed rows, and down from -1 for positions before the start.
+  const bool before = position < 0;
+  const std::int64_t index =
+      before ? -1 - (-1 - position) / policy_.block : (position - policy_.length) / policy_.block;
+  const std::int64_t first = (before ? 0 : policy_.length) + index * policy_.block;
   const std::size_t offset = static_cast<std::size_t>(position - first) * row_floats();
   auto& table = blocks_[table_of(role)];
   {

@@ -94,8 +94,10 @@ TEST(RotaryCache, PositionsOutsideAreErrorsNotBadReads) {
   const RotaryCache precomputed(rope(), {.mode = CachePolicy::Mode::kPrecomputed, .length = 10});
   EXPECT_THROW((void)precomputed.row(Role::kQuery, 10, scratch), Error);
   EXPECT_THROW((void)precomputed.row(Role::kQuery, -1, scratch), Error);
-  const RotaryCache hybrid(rope(), {.length = 10});
-  EXPECT_THROW((void)hybrid.row(Role::kQuery, -1, scratch), Error);
+  const RotaryCache hybrid(rope(), {.length = 10, .block = 4});
+  for (const std::int64_t position : {-1, -4, -5, -9})
+    expect_exact_row(hybrid, Role::kQuery, position);
+  EXPECT_EQ(hybrid.bytes(), (10 + 3 * 4) * kRowBytes) << "blocks before the start, where asked for";
   const RotaryCache on_demand(rope(), {.mode = CachePolicy::Mode::kOnDemand});
   expect_exact_row(on_demand, Role::kQuery, -5);
   EXPECT_THROW(RotaryCache(rope(), {.block = 0}), Error);

@@ -50,6 +50,14 @@ Rotary make_rotary(const Rope& config, const ModelShape& shape, const Lengths& l
                    std::span<const double> alpha = {});
 Rotary make_rotary(const Xpos& config, const ModelShape& shape, const Lengths& lengths);
 
+// Cos and sin of one pair at one position, magnitude included.
+struct CosSin {
+  double cos;
+  double sin;
+};
+CosSin rotary_entry(const Rotary& rotary, Role role, std::int64_t group, std::int64_t pair,
+                    std::int64_t position);
+
 // The row of cos and sin (pairs() each, magnitude included) at a position, one coordinate per axis.
 void rotary_row(const Rotary& rotary, Role role, std::int64_t group,
                 std::span<const std::int64_t> position, std::span<double> cos,

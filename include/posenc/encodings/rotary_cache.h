@@ -15,6 +15,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "posenc/core/status.h"
 #include "posenc/encodings/rotary.h"
 
 namespace posenc {
@@ -59,6 +60,9 @@ class RotaryCache {
   // `scratch` holds row_floats() entries, is written only in on_demand mode, and must then outlive
   // the use of the row.
   [[nodiscard]] Row row(Role role, std::int64_t position, std::span<float> scratch) const;
+
+  // The same for kernels, which do not throw; not for on_demand, whose rows nobody keeps.
+  Status find_row(Role role, std::int64_t position, Row* row) const noexcept;
 
   [[nodiscard]] std::size_t row_floats() const;
   [[nodiscard]] std::int64_t bytes() const;  // kept at this moment

@@ -1,0 +1,98 @@
+// Attention with any spec: tiled, online softmax, forward and backward, memory linear in the length.
+//
+//   q'_i = PROD_b T_b(i) q_i,  k'_j = PROD_b T_b(j) k_j         site 2, applied while rows are packed
+//   r_ij = scale <q'_i, k'_j>
+//   s_ij = r_ij + SUM_c B_c(h, i, j) + C(q_i, r_i*)_j           sites 3 and 4
+//   o_i  = SUM_j dropout(softmax_j(mask(s_ij))) v_j
+//
+// The meaning of every part is that of the float64 reference (ref/attention.h); masks and positions are
+// as in ref/tokens.h. Tensors are [batch, heads, tokens, channels] in float32, bfloat16 or float16, any
+// strides with contiguous channels; arithmetic is float32. Results are the same bits for any number of
+// threads.
+//
+// Every sum of Toeplitz biases (ALiBi, T5, KERPLE, learned relative) is one table per head, so the
+// kernel knows three modifiers, that table, FIRE's row function and CoPE, and any mix of them with any
+// site-2 encodings is fused. What is not fused runs through the reference, and explain() says so.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "posenc/core/dropout.h"
+#include "posenc/core/tensor_view.h"
+#include "posenc/encodings/rotary_cache.h"
+#include "posenc/encodings/spec.h"
+#include "posenc/kernels/positions.h"
+
+namespace posenc {
+
+// With n the query's place and m the key's (their indices in their sequence, queries aligned with the
+// last keys), a query sees a key of its own sequence where all of these hold.
+struct AttentionMask {
+  bool causal = false;                     // m <= n
+  std::int64_t window_left = -1;           // n - window_left <= m; -1: no bound
+  std::int64_t window_right = -1;          // m <= n + window_right; -1: no bound
+  const std::uint8_t* key_mask = nullptr;  // [batch, keys], 0 for padding
+  // Packed sequences: cumulative lengths {0, n_1, .., T}. One may be left out where both are equal.
+  std::span<const std::int64_t> cu_queries;
+  std::span<const std::int64_t> cu_keys;
+};
+
+// What can be made ready before tensors are there: frequencies, tables of cos and sin, the choice of
+// path. Immutable, and safe to share between threads.
+class AttentionPlan {
+ public:
+  // Throws Error where the spec does not fit the shape. Schedules that follow the length read it from
+  // `lengths`; tables grow as the policy says.
+  AttentionPlan(Spec spec, ModelShape shape, std::int64_t kv_heads, Lengths lengths = {},
+                CachePolicy policy = {});
+  ~AttentionPlan();
+  AttentionPlan(AttentionPlan&&) noexcept;
+  AttentionPlan& operator=(AttentionPlan&&) noexcept;
+
+  struct State;
+  [[nodiscard]] const State& state() const { return *state_; }
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+struct AttentionCall {
+  const AttentionPlan* plan = nullptr;
+  const std::vector<Parameters>* parameters = nullptr;  // per encoding of the spec
+  ConstTensorView q;                                    // [B, H, Tq, D]
+  ConstTensorView k;                                    // [B, Hkv, Tk, D]
+  ConstTensorView v;                                    // [B, Hkv, Tk, D]
+  ConstTensorView gate_k;  // [B, Hkv, Tk, D], for cope(gate_source=separate)
+  TensorView out;          // [B, H, Tq, D]
+  std::span<float> lse;    // B * H * Tq, or empty where no backward follows
+  AttentionMask mask;
+  PositionsView q_positions;  // default: places
+  PositionsView k_positions;
+  std::optional<double> scale;  // default: 1/sqrt(D)
+  Dropout dropout;
+  // The keys went through site 2 before they were cached (rope() does it): they are read as they are,
+  // and their gradient is that of the turned keys.
+  bool keys_are_turned = false;
+};
+
+struct AttentionBackwardCall {
+  AttentionCall forward;  // as it was called; `out` and `lse` hold its results
+  ConstTensorView grad_out;
+  TensorView dq;
+  TensorView dk;
+  TensorView dv;
+  TensorView dgate_k;                              // where gate_k was given
+  std::vector<Parameters>* dparameters = nullptr;  // optional; written, shaped as the parameters
+};
+
+// All arguments are checked first: on an error nothing is written, and the message names the argument.
+Status attention(const AttentionCall& call) noexcept;
+Status attention_backward(const AttentionBackwardCall& call) noexcept;
+
+// Which path a call takes, and why: "fused: rope while packing, toeplitz table (alibi), cope", or
+// "reference (float64): more than one cope".
+std::string explain(const AttentionCall& call);
+
+}  // namespace posenc

@@ -1,0 +1,36 @@
+// Where tokens stand: three ways to say it, none of which copies anything.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "posenc/core/status.h"
+
+namespace posenc {
+
+// At most one of ids, offsets and cumulative is given; with none, token t has position t.
+struct PositionsView {
+  // Ids of 32 or 64 bits, [batch, tokens, axes], with strides in elements (0 shares them along a
+  // dimension: one row for all sequences, or one coordinate for all axes).
+  const void* ids = nullptr;
+  bool ids_are_64_bit = true;
+  std::int64_t batch_stride = 0;
+  std::int64_t token_stride = 1;
+  std::int64_t axis_stride = 0;
+
+  // Sequence b starts at offsets[b]: a decode step, or a chunk of a long sequence.
+  std::span<const std::int64_t> offsets;
+
+  // Packed sequences in one row of tokens: {0, n_1, n_1 + n_2, .., tokens}; positions restart in
+  // each.
+  std::span<const std::int64_t> cumulative;
+
+  // Position of a token along an axis. Must have passed check().
+  [[nodiscard]] std::int64_t at(std::int64_t batch, std::int64_t token,
+                                std::int64_t axis) const noexcept;
+  // Whether the form fits the tensor; `name` signs the message.
+  [[nodiscard]] Status check(const char* name, std::int64_t batches,
+                             std::int64_t tokens) const noexcept;
+};
+
+}  // namespace posenc

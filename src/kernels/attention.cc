@@ -1,0 +1,152 @@
+#include "posenc/kernels/attention.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+
+#include "core/thread_pool.h"
+#include "kernels/attention_plan.h"
+#include "kernels/attention_reference.h"
+#include "posenc/core/threads.h"
+
+namespace posenc {
+namespace {
+
+struct Task {
+  std::size_t segment;
+  std::int64_t head;
+  std::int64_t first;  // query
+};
+
+// Blocks of queries, the longest rows first, so that threads end together.
+std::vector<Task> tasks_of(const AttentionSetup& setup) {
+  std::vector<Task> tasks;
+  const auto block = static_cast<std::int64_t>(cpu::kQueryBlock);
+  for (std::size_t s = 0; s < setup.segments.size(); ++s) {
+    const std::int64_t blocks = (setup.segments[s].queries + block - 1) / block;
+    for (std::int64_t b = blocks; b-- > 0;) {
+      for (std::int64_t h = 0; h < setup.state->shape.heads; ++h)
+        tasks.push_back({s, h, b * block});
+    }
+  }
+  return tasks;
+}
+
+// What one thread works with, allocated before the loop so that nothing can fail inside it.
+struct Mine {
+  Mine(const AttentionSetup& setup, std::size_t keys)
+      : space(setup.padded_dim, setup.cope_stride, keys, false),
+        turner(setup),
+        rows(cpu::kQueryBlock * setup.padded_dim),
+        plain(setup.cope() != nullptr ? rows.size() : 0),
+        out(rows.size()),
+        lse(cpu::kQueryBlock) {}
+
+  cpu::Workspace space;
+  RowTurner turner;
+  std::vector<float> rows;
+  std::vector<float> plain;
+  std::vector<float> out;
+  std::vector<float> lse;
+};
+
+void run_task(const AttentionSetup& setup, const Task& task, Mine& mine) {
+  const Segment& s = setup.segments[task.segment];
+  const AttentionCall& call = *setup.call;
+  cpu::QueryBlock block;
+  block.first = static_cast<std::size_t>(task.first);
+  block.count = std::min(cpu::kQueryBlock, static_cast<std::size_t>(s.queries - task.first));
+  read_queries(setup, s, task.head, block, mine.turner, mine.rows, mine.plain);
+  block.rows = mine.rows.data();
+  block.plain = mine.plain.data();
+  cpu::attention_forward_block(setup.problem(s, task.head), block, mine.space, mine.out.data(),
+                               mine.lse.data());
+  for (std::size_t r = 0; r < block.count; ++r) {
+    const std::int64_t query = s.first_query + task.first + static_cast<std::int64_t>(r);
+    write_row(call.out, s.batch, task.head, query, mine.out.data() + r * setup.padded_dim);
+    if (call.lse.empty()) continue;
+    const std::int64_t at = (s.batch * call.q.heads() + task.head) * call.q.tokens() + query;
+    call.lse[static_cast<std::size_t>(at)] = mine.lse[r];
+  }
+}
+
+Status run_fused(const AttentionCall& call) {
+  AttentionSetup setup;
+  if (Status s = prepare_attention(call, setup); !s.ok()) return s;
+  const std::vector<Task> tasks = tasks_of(setup);
+  std::vector<Mine> all;
+  for (int t = 0; t < num_threads(); ++t) {
+    all.emplace_back(setup, static_cast<std::size_t>(call.k.tokens()));
+  }
+  parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t task, int worker) {
+    run_task(setup, tasks[static_cast<std::size_t>(task)], all[static_cast<std::size_t>(worker)]);
+  });
+  return {};
+}
+
+}  // namespace
+
+void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t head,
+                  const cpu::QueryBlock& block, RowTurner& turner, std::vector<float>& rows,
+                  std::vector<float>& plain) {
+  std::fill(rows.begin(), rows.end(), 0.0f);
+  std::fill(plain.begin(), plain.end(), 0.0f);
+  for (std::size_t r = 0; r < block.count; ++r) {
+    const std::int64_t query = s.first_query + static_cast<std::int64_t>(block.first + r);
+    float* row = rows.data() + r * setup.padded_dim;
+    read_row(setup.call->q, s.batch, head, query, setup.padded_dim, row);
+    if (!plain.empty()) std::copy_n(row, setup.padded_dim, plain.data() + r * setup.padded_dim);
+    turner.forward(Role::kQuery, head, setup.state->shape.heads, s.batch, query, row);
+    for (std::size_t c = 0; c < setup.dim; ++c) row[c] *= setup.scale;
+  }
+}
+
+std::string obstacle_of(const AttentionCall& call) {
+  const AttentionPlan::State& state = call.plan->state();
+  if (!state.obstacle.empty()) return state.obstacle;
+  const bool explicit_positions =
+      call.q_positions.ids != nullptr || call.k_positions.ids != nullptr ||
+      !call.q_positions.offsets.empty() || !call.k_positions.offsets.empty();
+  if ((!state.biases.empty() || state.fire) && explicit_positions)
+    return "biases with explicit positions";
+  return "";
+}
+
+std::string explain(const AttentionCall& call) {
+  const std::string obstacle = obstacle_of(call);
+  if (!obstacle.empty()) return "reference (float64): " + obstacle;
+  const AttentionPlan::State& state = call.plan->state();
+  std::string text = is_decode(call) ? "decode" : "fused";
+  const auto names = [&](const std::vector<std::size_t>& indices) {
+    std::string joined;
+    for (const std::size_t i : indices) {
+      joined += (joined.empty() ? "" : " + ") + std::string(traits(state.spec.encodings[i]).name);
+    }
+    return joined;
+  };
+  if (!state.rotary.empty()) {
+    text +=
+        fmt::format(", {} {}", names(state.rotary),
+                    call.keys_are_turned ? "on queries (keys are turned)" : "while reading rows");
+  }
+  if (!state.biases.empty()) text += fmt::format(", toeplitz table ({})", names(state.biases));
+  if (state.fire) text += ", fire";
+  if (state.cope) text += ", cope";
+  return text;
+}
+
+Status attention(const AttentionCall& call) noexcept {
+  if (Status s = check_attention(call); !s.ok()) return s;
+  if (call.q.empty()) return {};
+  try {
+    if (!obstacle_of(call).empty()) return reference_attention(call);
+    return is_decode(call) ? decode_attention(call) : run_fused(call);
+  } catch (const std::bad_alloc&) {
+    return {StatusCode::kResourceExhausted, "[attention] out of memory for scratch"};
+  } catch (const std::exception& problem) {
+    return {StatusCode::kInvalidArgument, problem.what()};
+  }
+}
+
+}  // namespace posenc

@@ -1,0 +1,194 @@
+#include <algorithm>
+#include <new>
+
+#include "core/thread_pool.h"
+#include "kernels/attention_gradients.h"
+#include "kernels/attention_reference.h"
+#include "kernels/view_checks.h"
+#include "posenc/core/threads.h"
+
+namespace posenc {
+namespace {
+
+constexpr const char* kOp = "attention_backward";
+
+// A key head of a sequence and every how-many-th block of its queries. Their number depends on the
+// shapes alone, never on the threads, and so do the sums.
+struct Task {
+  std::size_t segment;
+  std::int64_t kv_head;
+  std::int64_t split;
+};
+
+constexpr std::int64_t kFewestTasks = 8;
+
+std::int64_t splits_of(const AttentionSetup& setup) {
+  const std::int64_t heads =
+      static_cast<std::int64_t>(setup.segments.size()) * setup.state->kv_heads;
+  const auto block = static_cast<std::int64_t>(cpu::kQueryBlock);
+  const std::int64_t blocks = (setup.call->q.tokens() + block - 1) / block;
+  return std::clamp<std::int64_t>((kFewestTasks + heads - 1) / std::max<std::int64_t>(heads, 1), 1,
+                                  std::max<std::int64_t>(blocks, 1));
+}
+
+Status check_call(const AttentionBackwardCall& call) noexcept {
+  if (Status s = check_attention(call.forward); !s.ok()) return s;
+  const std::int64_t rows =
+      call.forward.q.batch() * call.forward.q.heads() * call.forward.q.tokens();
+  if (static_cast<std::int64_t>(call.forward.lse.size()) != rows) {
+    return {StatusCode::kInvalidArgument, "[attention_backward] lse of the forward must be kept"};
+  }
+  struct Pair {
+    const char* name;
+    ConstTensorView gradient;
+    const char* of;
+    ConstTensorView tensor;
+  };
+  const AttentionCall& f = call.forward;
+  const std::array<Pair, 5> pairs = {{{"grad_out", call.grad_out, "q", f.q},
+                                      {"dq", call.dq, "q", f.q},
+                                      {"dk", call.dk, "k", f.k},
+                                      {"dv", call.dv, "v", f.v},
+                                      {"dgate_k", call.dgate_k, "gate_k", f.gate_k}}};
+  for (const Pair& pair : pairs) {
+    if (!pair.tensor.present() && !pair.gradient.present()) continue;
+    if (Status s = check_same_shape(kOp, pair.name, pair.gradient, pair.of, pair.tensor); !s.ok()) {
+      return s;
+    }
+    if (Status s = check_view(kOp, pair.name, pair.gradient); !s.ok()) return s;
+  }
+  return {};
+}
+
+// What one thread works with.
+struct Mine {
+  explicit Mine(const AttentionSetup& setup)
+      : space(setup.padded_dim, setup.cope_stride, static_cast<std::size_t>(setup.call->k.tokens()),
+              true),
+        turner(setup),
+        rows(cpu::kQueryBlock * setup.padded_dim),
+        plain(rows.size()),
+        grad_out(rows.size()),
+        out_row(setup.padded_dim),
+        dq(rows.size()),
+        dq_plain(rows.size()) {}
+
+  cpu::Workspace space;
+  RowTurner turner;
+  std::vector<float> rows;
+  std::vector<float> plain;
+  std::vector<float> grad_out;
+  std::vector<float> out_row;
+  std::vector<float> dq;
+  std::vector<float> dq_plain;
+  std::array<float, cpu::kQueryBlock> lse{};
+  std::array<float, cpu::kQueryBlock> delta{};
+};
+
+// Output gradients of a block, its log-sum-exps, and SUM over channels of grad_out * out.
+void read_outputs(const AttentionBackwardCall& call, const AttentionSetup& setup, const Segment& s,
+                  std::int64_t head, const cpu::QueryBlock& block, Mine& mine) {
+  std::fill(mine.grad_out.begin(), mine.grad_out.end(), 0.0f);
+  for (std::size_t r = 0; r < block.count; ++r) {
+    const std::int64_t query = s.first_query + static_cast<std::int64_t>(block.first + r);
+    float* row = mine.grad_out.data() + r * setup.padded_dim;
+    read_row(call.grad_out, s.batch, head, query, setup.padded_dim, row);
+    read_row(call.forward.out, s.batch, head, query, setup.padded_dim, mine.out_row.data());
+    float sum = 0.0f;
+    for (std::size_t c = 0; c < setup.dim; ++c) sum += row[c] * mine.out_row[c];
+    mine.delta[r] = sum;
+    const std::int64_t at =
+        (s.batch * call.forward.q.heads() + head) * call.forward.q.tokens() + query;
+    mine.lse[r] = call.forward.lse[static_cast<std::size_t>(at)];
+  }
+}
+
+// From the gradients of a block's rows to those of its queries.
+void write_queries(const AttentionBackwardCall& call, const AttentionSetup& setup, const Segment& s,
+                   std::int64_t head, const cpu::QueryBlock& block,
+                   const std::vector<double*>& dfrequencies, Mine& mine) {
+  const bool has_plain = setup.cope() != nullptr;
+  for (std::size_t r = 0; r < block.count; ++r) {
+    const std::int64_t query = s.first_query + static_cast<std::int64_t>(block.first + r);
+    float* row = mine.dq.data() + r * setup.padded_dim;
+    for (std::size_t c = 0; c < setup.dim; ++c) row[c] *= setup.scale;
+    mine.turner.backward(Role::kQuery, head, setup.state->shape.heads, s.batch, query,
+                         mine.plain.data() + r * setup.padded_dim, row, dfrequencies);
+    for (std::size_t c = 0; has_plain && c < setup.dim; ++c) {
+      row[c] += mine.dq_plain[r * setup.padded_dim + c];
+    }
+    write_row(call.dq, s.batch, head, query, row);
+  }
+}
+
+void run_block(const AttentionBackwardCall& call, const AttentionSetup& setup, const Segment& s,
+               std::int64_t head, std::size_t first, TaskGradients& gradients, Mine& mine) {
+  cpu::QueryBlock block;
+  block.first = first;
+  block.count = std::min(cpu::kQueryBlock, static_cast<std::size_t>(s.queries) - first);
+  read_queries(setup, s, head, block, mine.turner, mine.rows, mine.plain);
+  block.rows = mine.rows.data();
+  block.plain = mine.plain.data();
+  read_outputs(call, setup, s, head, block, mine);
+  cpu::BackwardOutputs out = gradients.outputs(setup, head);
+  out.dq = mine.dq.data();
+  out.dq_plain = setup.cope() != nullptr ? mine.dq_plain.data() : nullptr;
+  cpu::attention_backward_block(setup.problem(s, head), block,
+                                {mine.grad_out.data(), mine.lse.data(), mine.delta.data()},
+                                mine.space, out);
+  gradients.finish_rows(setup, block);
+  write_queries(call, setup, s, head, block, gradients.frequencies(), mine);
+}
+
+void run_task(const AttentionBackwardCall& call, const AttentionSetup& setup, const Task& task,
+              std::int64_t splits, TaskGradients& gradients, Mine& mine) {
+  const Segment& s = setup.segments[task.segment];
+  const std::int64_t group = setup.state->shape.heads / setup.state->kv_heads;
+  const auto block = static_cast<std::int64_t>(cpu::kQueryBlock);
+  for (std::int64_t h = task.kv_head * group; h < (task.kv_head + 1) * group; ++h) {
+    for (std::int64_t first = task.split * block; first < s.queries; first += splits * block) {
+      run_block(call, setup, s, h, static_cast<std::size_t>(first), gradients, mine);
+    }
+  }
+}
+
+Status run_fused(const AttentionBackwardCall& call) {
+  AttentionSetup setup;
+  if (Status s = prepare_attention(call.forward, setup); !s.ok()) return s;
+  const std::int64_t splits = splits_of(setup);
+  std::vector<Task> tasks;
+  for (std::size_t s = 0; s < setup.segments.size(); ++s) {
+    for (std::int64_t h = 0; h < setup.state->kv_heads; ++h) {
+      for (std::int64_t split = 0; split < splits; ++split) tasks.push_back({s, h, split});
+    }
+  }
+  std::vector<TaskGradients> gradients;
+  for (const Task& task : tasks) {
+    gradients.emplace_back(setup, setup.segments[task.segment], task.kv_head);
+  }
+  std::vector<Mine> all;
+  for (int t = 0; t < num_threads(); ++t) all.emplace_back(setup);
+  parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t task, int worker) {
+    const auto index = static_cast<std::size_t>(task);
+    run_task(call, setup, tasks[index], splits, gradients[index],
+             all[static_cast<std::size_t>(worker)]);
+  });
+  write_key_gradients(call, setup, static_cast<std::size_t>(splits), gradients);
+  if (call.dparameters != nullptr) sum_parameter_gradients(setup, gradients, *call.dparameters);
+  return {};
+}
+
+}  // namespace
+
+Status attention_backward(const AttentionBackwardCall& call) noexcept {
+  if (Status s = check_call(call); !s.ok()) return s;
+  try {
+    return obstacle_of(call.forward).empty() ? run_fused(call) : reference_attention_backward(call);
+  } catch (const std::bad_alloc&) {
+    return {StatusCode::kResourceExhausted, "[attention_backward] out of memory for scratch"};
+  } catch (const std::exception& problem) {
+    return {StatusCode::kInvalidArgument, problem.what()};
+  }
+}
+
+}  // namespace posenc

@@ -1,0 +1,144 @@
+// The checks of an attention call: everything is looked at before anything is written.
+#include "kernels/attention_plan.h"
+#include "kernels/view_checks.h"
+
+namespace posenc {
+namespace {
+
+constexpr const char* kOp = "attention";
+using Long = long long;
+
+Status mismatch(const char* name, const char* what, std::int64_t wanted,
+                std::int64_t got) noexcept {
+  return Status::format(StatusCode::kInvalidArgument,
+                        "[attention] %s must have %lld %s but got %lld", name,
+                        static_cast<Long>(wanted), what, static_cast<Long>(got));
+}
+
+Status check_keys(const char* name, const ConstTensorView& x, const AttentionCall& call) noexcept {
+  if (Status s = check_view(kOp, name, x); !s.ok()) return s;
+  const AttentionPlan::State& state = call.plan->state();
+  if (x.dtype != call.q.dtype) {
+    return Status::format(StatusCode::kInvalidArgument,
+                          "[attention] %s must be %s as q is but got %s", name,
+                          dtype_name(call.q.dtype), dtype_name(x.dtype));
+  }
+  if (x.batch() != call.q.batch())
+    return mismatch(name, "batch entries", call.q.batch(), x.batch());
+  if (x.heads() != state.kv_heads) return mismatch(name, "heads", state.kv_heads, x.heads());
+  if (x.tokens() != call.k.tokens()) return mismatch(name, "tokens", call.k.tokens(), x.tokens());
+  if (x.channels() != state.shape.head_dim) {
+    return mismatch(name, "channels", state.shape.head_dim, x.channels());
+  }
+  return {};
+}
+
+Status check_tensors(const AttentionCall& call) noexcept {
+  const AttentionPlan::State& state = call.plan->state();
+  if (Status s = check_view(kOp, "q", call.q); !s.ok()) return s;
+  if (call.q.heads() != state.shape.heads)
+    return mismatch("q", "heads", state.shape.heads, call.q.heads());
+  if (call.q.channels() != state.shape.head_dim) {
+    return mismatch("q", "channels", state.shape.head_dim, call.q.channels());
+  }
+  if (Status s = check_keys("k", call.k, call); !s.ok()) return s;
+  if (Status s = check_keys("v", call.v, call); !s.ok()) return s;
+  const Cope* cope = state.cope ? std::get_if<Cope>(&state.spec.encodings[*state.cope]) : nullptr;
+  if (cope != nullptr && cope->gate_source == Cope::GateSource::kSeparate) {
+    if (!call.gate_k.present() && !call.k.empty()) {
+      return {StatusCode::kInvalidArgument,
+              "[attention] gate_k must be given for cope(gate_source=separate)"};
+    }
+    if (Status s = check_keys("gate_k", call.gate_k, call); !s.ok()) return s;
+  }
+  if (Status s = check_same_shape(kOp, "out", call.out, "q", call.q); !s.ok()) return s;
+  if (Status s = check_view(kOp, "out", call.out); !s.ok()) return s;
+  for (const ConstTensorView* in : {&call.q, &call.k, &call.v}) {
+    if (call.out.data != nullptr && call.out.data == in->data) {
+      return {StatusCode::kInvalidArgument, "[attention] out must not be one of its inputs"};
+    }
+    if (Status s = check_output(kOp, "out", call.out, *in); !s.ok()) return s;
+  }
+  const std::int64_t rows = call.q.batch() * call.q.heads() * call.q.tokens();
+  if (!call.lse.empty() && static_cast<std::int64_t>(call.lse.size()) != rows) {
+    return mismatch("lse", "entries", rows, static_cast<std::int64_t>(call.lse.size()));
+  }
+  return {};
+}
+
+Status check_parameters(const AttentionCall& call) {
+  const AttentionPlan::State& state = call.plan->state();
+  const std::size_t encodings = state.spec.encodings.size();
+  if (call.parameters == nullptr && encodings > 0) {
+    return {StatusCode::kInvalidArgument, "[attention] parameters must not be null"};
+  }
+  if (encodings > 0 && call.parameters->size() != encodings) {
+    return mismatch("parameters", "entries, one per encoding,",
+                    static_cast<std::int64_t>(encodings),
+                    static_cast<std::int64_t>(call.parameters->size()));
+  }
+  for (std::size_t e = 0; e < encodings; ++e) {
+    const std::vector<ParameterInfo> infos = parameters(state.spec.encodings[e], state.shape);
+    const bool fits = (*call.parameters)[e].size() == infos.size();
+    for (std::size_t p = 0; p < infos.size(); ++p) {
+      const std::size_t got = fits ? (*call.parameters)[e][p].size() : 0;
+      if (fits && got == static_cast<std::size_t>(infos[p].count())) continue;
+      return Status::format(
+          StatusCode::kInvalidArgument,
+          "[attention] parameter %s of encoding %zu must have %lld entries but got %zu",
+          infos[p].name.c_str(), e, static_cast<Long>(infos[p].count()), got);
+    }
+  }
+  return {};
+}
+
+Status check_cumulative(const char* name, std::span<const std::int64_t> cumulative,
+                        std::int64_t tokens) noexcept {
+  PositionsView as_positions;
+  as_positions.cumulative = cumulative;
+  (void)name;
+  return as_positions.check(name, 1, tokens);
+}
+
+Status check_mask(const AttentionCall& call) noexcept {
+  const AttentionMask& mask = call.mask;
+  const bool packed = !mask.cu_queries.empty() || !mask.cu_keys.empty();
+  const auto queries = mask.cu_queries.empty() ? mask.cu_keys : mask.cu_queries;
+  const auto keys = mask.cu_keys.empty() ? mask.cu_queries : mask.cu_keys;
+  if (packed) {
+    if (Status s = check_cumulative("attention cu_queries", queries, call.q.tokens()); !s.ok())
+      return s;
+    if (Status s = check_cumulative("attention cu_keys", keys, call.k.tokens()); !s.ok()) return s;
+    if (queries.size() != keys.size()) {
+      return mismatch("cu_keys", "entries, as cu_queries has,",
+                      static_cast<std::int64_t>(queries.size()),
+                      static_cast<std::int64_t>(keys.size()));
+    }
+  }
+  if (!(call.dropout.rate >= 0.0 && call.dropout.rate < 1.0)) {
+    return Status::format(StatusCode::kInvalidArgument,
+                          "[attention] dropout rate must be in [0, 1) but got %g",
+                          call.dropout.rate);
+  }
+  if (Status s = call.q_positions.check("attention q_positions", call.q.batch(), call.q.tokens());
+      !s.ok()) {
+    return s;
+  }
+  return call.k_positions.check("attention k_positions", call.k.batch(), call.k.tokens());
+}
+
+}  // namespace
+
+Status check_attention(const AttentionCall& call) noexcept {
+  if (call.plan == nullptr)
+    return {StatusCode::kInvalidArgument, "[attention] plan must not be null"};
+  if (Status s = check_tensors(call); !s.ok()) return s;
+  if (Status s = check_mask(call); !s.ok()) return s;
+  try {
+    return check_parameters(call);
+  } catch (const std::exception& problem) {
+    return {StatusCode::kInvalidArgument, problem.what()};
+  }
+}
+
+}  // namespace posenc

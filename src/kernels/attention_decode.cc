@@ -1,0 +1,304 @@
+// Decoding: a few queries against a cache of any length. The cache is read once, as it is stored and
+// split over threads along the keys; a row of scores per query is all that is kept.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/thread_pool.h"
+#include "kernels/attention_reference.h"
+#include "kernels/cpu/decode_simd.h"
+#include "posenc/core/threads.h"
+
+namespace posenc {
+namespace {
+
+constexpr std::int64_t kChunk = 512;  // keys of one task: the rows of a chunk stay in cache
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// The queries that read the same key head of a segment: heads of its group times tokens.
+struct Group {
+  const Segment* segment;
+  std::int64_t kv_head;
+  std::size_t first_row;  // of all rows of the call
+  std::size_t rows;
+};
+
+class Decoder {
+ public:
+  explicit Decoder(const AttentionSetup& setup) : setup_(setup) {
+    const AttentionPlan::State& state = *setup.state;
+    per_head_ = state.shape.heads / state.kv_heads;
+    std::size_t rows = 0;
+    for (const Segment& s : setup.segments) {
+      keys_ = std::max(keys_, static_cast<std::size_t>(s.keys));
+      for (std::int64_t h = 0; h < state.kv_heads; ++h) {
+        groups_.push_back({&s, h, rows, static_cast<std::size_t>(per_head_ * s.queries)});
+        rows += groups_.back().rows;
+      }
+    }
+    chunks_ = (static_cast<std::int64_t>(keys_) + kChunk - 1) / kChunk;
+    queries_.resize(rows * setup.padded_dim);
+    plain_.resize(setup.cope() != nullptr ? queries_.size() : 0);
+    scores_.resize(rows * keys_);
+    gates_.resize(setup.cope() != nullptr ? scores_.size() : 0);
+    partial_.assign(static_cast<std::size_t>(chunks_) * rows * setup.padded_dim, 0.0f);
+    softmax_.resize(rows);
+    rows_ = rows;
+    for (int t = 0; t < num_threads(); ++t) turners_.emplace_back(setup);
+    key_rows_.assign(turners_.size(), std::vector<float>(setup.padded_dim));
+    tables_.assign(turners_.size(), std::vector<float>(setup.cope_stride));
+  }
+
+  void run() {
+    read_all_queries();
+    for_each_chunk(
+        [this](const Group& g, std::int64_t chunk, int worker) { score(g, chunk, worker); });
+    parallel_for(static_cast<std::int64_t>(rows_), [this](std::int64_t row, int worker) {
+      finish_row(static_cast<std::size_t>(row), worker);
+    });
+    for_each_chunk([this](const Group& g, std::int64_t chunk, int) { weigh(g, chunk); });
+    write_all();
+  }
+
+ private:
+  template <class Body>
+  void for_each_chunk(const Body& body) {
+    parallel_for(static_cast<std::int64_t>(groups_.size()) * chunks_,
+                 [&](std::int64_t task, int worker) {
+                   const Group& g = groups_[static_cast<std::size_t>(task / chunks_)];
+                   if (task % chunks_ * kChunk < g.segment->keys) body(g, task % chunks_, worker);
+                 });
+  }
+
+  // Row r of a group: which head and token.
+  [[nodiscard]] std::int64_t head_of(const Group& g, std::size_t r) const {
+    return g.kv_head * per_head_ + static_cast<std::int64_t>(r) / g.segment->queries;
+  }
+  [[nodiscard]] std::int64_t query_of(const Group& g, std::size_t r) const {
+    return static_cast<std::int64_t>(r) % g.segment->queries;
+  }
+
+  void read_all_queries() {
+    for (const Group& g : groups_) {
+      for (std::size_t r = 0; r < g.rows; ++r) {
+        float* row = queries_.data() + (g.first_row + r) * setup_.padded_dim;
+        const std::int64_t token = g.segment->first_query + query_of(g, r);
+        read_row(setup_.call->q, g.segment->batch, head_of(g, r), token, setup_.padded_dim, row);
+        if (!plain_.empty()) {
+          std::copy_n(row, setup_.padded_dim,
+                      plain_.data() + (g.first_row + r) * setup_.padded_dim);
+        }
+        turners_[0].forward(Role::kQuery, head_of(g, r), setup_.state->shape.heads,
+                            g.segment->batch, token, row);
+        for (std::size_t c = 0; c < setup_.dim; ++c) row[c] *= setup_.scale;
+      }
+    }
+  }
+
+  [[nodiscard]] cpu::CacheRows cache(const ConstTensorView& x, const Group& g,
+                                     std::int64_t chunk) const {
+    const std::int64_t first = chunk * kChunk;
+    return {
+        x.dtype,
+        static_cast<const std::byte*>(x.data) +
+            x.row_offset(g.segment->batch, g.kv_head, g.segment->first_key + first),
+        static_cast<std::ptrdiff_t>(x.stride[2]) * static_cast<std::ptrdiff_t>(dtype_size(x.dtype)),
+        static_cast<std::size_t>(std::min(kChunk, g.segment->keys - first)), setup_.dim};
+  }
+
+  void score(const Group& g, std::int64_t chunk, int worker) {
+    const cpu::CacheRows keys = cache(setup_.call->k, g, chunk);
+    float* scores = scores_.data() + g.first_row * keys_ + static_cast<std::size_t>(chunk * kChunk);
+    const float* queries = queries_.data() + g.first_row * setup_.padded_dim;
+    if (setup_.tables.empty() || setup_.call->keys_are_turned) {
+      cpu::dot_rows(keys, queries, setup_.padded_dim, g.rows, scores, keys_);
+    } else {
+      score_turned(g, chunk, keys.count, queries, scores, worker);
+    }
+    if (gates_.empty() || setup_.cope()->gate_source == Cope::GateSource::kKey) return;
+    const bool from_values = setup_.cope()->gate_source == Cope::GateSource::kValue;
+    float* gates = gates_.data() + g.first_row * keys_ + static_cast<std::size_t>(chunk * kChunk);
+    cpu::dot_rows(cache(from_values ? setup_.call->v : setup_.call->gate_k, g, chunk),
+                  plain_.data() + g.first_row * setup_.padded_dim, setup_.padded_dim, g.rows, gates,
+                  keys_);
+  }
+
+  // A cache of plain keys: each is turned on its way through.
+  void score_turned(const Group& g, std::int64_t chunk, std::size_t count, const float* queries,
+                    float* scores, int worker) {
+    std::vector<float>& row = key_rows_[static_cast<std::size_t>(worker)];
+    for (std::size_t j = 0; j < count; ++j) {
+      const std::int64_t key = g.segment->first_key + chunk * kChunk + static_cast<std::int64_t>(j);
+      read_row(setup_.call->k, g.segment->batch, g.kv_head, key, setup_.padded_dim, row.data());
+      turners_[static_cast<std::size_t>(worker)].forward(
+          Role::kKey, g.kv_head, setup_.state->kv_heads, g.segment->batch, key, row.data());
+      cpu::dot_rows(
+          {DType::kFloat32, reinterpret_cast<const std::byte*>(row.data()), 0, 1, setup_.dim},
+          queries, setup_.padded_dim, g.rows, scores + j, keys_);
+    }
+  }
+
+  // Biases, CoPE, masks and softmax of one query.
+  void finish_row(std::size_t row, int worker) {
+    const auto after = std::find_if(groups_.begin(), groups_.end(),
+                                    [&](const Group& g) { return row < g.first_row + g.rows; });
+    const Group& g = *after;
+    const std::size_t r = row - g.first_row;
+    const cpu::HeadProblem p = setup_.problem(*g.segment, head_of(g, r));
+    const std::int64_t place = p.place_offset + query_of(g, r);
+    const std::int64_t first = std::clamp<std::int64_t>(place - p.window_left, 0, g.segment->keys);
+    const std::int64_t end =
+        std::clamp<std::int64_t>(place + p.window_right + 1, first, g.segment->keys);
+    float* scores = scores_.data() + row * keys_;
+    std::fill(scores, scores + first, -kInfinity);
+    std::fill(scores + end, scores + g.segment->keys, -kInfinity);
+    if (p.cope.npos > 0) read_gates(p, row, place, first, end, scores);
+    if (p.toeplitz != nullptr) {
+      for (std::int64_t m = first; m < end; ++m) scores[m] += p.toeplitz[place - m];
+    }
+    if (p.fire.segments > 0) add_fire(p, place, first, end, scores);
+    if (p.cope.npos > 0) add_cope(p, row, first, end, worker, scores);
+    for (std::int64_t m = first; p.key_mask != nullptr && m < end; ++m) {
+      if (p.key_mask[m] == 0) scores[m] = -kInfinity;
+    }
+    softmax_[row] = cpu::softmax_row(scores, static_cast<std::size_t>(g.segment->keys));
+    if (p.dropout.active()) drop(p, query_of(g, r), first, end, scores);
+  }
+
+  static float fire_bias(const cpu::HeadProblem& p, std::int64_t place, std::int64_t m) {
+    const float u = p.fire.psi[place - m] * p.fire.row_scale[place];
+    const float* above = std::upper_bound(p.fire.bounds + 1, p.fire.bounds + p.fire.segments, u);
+    const auto s = static_cast<std::size_t>(above - p.fire.bounds - 1);
+    return p.fire.slopes[s] * u + p.fire.intercepts[s];
+  }
+  static void add_fire(const cpu::HeadProblem& p, std::int64_t place, std::int64_t first,
+                       std::int64_t end, float* scores) {
+    for (std::int64_t m = first; m < end; ++m) scores[m] += fire_bias(p, place, m);
+  }
+
+  // Gates of a row from raw scores or from the products with gate keys.
+  void read_gates(const cpu::HeadProblem& p, std::size_t row, std::int64_t place,
+                  std::int64_t first, std::int64_t end, const float* scores) {
+    float* gates = gates_.data() + row * keys_;
+    for (std::int64_t m = first; m < end; ++m) {
+      float logit = gates_have_products() ? gates[m] * p.cope.gate_scale : scores[m];
+      if (p.cope.sees_bias && p.toeplitz != nullptr) logit += p.toeplitz[place - m];
+      if (p.cope.sees_bias && p.fire.segments > 0) logit += fire_bias(p, place, m);
+      gates[m] = logit;
+    }
+    cpu::sigmoid_row(gates + first, static_cast<std::size_t>(end - first));
+    for (std::int64_t m = first; p.key_mask != nullptr && m < end; ++m) {
+      if (p.key_mask[m] == 0) gates[m] = 0.0f;
+    }
+  }
+  [[nodiscard]] bool gates_have_products() const {
+    return setup_.cope()->gate_source != Cope::GateSource::kKey;
+  }
+
+  void add_cope(const cpu::HeadProblem& p, std::size_t row, std::int64_t first, std::int64_t end,
+                int worker, float* scores) {
+    std::vector<float>& table = tables_[static_cast<std::size_t>(worker)];
+    fill_table(p, row, table);
+    const float* gates = gates_.data() + row * keys_;
+    const auto last = static_cast<float>(p.cope.npos - 1);
+    float sum = 0.0f;
+    for (std::int64_t m = end; m-- > first;) {
+      sum += gates[m];
+      const float position = std::min(sum, last);
+      const float low = std::floor(position);
+      const auto f = static_cast<std::size_t>(low);
+      scores[m] += table[f] + (position - low) * (table[f + 1] - table[f]);
+    }
+  }
+
+  void fill_table(const cpu::HeadProblem& p, std::size_t row, std::vector<float>& table) const {
+    if (p.cope.shared != nullptr) {
+      std::copy_n(p.cope.shared, p.cope.stride, table.begin());
+    } else {
+      std::fill(table.begin(), table.end(), 0.0f);
+      const float* q = plain_.data() + row * setup_.padded_dim;
+      for (std::size_t c = 0; c < p.dim; ++c) {
+        for (std::size_t n = 0; n < p.cope.npos; ++n)
+          table[n] += q[c] * p.cope.embedding[c * p.cope.stride + n];
+      }
+    }
+    table[p.cope.npos] = table[p.cope.npos - 1];
+  }
+
+  static void drop(const cpu::HeadProblem& p, std::int64_t query, std::int64_t first,
+                   std::int64_t end, float* weights) {
+    for (std::int64_t m = first; m < end; ++m) {
+      weights[m] *= static_cast<float>(
+          dropout_factor(p.dropout, p.batch, p.head, p.first_query + query, p.first_key + m));
+    }
+  }
+
+  void weigh(const Group& g, std::int64_t chunk) {
+    float* sums = partial_.data() +
+                  (static_cast<std::size_t>(chunk) * rows_ + g.first_row) * setup_.padded_dim;
+    cpu::add_weighted_rows(
+        cache(setup_.call->v, g, chunk),
+        scores_.data() + g.first_row * keys_ + static_cast<std::size_t>(chunk * kChunk), keys_,
+        g.rows, sums, setup_.padded_dim);
+  }
+
+  // Sums the chunks in their order, divides, and writes.
+  void write_all() {
+    const AttentionCall& call = *setup_.call;
+    std::vector<float>& row_out = key_rows_[0];
+    for (const Group& g : groups_) {
+      for (std::size_t r = 0; r < g.rows; ++r) {
+        const std::size_t row = g.first_row + r;
+        std::fill(row_out.begin(), row_out.end(), 0.0f);
+        for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) {
+          const float* from =
+              partial_.data() + (static_cast<std::size_t>(chunk) * rows_ + row) * setup_.padded_dim;
+          for (std::size_t c = 0; c < setup_.dim; ++c) row_out[c] += from[c];
+        }
+        const cpu::SoftmaxRow& s = softmax_[row];
+        const float scale = s.sum > 0.0f ? 1.0f / s.sum : 0.0f;
+        for (std::size_t c = 0; c < setup_.dim; ++c) row_out[c] *= scale;
+        const std::int64_t token = g.segment->first_query + query_of(g, r);
+        write_row(call.out, g.segment->batch, head_of(g, r), token, row_out.data());
+        if (call.lse.empty()) continue;
+        const std::int64_t at =
+            (g.segment->batch * call.q.heads() + head_of(g, r)) * call.q.tokens() + token;
+        call.lse[static_cast<std::size_t>(at)] =
+            s.sum > 0.0f ? s.maximum + std::log(s.sum) : -kInfinity;
+      }
+    }
+  }
+
+  const AttentionSetup& setup_;
+  std::int64_t per_head_ = 1;
+  std::size_t keys_ = 0;
+  std::size_t rows_ = 0;
+  std::int64_t chunks_ = 0;
+  std::vector<Group> groups_;
+  std::vector<float> queries_;
+  std::vector<float> plain_;
+  std::vector<float> scores_;  // [rows][keys]
+  std::vector<float> gates_;
+  std::vector<float> partial_;  // [chunks][rows][padded_dim]
+  std::vector<cpu::SoftmaxRow> softmax_;
+  std::vector<RowTurner> turners_;
+  std::vector<std::vector<float>> key_rows_;
+  std::vector<std::vector<float>> tables_;
+};
+
+}  // namespace
+
+bool is_decode(const AttentionCall& call) noexcept {
+  constexpr std::int64_t kFewQueries = 8;
+  return call.q.tokens() <= kFewQueries && call.mask.cu_queries.empty() &&
+         call.mask.cu_keys.empty();
+}
+
+Status decode_attention(const AttentionCall& call) {
+  AttentionSetup setup;
+  if (Status s = prepare_attention(call, setup, false); !s.ok()) return s;
+  Decoder(setup).run();
+  return {};
+}
+
+}  // namespace posenc

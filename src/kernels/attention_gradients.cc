@@ -1,0 +1,237 @@
+#include "kernels/attention_gradients.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/thread_pool.h"
+#include "posenc/core/threads.h"
+
+namespace posenc {
+namespace {
+
+bool is_learnable(const Encoding& encoding) {
+  const auto* rope = std::get_if<Rope>(&encoding);
+  return rope != nullptr && std::holds_alternative<LearnableSchedule>(rope->schedule);
+}
+
+void add(const std::vector<float>& from, std::vector<float>& to) {
+  for (std::size_t i = 0; i < from.size(); ++i) to[i] += from[i];
+}
+
+void add_biases(const AttentionSetup& setup, const std::vector<TaskGradients>& tasks,
+                std::vector<Parameters>& gradients) {
+  const AttentionPlan::State& state = *setup.state;
+  const std::int64_t group = state.shape.heads / state.kv_heads;
+  const auto span = static_cast<std::size_t>(setup.toeplitz_span);
+  for (std::int64_t head = 0; !state.biases.empty() && head < state.shape.heads; ++head) {
+    std::vector<double> table(span, 0.0);
+    for (const TaskGradients& task : tasks) {
+      if (task.kv_head != head / group) continue;
+      const float* from = task.dtoeplitz.data() + static_cast<std::size_t>(head % group) * span;
+      for (std::size_t i = 0; i < span; ++i) table[i] += static_cast<double>(from[i]);
+    }
+    for (std::size_t i = 0; i < span; ++i) {
+      if (table[i] == 0.0) continue;
+      const std::int64_t d = static_cast<std::int64_t>(i) - setup.toeplitz_zero;
+      for (const std::size_t index : state.biases) {
+        std::visit(
+            [&](const auto& e) {
+              if constexpr (BiasEncoding<std::decay_t<decltype(e)>>) {
+                add_bias_gradient(e, (*setup.call->parameters)[index], head,
+                                  std::max<std::int64_t>(d, 0), std::max<std::int64_t>(-d, 0),
+                                  table[i], gradients[index]);
+              }
+            },
+            state.spec.encodings[index]);
+      }
+    }
+  }
+}
+
+void add_fire(const AttentionSetup& setup, const std::vector<TaskGradients>& tasks,
+              std::vector<Parameters>& gradients) {
+  if (!setup.state->fire) return;
+  const std::size_t index = *setup.state->fire;
+  const std::int64_t group = setup.state->shape.heads / setup.state->kv_heads;
+  for (const TaskGradients& task : tasks) {
+    for (std::int64_t h = 0; h < group; ++h) {
+      const std::size_t at = static_cast<std::size_t>(h) * setup.fire.segments();
+      setup.fire.add_network_gradient((*setup.call->parameters)[index], task.kv_head * group + h,
+                                      task.dfire_slopes.data() + at,
+                                      task.dfire_intercepts.data() + at, gradients[index]);
+    }
+    gradients[index][0][0] += task.dfire_rows[0];
+    gradients[index][1][0] += task.dfire_rows[1];
+  }
+}
+
+void add_cope(const AttentionSetup& setup, const std::vector<TaskGradients>& tasks,
+              std::vector<Parameters>& gradients) {
+  const Cope* cope = setup.cope();
+  if (cope == nullptr) return;
+  std::vector<double>& gradient = gradients[*setup.state->cope][0];
+  const double scale = cope->logit_scale == Cope::LogitScale::kSqrtDim
+                           ? 1.0 / std::sqrt(static_cast<double>(setup.dim))
+                           : 1.0;
+  const std::int64_t group = setup.state->shape.heads / setup.state->kv_heads;
+  for (const TaskGradients& task : tasks) {
+    if (cope->variant == Cope::Variant::kInterpolate) {
+      for (std::size_t c = 0; c < setup.dim; ++c) {
+        for (std::size_t n = 0; n < setup.cope_npos; ++n) {
+          gradient[c * setup.cope_npos + n] +=
+              scale * static_cast<double>(task.dcope[c * setup.cope_stride + n]);
+        }
+      }
+      continue;
+    }
+    for (std::int64_t h = 0; h < group; ++h) {
+      for (std::size_t n = 0; n < setup.cope_npos; ++n) {
+        gradient[static_cast<std::size_t>(task.kv_head * group + h)] +=
+            scale * static_cast<double>(n) *
+            static_cast<double>(task.dcope[static_cast<std::size_t>(h) * setup.cope_stride + n]);
+      }
+    }
+  }
+}
+
+// dalpha[p] = SUM over groups of inv_freq * dinv_freq.
+void add_alpha(const AttentionSetup& setup, const std::vector<TaskGradients>& tasks,
+               std::vector<Parameters>& gradients) {
+  const AttentionPlan::State& state = *setup.state;
+  for (std::size_t r = 0; r < state.rotary.size(); ++r) {
+    if (!is_learnable(state.spec.encodings[state.rotary[r]])) continue;
+    const Rotary& rotary = setup.tables[r]->rotary();
+    const auto pairs = static_cast<std::size_t>(rotary.pairs());
+    for (const TaskGradients& task : tasks) {
+      for (std::size_t i = 0; i < task.dfrequencies[r].size(); ++i) {
+        gradients[state.rotary[r]][0][i % pairs] +=
+            rotary.inv_freq[i / pairs][i % pairs] * task.dfrequencies[r][i];
+      }
+    }
+  }
+}
+
+}  // namespace
+
+TaskGradients::TaskGradients(const AttentionSetup& setup, const Segment& in_segment,
+                             std::int64_t of_kv_head)
+    : kv_head(of_kv_head), segment(in_segment) {
+  const AttentionPlan::State& state = *setup.state;
+  const auto group = static_cast<std::size_t>(state.shape.heads / state.kv_heads);
+  const std::size_t rows = static_cast<std::size_t>(segment.keys) * setup.padded_dim;
+  dk.assign(rows, 0.0f);
+  dv.assign(rows, 0.0f);
+  const Cope* cope = setup.cope();
+  if (cope != nullptr) {
+    if (cope->gate_source != Cope::GateSource::kKey) dgate_keys.assign(rows, 0.0f);
+    const bool interpolates = cope->variant == Cope::Variant::kInterpolate;
+    dcope.assign((interpolates ? setup.dim : group) * setup.cope_stride, 0.0f);
+  }
+  if (state.fire) {
+    dfire_slopes.assign(group * setup.fire.segments(), 0.0);
+    dfire_intercepts = dfire_slopes;
+    dfire_rows.assign(2, 0.0);
+    dfire_psi.assign(cpu::kQueryBlock, 0.0f);
+    dfire_scale = dfire_psi;
+  }
+  if (!setup.toeplitz.empty()) {
+    dtoeplitz.assign(group * static_cast<std::size_t>(setup.toeplitz_span), 0.0f);
+  }
+  for (std::size_t r = 0; r < state.rotary.size(); ++r) {
+    const Rotary& rotary = setup.tables[r]->rotary();
+    const bool learnable = is_learnable(state.spec.encodings[state.rotary[r]]);
+    dfrequencies.emplace_back(
+        learnable ? static_cast<std::size_t>(rotary.groups() * rotary.pairs()) : 0, 0.0);
+  }
+  for (std::vector<double>& buffer : dfrequencies) {
+    frequency_pointers_.push_back(buffer.empty() ? nullptr : buffer.data());
+  }
+}
+
+cpu::BackwardOutputs TaskGradients::outputs(const AttentionSetup& setup, std::int64_t head) {
+  const std::int64_t group = setup.state->shape.heads / setup.state->kv_heads;
+  const auto in_group = static_cast<std::size_t>(head % group);
+  cpu::BackwardOutputs out;
+  out.dk = dk.data();
+  out.dv = dv.data();
+  out.dgate_keys = dgate_keys.data();
+  if (!dtoeplitz.empty()) {
+    out.dtoeplitz = dtoeplitz.data() + in_group * static_cast<std::size_t>(setup.toeplitz_span) +
+                    setup.toeplitz_zero;
+  }
+  if (!dfire_slopes.empty()) {
+    out.dfire_slopes = dfire_slopes.data() + in_group * setup.fire.segments();
+    out.dfire_intercepts = dfire_intercepts.data() + in_group * setup.fire.segments();
+    out.dfire_psi = dfire_psi.data();
+    out.dfire_scale = dfire_scale.data();
+  }
+  const Cope* cope = setup.cope();
+  if (cope != nullptr && cope->variant == Cope::Variant::kInterpolate)
+    out.dembedding = dcope.data();
+  if (cope != nullptr && cope->variant == Cope::Variant::kAlibi) {
+    out.dshared = dcope.data() + in_group * setup.cope_stride;
+  }
+  return out;
+}
+
+void TaskGradients::finish_rows(const AttentionSetup& setup, const cpu::QueryBlock& block) {
+  if (!setup.state->fire) return;
+  const std::size_t index = *setup.state->fire;
+  Parameters sums = {{0.0}, {0.0}};
+  for (std::size_t r = 0; r < block.count; ++r) {
+    setup.fire.add_row_gradient(
+        std::get<Fire>(setup.state->spec.encodings[index]), (*setup.call->parameters)[index],
+        segment.place_offset() + static_cast<std::int64_t>(block.first + r),
+        static_cast<double>(dfire_psi[r]), static_cast<double>(dfire_scale[r]), sums);
+  }
+  dfire_rows[0] += sums[0][0];
+  dfire_rows[1] += sums[1][0];
+}
+
+void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup& setup,
+                         std::size_t splits, std::vector<TaskGradients>& tasks) {
+  const Cope* cope = setup.cope();
+  const bool gates_from_values = cope != nullptr && cope->gate_source == Cope::GateSource::kValue;
+  std::vector<RowTurner> turners(static_cast<std::size_t>(num_threads()), RowTurner(setup));
+  const auto heads = static_cast<std::int64_t>(tasks.size() / splits);
+  std::vector<std::vector<float>> plains(turners.size(), std::vector<float>(setup.padded_dim));
+  parallel_for(heads, [&](std::int64_t index, int worker) {
+    TaskGradients& sum = tasks[static_cast<std::size_t>(index) * splits];
+    for (std::size_t s = 1; s < splits; ++s) {
+      const TaskGradients& other = tasks[static_cast<std::size_t>(index) * splits + s];
+      add(other.dk, sum.dk);
+      add(other.dv, sum.dv);
+      add(other.dgate_keys, sum.dgate_keys);
+    }
+    if (gates_from_values) add(sum.dgate_keys, sum.dv);
+    std::vector<float>& plain = plains[static_cast<std::size_t>(worker)];
+    for (std::int64_t j = 0; j < sum.segment.keys; ++j) {
+      const std::int64_t key = sum.segment.first_key + j;
+      const std::size_t at = static_cast<std::size_t>(j) * setup.padded_dim;
+      read_row(call.forward.k, sum.segment.batch, sum.kv_head, key, setup.padded_dim, plain.data());
+      if (!call.forward.keys_are_turned)
+        turners[static_cast<std::size_t>(worker)].backward(
+            Role::kKey, sum.kv_head, setup.state->kv_heads, sum.segment.batch, key, plain.data(),
+            sum.dk.data() + at, sum.frequencies());
+      write_row(call.dk, sum.segment.batch, sum.kv_head, key, sum.dk.data() + at);
+      write_row(call.dv, sum.segment.batch, sum.kv_head, key, sum.dv.data() + at);
+      if (call.dgate_k.present()) {
+        write_row(call.dgate_k, sum.segment.batch, sum.kv_head, key, sum.dgate_keys.data() + at);
+      }
+    }
+  });
+}
+
+void sum_parameter_gradients(const AttentionSetup& setup, const std::vector<TaskGradients>& tasks,
+                             std::vector<Parameters>& gradients) {
+  gradients.clear();
+  for (const Encoding& encoding : setup.state->spec.encodings) {
+    gradients.push_back(zero_parameters(parameters(encoding, setup.state->shape)));
+  }
+  add_biases(setup, tasks, gradients);
+  add_fire(setup, tasks, gradients);
+  add_cope(setup, tasks, gradients);
+  add_alpha(setup, tasks, gradients);
+}
+
+}  // namespace posenc

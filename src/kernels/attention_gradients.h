@@ -1,0 +1,47 @@
+// Gradients that several blocks of queries add to: one set per task, summed in the order of the tasks.
+#pragma once
+
+#include <vector>
+
+#include "kernels/attention_plan.h"
+
+namespace posenc {
+
+class TaskGradients {
+ public:
+  TaskGradients(const AttentionSetup& setup, const Segment& segment, std::int64_t kv_head);
+
+  // Where the kernel adds what a block of queries of this head asks for.
+  cpu::BackwardOutputs outputs(const AttentionSetup& setup, std::int64_t head);
+  // Folds the row sums of the block just done into the gradients of FIRE's row scale.
+  void finish_rows(const AttentionSetup& setup, const cpu::QueryBlock& block);
+  // One per site-2 encoding, null where frequencies are constants.
+  std::vector<double*>& frequencies() { return frequency_pointers_; }
+
+  std::int64_t kv_head;
+  Segment segment;
+  std::vector<float> dk;  // [keys][padded_dim]
+  std::vector<float> dv;
+  std::vector<float> dgate_keys;
+  std::vector<float> dtoeplitz;      // [heads of the group][span]
+  std::vector<double> dfire_slopes;  // [heads of the group][segments]
+  std::vector<double> dfire_intercepts;
+  std::vector<double> dfire_rows;  // c and the threshold, summed over rows
+  std::vector<float> dfire_psi;    // of the block at hand
+  std::vector<float> dfire_scale;
+  std::vector<float> dcope;                       // [dim][stride], or [heads of the group][stride]
+  std::vector<std::vector<double>> dfrequencies;  // [groups x pairs] per site-2 encoding
+
+ private:
+  std::vector<double*> frequency_pointers_;
+};
+
+// Sums the tasks of each key head, turns keys back, and writes dk, dv and dgate_k.
+void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup& setup,
+                         std::size_t splits, std::vector<TaskGradients>& tasks);
+
+// Each encoding's own map from table and frequency gradients to its parameters.
+void sum_parameter_gradients(const AttentionSetup& setup, const std::vector<TaskGradients>& tasks,
+                             std::vector<Parameters>& gradients);
+
+}  // namespace posenc

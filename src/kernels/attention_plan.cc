@@ -1,0 +1,151 @@
+#include "kernels/attention_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "posenc/core/error.h"
+
+namespace posenc {
+namespace {
+
+// Trained frequencies change from call to call: their tables cannot be kept.
+bool is_learnable(const Encoding& encoding) {
+  const auto* rope = std::get_if<Rope>(&encoding);
+  return rope != nullptr && std::holds_alternative<LearnableSchedule>(rope->schedule);
+}
+
+std::unique_ptr<RotaryCache> make_tables(const Encoding& encoding, const ModelShape& shape,
+                                         const Lengths& lengths, const CachePolicy& policy) {
+  if (const auto* rope = std::get_if<Rope>(&encoding)) {
+    return std::make_unique<RotaryCache>(make_rotary(*rope, shape, lengths), policy);
+  }
+  return std::make_unique<RotaryCache>(make_rotary(std::get<Xpos>(encoding), shape, lengths),
+                                       policy);
+}
+
+// Adds an encoding to the plan, or says what stands in the way of fusing it.
+struct Sort {
+  AttentionPlan::State& state;
+  std::size_t index;
+
+  template <class E>
+  void operator()(const E& /*encoding*/) const {
+    if constexpr (RotaryEncoding<E>) {
+      state.rotary.push_back(index);
+    } else if constexpr (BiasEncoding<E>) {
+      static_assert(is_toeplitz(E{}), "a bias that is not Toeplitz needs a modifier of its own");
+      state.biases.push_back(index);
+    }
+  }
+  void operator()(const Fire& /*fire*/) const {
+    if (state.fire) obstacle("more than one fire");
+    state.fire = index;
+  }
+  void operator()(const Cope& /*cope*/) const {
+    if (state.cope) obstacle("more than one cope");
+    state.cope = index;
+  }
+  void obstacle(std::string what) const {
+    if (state.obstacle.empty()) state.obstacle = std::move(what);
+  }
+};
+
+void check_groups(AttentionPlan::State& state) {
+  for (const std::size_t index : state.rotary) {
+    const auto* rope = std::get_if<Rope>(&state.spec.encodings[index]);
+    if (rope == nullptr || state.kv_heads % static_cast<std::int64_t>(rope->theta.size()) == 0)
+      continue;
+    if (state.obstacle.empty()) state.obstacle = "theta per head with fewer key heads than thetas";
+  }
+}
+
+}  // namespace
+
+AttentionPlan::AttentionPlan(Spec spec, ModelShape shape, std::int64_t kv_heads, Lengths lengths,
+                             CachePolicy policy)
+    : state_(std::make_unique<State>()) {
+  validate(spec, shape);
+  if (kv_heads < 1 || shape.heads % kv_heads != 0) {
+    throw Error(ErrorKind::kOutOfRange,
+                {.scope = "attention",
+                 .key = "kv_heads",
+                 .rule = fmt::format("must divide the heads ({})", shape.heads),
+                 .value = std::to_string(kv_heads),
+                 .hint = ""});
+  }
+  state_->spec = std::move(spec);
+  state_->shape = shape;
+  state_->kv_heads = kv_heads;
+  state_->lengths = lengths;
+  state_->policy = policy;
+  for (std::size_t i = 0; i < state_->spec.encodings.size(); ++i) {
+    std::visit(Sort{*state_, i}, state_->spec.encodings[i]);
+  }
+  check_groups(*state_);
+  for (const std::size_t index : state_->rotary) {
+    const Encoding& encoding = state_->spec.encodings[index];
+    state_->tables.push_back(
+        is_learnable(encoding) ? nullptr : make_tables(encoding, shape, lengths, policy));
+  }
+}
+
+AttentionPlan::~AttentionPlan() = default;
+AttentionPlan::AttentionPlan(AttentionPlan&&) noexcept = default;
+AttentionPlan& AttentionPlan::operator=(AttentionPlan&&) noexcept = default;
+
+std::vector<Segment> segments_of(const AttentionCall& call) {
+  const auto queries = call.mask.cu_queries.empty() ? call.mask.cu_keys : call.mask.cu_queries;
+  const auto keys = call.mask.cu_keys.empty() ? call.mask.cu_queries : call.mask.cu_keys;
+  std::vector<Segment> segments;
+  for (std::int64_t b = 0; b < call.q.batch(); ++b) {
+    if (queries.empty()) {
+      segments.push_back({b, 0, call.q.tokens(), 0, call.k.tokens()});
+      continue;
+    }
+    for (std::size_t s = 0; s + 1 < queries.size(); ++s) {
+      segments.push_back(
+          {b, queries[s], queries[s + 1] - queries[s], keys[s], keys[s + 1] - keys[s]});
+    }
+  }
+  return segments;
+}
+
+cpu::HeadProblem AttentionSetup::problem(const Segment& s, std::int64_t head) const {
+  const std::int64_t kv_head = head / (state->shape.heads / state->kv_heads);
+  constexpr std::int64_t kUnbounded = std::int64_t{1} << 40;
+  cpu::HeadProblem p;
+  p.dim = dim;
+  p.padded_dim = padded_dim;
+  p.keys = static_cast<std::size_t>(s.keys);
+  p.k = k_of(s, kv_head);
+  p.v = v_of(s, kv_head);
+  p.place_offset = s.place_offset();
+  const AttentionMask& mask = call->mask;
+  p.window_left = mask.window_left >= 0 ? mask.window_left : kUnbounded;
+  p.window_right = mask.window_right >= 0 ? mask.window_right : kUnbounded;
+  if (mask.causal) p.window_right = 0;
+  if (mask.key_mask != nullptr) {
+    p.key_mask = mask.key_mask + s.batch * call->k.tokens() + s.first_key;
+  }
+  if (!toeplitz.empty()) p.toeplitz = toeplitz.data() + head * toeplitz_span + toeplitz_zero;
+  if (state->fire) p.fire = fire.problem(head, s.place_offset());
+  if (const Cope* config = cope()) {
+    p.cope.npos = cope_npos;
+    p.cope.stride = cope_stride;
+    const bool interpolates = config->variant == Cope::Variant::kInterpolate;
+    (interpolates ? p.cope.embedding : p.cope.shared) =
+        cope_table.data() + (interpolates ? 0 : static_cast<std::size_t>(head) * cope_stride);
+    p.cope.gate_keys = gates_of(s, kv_head);
+    p.cope.gate_scale = scale;
+    p.cope.sees_bias = config->gates_see_bias;
+  }
+  p.dropout = call->dropout;
+  p.batch = s.batch;
+  p.head = head;
+  p.first_query = s.first_query;
+  p.first_key = s.first_key;
+  return p;
+}
+
+}  // namespace posenc

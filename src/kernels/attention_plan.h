@@ -1,0 +1,126 @@
+// What an attention call is made of, once its arguments are understood.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/attention_simd.h"
+#include "kernels/fire_tables.h"
+#include "kernels/rope_rows.h"
+#include "posenc/kernels/attention.h"
+
+namespace posenc {
+
+struct AttentionPlan::State {
+  Spec spec;
+  ModelShape shape;
+  std::int64_t kv_heads = 1;
+  Lengths lengths;
+  CachePolicy policy;
+  std::vector<std::size_t> rotary;  // indices of site-2 encodings, in order
+  std::vector<std::size_t> biases;  // of site 3
+  std::optional<std::size_t> fire;  // of the one FIRE that is fused
+  std::optional<std::size_t> cope;  // of the one CoPE that is fused
+  std::vector<std::unique_ptr<RotaryCache>>
+      tables;            // per site-2 encoding; null where alpha is trained
+  std::string obstacle;  // why nothing is fused; empty when it is
+};
+
+// One sequence of a batch entry.
+struct Segment {
+  std::int64_t batch;
+  std::int64_t first_query;
+  std::int64_t queries;
+  std::int64_t first_key;
+  std::int64_t keys;
+  [[nodiscard]] std::int64_t place_offset() const { return keys - queries; }
+};
+std::vector<Segment> segments_of(const AttentionCall& call);
+
+// Everything that a call computes before the first tile, kept in float32.
+struct AttentionSetup {
+  const AttentionCall* call = nullptr;
+  const AttentionPlan::State* state = nullptr;
+  std::vector<Segment> segments;
+  std::size_t dim = 0;
+  std::size_t padded_dim = 0;
+  float scale = 1.0f;
+
+  std::vector<const RotaryCache*> tables;  // per site-2 encoding
+  std::vector<std::unique_ptr<RotaryCache>> own_tables;
+  std::vector<std::int64_t> q_ids;  // [B, Tq, axes]
+  std::vector<std::int64_t> k_ids;
+  std::int64_t q_axes = 1;
+  std::int64_t k_axes = 1;
+
+  // Toeplitz: [heads][span], distance n - m at toeplitz_zero + (n - m).
+  std::vector<float> toeplitz;
+  std::int64_t toeplitz_span = 0;
+  std::int64_t toeplitz_zero = 0;
+
+  FireTables fire;
+
+  // CoPE: scaled table [dim][stride], or per head a shared one [heads][stride].
+  std::vector<float> cope_table;
+  std::size_t cope_npos = 0;
+  std::size_t cope_stride = 0;
+
+  // Keys and values as rows, where the tensors themselves do not serve: [B * Hkv][Tk][padded_dim].
+  std::vector<float> k_rows;
+  std::vector<float> v_rows;
+  std::vector<float> gate_rows;
+
+  [[nodiscard]] const Cope* cope() const {
+    return state->cope ? &std::get<Cope>(state->spec.encodings[*state->cope]) : nullptr;
+  }
+  [[nodiscard]] cpu::Rows k_of(const Segment& s, std::int64_t kv_head) const;
+  [[nodiscard]] cpu::Rows v_of(const Segment& s, std::int64_t kv_head) const;
+  [[nodiscard]] cpu::Rows gates_of(const Segment& s, std::int64_t kv_head) const;
+  [[nodiscard]] cpu::HeadProblem problem(const Segment& s, std::int64_t head) const;
+};
+
+// Checks that need no tensor data; then builds the setup (allocates, may throw bad_alloc).
+Status check_attention(const AttentionCall& call) noexcept;
+// `pack_rows`: keys and values as float32 rows too, which decoding does without.
+Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool pack_rows = true);
+
+// Scratch to turn one row through all site-2 encodings.
+class RowTurner {
+ public:
+  explicit RowTurner(const AttentionSetup& setup);
+  // Turns a float32 row of a query (role kQuery, head of H) or key (head of Hkv) in place.
+  void forward(Role role, std::int64_t head, std::int64_t heads, std::int64_t batch,
+               std::int64_t token, float* row);
+  // From the gradient at the turned row to that at the plain one, in place; adds to the gradients of
+  // the frequencies (one buffer of groups x pairs per encoding, null where they are constants).
+  void backward(Role role, std::int64_t head, std::int64_t heads, std::int64_t batch,
+                std::int64_t token, const float* plain, float* row,
+                const std::vector<double*>& dfrequencies);
+
+ private:
+  void load(std::size_t encoding, Role role, std::int64_t group, std::int64_t batch,
+            std::int64_t token);
+  void turn(std::size_t encoding, float sign, float* row);
+  [[nodiscard]] std::int64_t position(Role role, std::int64_t batch, std::int64_t token,
+                                      std::int64_t axis) const;
+
+  const AttentionSetup& setup_;
+  std::vector<cpu::RopeRowPlan> plans_;
+  std::vector<float> raw_;
+  std::vector<float> cos_;
+  std::vector<float> sin_;
+  std::vector<float> expanded_cos_;
+  std::vector<float> expanded_sin_;
+  cpu::RopeAngles angles_{};
+  std::vector<float> before_;
+  std::vector<float> window_;
+  std::vector<float> pair_sums_;
+};
+
+// A row of any type as float32, padded with zeros; and back.
+void read_row(const ConstTensorView& view, std::int64_t b, std::int64_t h, std::int64_t t,
+              std::size_t padded_dim, float* out);
+void write_row(const TensorView& view, std::int64_t b, std::int64_t h, std::int64_t t,
+               const float* row);
+
+}  // namespace posenc

@@ -1,0 +1,26 @@
+// Parts shared by the forward and the backward, and the path for what is not fused.
+#pragma once
+
+#include <string>
+
+#include "kernels/attention_plan.h"
+
+namespace posenc {
+
+// Why a call is not fused, or nothing.
+std::string obstacle_of(const AttentionCall& call);
+
+// The queries of a block as rows: plain, and after site 2 and the scale.
+void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t head,
+                  const cpu::QueryBlock& block, RowTurner& turner, std::vector<float>& rows,
+                  std::vector<float>& plain);
+
+// Few enough queries that the cache is better read once, row by row, than packed.
+bool is_decode(const AttentionCall& call) noexcept;
+Status decode_attention(const AttentionCall& call);
+
+// Through the float64 reference: slow, and able to do everything.
+Status reference_attention(const AttentionCall& call);
+Status reference_attention_backward(const AttentionBackwardCall& call);
+
+}  // namespace posenc

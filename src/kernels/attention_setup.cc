@@ -1,0 +1,226 @@
+// What a call computes before its first tile: positions, tables, and keys and values as rows.
+#include <algorithm>
+#include <cmath>
+
+#include "core/thread_pool.h"
+#include "kernels/attention_plan.h"
+#include "kernels/cpu/rows_simd.h"
+#include "posenc/core/threads.h"
+
+namespace posenc {
+namespace {
+
+bool is_given(const PositionsView& positions) {
+  return positions.ids != nullptr || !positions.offsets.empty() || !positions.cumulative.empty();
+}
+
+// Every coordinate of every token; places where the caller gave no positions.
+std::vector<std::int64_t> all_positions(const AttentionSetup& setup, bool of_queries,
+                                        std::int64_t axes) {
+  const AttentionCall& call = *setup.call;
+  const PositionsView& given = of_queries ? call.q_positions : call.k_positions;
+  const std::int64_t tokens = of_queries ? call.q.tokens() : call.k.tokens();
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(call.q.batch() * tokens * axes));
+  const auto slot = [&](std::int64_t b, std::int64_t t, std::int64_t a) -> std::int64_t& {
+    return ids[static_cast<std::size_t>((b * tokens + t) * axes + a)];
+  };
+  for (const Segment& s : setup.segments) {
+    const std::int64_t first = of_queries ? s.first_query : s.first_key;
+    const std::int64_t count = of_queries ? s.queries : s.keys;
+    for (std::int64_t t = 0; t < count; ++t) {
+      const std::int64_t place = of_queries ? t + s.place_offset() : t;
+      for (std::int64_t a = 0; a < axes; ++a) {
+        slot(s.batch, first + t, a) = is_given(given) ? given.at(s.batch, first + t, a) : place;
+      }
+    }
+  }
+  return ids;
+}
+
+Status find_tables(AttentionSetup& setup) {
+  const AttentionPlan::State& state = *setup.state;
+  for (std::size_t r = 0; r < state.rotary.size(); ++r) {
+    const std::size_t index = state.rotary[r];
+    if (state.tables[r] == nullptr) {
+      const auto& rope = std::get<Rope>(state.spec.encodings[index]);
+      setup.own_tables.push_back(std::make_unique<RotaryCache>(
+          make_rotary(rope, state.shape, state.lengths, (*setup.call->parameters)[index][0]),
+          CachePolicy{.mode = CachePolicy::Mode::kOnDemand}));
+      setup.tables.push_back(setup.own_tables.back().get());
+    } else {
+      setup.tables.push_back(state.tables[r].get());
+    }
+    setup.q_axes = setup.k_axes = std::max(setup.q_axes, setup.tables.back()->rotary().axes.axes);
+    setup.scale *= static_cast<float>(setup.tables.back()->rotary().softmax_factor);
+  }
+  if (setup.tables.empty()) return {};
+  setup.q_ids = all_positions(setup, true, setup.q_axes);
+  setup.k_ids = all_positions(setup, false, setup.k_axes);
+  // Look every row up once, so that a position past a table is found before anything is written.
+  for (const RotaryCache* tables : setup.tables) {
+    if (tables->policy().mode == CachePolicy::Mode::kOnDemand) continue;
+    RotaryCache::Row row{};
+    for (const std::int64_t n : setup.q_ids) {
+      if (Status s = tables->find_row(Role::kQuery, n, &row); !s.ok()) return s;
+    }
+    for (const std::int64_t n : setup.k_ids) {
+      if (Status s = tables->find_row(Role::kKey, n, &row); !s.ok()) return s;
+    }
+  }
+  return {};
+}
+
+// Every distance n - m that a block may read: keys past the query, and queries past the last one
+// (those lanes are read and not used).
+DistanceRange distances_of(const AttentionSetup& setup) {
+  DistanceRange range;
+  for (const Segment& s : setup.segments) {
+    range.before = std::max(range.before, s.keys + s.queries);
+    range.places = std::max(range.places, std::max(s.keys, s.queries));
+    range.lowest_place = std::min(range.lowest_place, s.place_offset());
+  }
+  range.slack = static_cast<std::int64_t>(cpu::kQueryBlock);
+  return range;
+}
+
+// The sum of all Toeplitz biases as one table per head.
+void fill_toeplitz(AttentionSetup& setup, const DistanceRange& range) {
+  const AttentionPlan::State& state = *setup.state;
+  if (state.biases.empty()) return;
+  setup.toeplitz_zero = range.before;
+  setup.toeplitz_span = range.span();
+  setup.toeplitz.assign(static_cast<std::size_t>(state.shape.heads * setup.toeplitz_span), 0.0f);
+  parallel_for(state.shape.heads, [&](std::int64_t head, int) {
+    float* table = setup.toeplitz.data() + head * setup.toeplitz_span;
+    for (std::int64_t d = -range.before; d < range.places; ++d) {
+      double sum = 0.0;
+      for (const std::size_t index : state.biases) {
+        std::visit(
+            [&](const auto& e) {
+              if constexpr (BiasEncoding<std::decay_t<decltype(e)>>) {
+                sum += bias(e, (*setup.call->parameters)[index], head, std::max<std::int64_t>(d, 0),
+                            std::max<std::int64_t>(-d, 0));
+              }
+            },
+            state.spec.encodings[index]);
+      }
+      table[setup.toeplitz_zero + d] = static_cast<float>(sum);
+    }
+  });
+}
+
+void fill_cope(AttentionSetup& setup) {
+  const Cope* cope = setup.cope();
+  if (cope == nullptr) return;
+  const std::vector<double>& values = (*setup.call->parameters)[*setup.state->cope][0];
+  const std::size_t lanes = cpu::vector_lanes();
+  setup.cope_npos = static_cast<std::size_t>(cope->npos_max);
+  setup.cope_stride = (setup.cope_npos + 1 + lanes - 1) / lanes * lanes;
+  const double scale = cope->logit_scale == Cope::LogitScale::kSqrtDim
+                           ? 1.0 / std::sqrt(static_cast<double>(setup.dim))
+                           : 1.0;
+  const bool interpolates = cope->variant == Cope::Variant::kInterpolate;
+  const std::size_t rows = interpolates ? setup.dim : values.size();
+  setup.cope_table.assign(rows * setup.cope_stride, 0.0f);
+  for (std::size_t r = 0; r < rows; ++r) {
+    for (std::size_t n = 0; n < setup.cope_npos; ++n) {
+      const double entry =
+          interpolates ? values[r * setup.cope_npos + n] : values[r] * static_cast<double>(n);
+      setup.cope_table[r * setup.cope_stride + n] = static_cast<float>(scale * entry);
+    }
+  }
+}
+
+// Whether the tensor's own rows can be read as they are: float32, whole vectors, never turned.
+bool serves_as_rows(const AttentionSetup& setup, const ConstTensorView& x) {
+  return x.dtype == DType::kFloat32 && setup.dim == setup.padded_dim && x.stride[2] >= 0;
+}
+
+void pack(AttentionSetup& setup, const ConstTensorView& x, bool turned, std::vector<float>& rows) {
+  if (!turned && serves_as_rows(setup, x)) return;
+  const std::int64_t heads = x.heads();
+  const std::int64_t tokens = x.tokens();
+  rows.assign(static_cast<std::size_t>(x.batch() * heads * tokens) * setup.padded_dim, 0.0f);
+  constexpr std::int64_t kChunk = 256;
+  const std::int64_t chunks = (tokens + kChunk - 1) / kChunk;
+  std::vector<RowTurner> turners(static_cast<std::size_t>(num_threads()), RowTurner(setup));
+  parallel_for(x.batch() * heads * chunks, [&](std::int64_t task, int worker) {
+    const std::int64_t first = task % chunks * kChunk;
+    const std::int64_t h = task / chunks % heads;
+    const std::int64_t b = task / chunks / heads;
+    for (std::int64_t t = first; t < std::min(first + kChunk, tokens); ++t) {
+      float* row =
+          rows.data() + static_cast<std::size_t>((b * heads + h) * tokens + t) * setup.padded_dim;
+      read_row(x, b, h, t, setup.padded_dim, row);
+      if (turned)
+        turners[static_cast<std::size_t>(worker)].forward(Role::kKey, h, heads, b, t, row);
+    }
+  });
+}
+
+cpu::Rows rows_of(const AttentionSetup& setup, const ConstTensorView& x,
+                  const std::vector<float>& rows, const Segment& s, std::int64_t head) {
+  if (!rows.empty()) {
+    const std::int64_t at = (s.batch * x.heads() + head) * x.tokens() + s.first_key;
+    return {rows.data() + static_cast<std::size_t>(at) * setup.padded_dim, setup.padded_dim};
+  }
+  const auto* data =
+      static_cast<const std::byte*>(x.data) + x.row_offset(s.batch, head, s.first_key);
+  return {reinterpret_cast<const float*>(data), static_cast<std::size_t>(x.stride[2])};
+}
+
+}  // namespace
+
+cpu::Rows AttentionSetup::k_of(const Segment& s, std::int64_t kv_head) const {
+  return rows_of(*this, call->k, k_rows, s, kv_head);
+}
+cpu::Rows AttentionSetup::v_of(const Segment& s, std::int64_t kv_head) const {
+  return rows_of(*this, call->v, v_rows, s, kv_head);
+}
+cpu::Rows AttentionSetup::gates_of(const Segment& s, std::int64_t kv_head) const {
+  const Cope* config = cope();
+  if (config == nullptr || config->gate_source == Cope::GateSource::kKey) return {};
+  if (config->gate_source == Cope::GateSource::kValue) return v_of(s, kv_head);
+  return rows_of(*this, call->gate_k, gate_rows, s, kv_head);
+}
+
+Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool pack_rows) {
+  setup.call = &call;
+  setup.state = &call.plan->state();
+  setup.segments = segments_of(call);
+  setup.dim = static_cast<std::size_t>(call.q.channels());
+  const std::size_t lanes = cpu::vector_lanes();
+  setup.padded_dim = (setup.dim + lanes - 1) / lanes * lanes;
+  setup.scale =
+      static_cast<float>(call.scale.value_or(1.0 / std::sqrt(static_cast<double>(setup.dim))));
+  if (Status s = find_tables(setup); !s.ok()) return s;
+  const DistanceRange range = distances_of(setup);
+  fill_toeplitz(setup, range);
+  if (setup.state->fire) {
+    const std::size_t index = *setup.state->fire;
+    setup.fire = FireTables(std::get<Fire>(setup.state->spec.encodings[index]),
+                            (*call.parameters)[index], setup.state->shape.heads, range);
+  }
+  fill_cope(setup);
+  if (!pack_rows) return {};
+  pack(setup, call.k, !setup.tables.empty() && !call.keys_are_turned, setup.k_rows);
+  pack(setup, call.v, false, setup.v_rows);
+  if (call.gate_k.present()) pack(setup, call.gate_k, false, setup.gate_rows);
+  return {};
+}
+
+void read_row(const ConstTensorView& view, std::int64_t b, std::int64_t h, std::int64_t t,
+              std::size_t padded_dim, float* out) {
+  const auto size = static_cast<std::size_t>(view.channels());
+  cpu::row_to_float(view.dtype, static_cast<const std::byte*>(view.data) + view.row_offset(b, h, t),
+                    size, out);
+  std::fill(out + size, out + padded_dim, 0.0f);
+}
+
+void write_row(const TensorView& view, std::int64_t b, std::int64_t h, std::int64_t t,
+               const float* row) {
+  cpu::row_from_float(view.dtype, row, static_cast<std::size_t>(view.channels()),
+                      static_cast<std::byte*>(view.data) + view.row_offset(b, h, t));
+}
+
+}  // namespace posenc

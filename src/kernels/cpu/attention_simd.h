@@ -1,0 +1,132 @@
+// The SIMD part of attention: one block of queries of one head against all its keys.
+//
+// Scores live in tiles of kKeyBlock keys x kQueryBlock queries, queries along the vector: the maximum,
+// the sum and CoPE's running gate sum of a query are then one lane each, and nothing is ever summed
+// across lanes. Tiles are visited from the diagonal down to key 0.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "posenc/core/dropout.h"
+
+namespace posenc::cpu {
+
+inline constexpr std::size_t kQueryBlock = 64;
+inline constexpr std::size_t kKeyBlock = 128;
+
+// Rows of float32 channels, padded with zeros to whole vectors.
+struct Rows {
+  const float* data = nullptr;
+  std::size_t stride = 0;
+};
+
+// CoPE as the kernel sees it: a table of logits per query and where the gates come from.
+struct CopeProblem {
+  std::size_t npos = 0;              // 0: no CoPE
+  std::size_t stride = 0;            // floats per row of a table, at least npos + 1
+  const float* embedding = nullptr;  // [dim][stride], scaled; z = q embedding
+  const float* shared = nullptr;     // or one table for all queries (ALiBi-like), [stride]
+  Rows gate_keys;                    // absent: gates from the raw scores
+  float gate_scale = 1.0f;           // of q . gate key
+  bool sees_bias = false;
+};
+
+// FIRE as the kernel sees it. Its network is piecewise linear, so the bias is slope u + intercept on
+// the segment that u falls into, with u = psi[n - m] * row_scale[n].
+struct FireProblem {
+  std::size_t segments = 0;          // 0: no FIRE
+  const float* psi = nullptr;        // by distance n - m, as HeadProblem::toeplitz
+  const float* dpsi = nullptr;       // its derivative with respect to c
+  const float* row_scale = nullptr;  // by place n, readable a block past the last
+  const float* bounds = nullptr;     // segments + 1, from -infinity to infinity
+  const float* slopes = nullptr;     // per segment
+  const float* intercepts = nullptr;
+};
+
+// One head of one sequence.
+struct HeadProblem {
+  std::size_t dim = 0;
+  std::size_t padded_dim = 0;
+  std::size_t keys = 0;
+  Rows k;
+  Rows v;
+  std::int64_t place_offset = 0;  // place of query 0: keys - queries
+  std::int64_t window_left = 0;   // keys seen: place - left .. place + right
+  std::int64_t window_right = 0;
+  const std::uint8_t* key_mask = nullptr;
+  const float* toeplitz =
+      nullptr;  // bias at distance n - m: toeplitz[n - m]; readable a block past
+  FireProblem fire;
+  CopeProblem cope;
+  Dropout dropout;
+  std::int64_t batch = 0;  // what the dropout's counter reads
+  std::int64_t head = 0;
+  std::int64_t first_query = 0;
+  std::int64_t first_key = 0;
+};
+
+// Up to kQueryBlock queries; rows past `count` are zero.
+struct QueryBlock {
+  std::size_t first = 0;
+  std::size_t count = 0;
+  const float* rows = nullptr;   // [kQueryBlock][padded_dim], after site 2 and times the scale
+  const float* plain = nullptr;  // before both; CoPE only
+};
+
+// Tiles of one thread.
+class Workspace {
+ public:
+  Workspace(std::size_t padded_dim, std::size_t npos_stride, std::size_t keys, bool backward);
+
+  std::vector<float> q_transposed;  // [dim][kQueryBlock]
+  std::vector<float> g_transposed;  // plain queries or output gradients, likewise
+  std::vector<float> plain_transposed;
+  std::vector<float> scores;  // [kKeyBlock][kQueryBlock]
+  std::vector<float> dscores;
+  std::vector<float> gate_logits;
+  std::vector<float> gates;
+  std::vector<float> positions;
+  std::vector<float> sums;    // [kQueryBlock][padded_dim], the output before division
+  std::vector<float> tables;  // [kQueryBlock][npos_stride]
+  std::vector<float> dtables;
+  std::vector<float> carries;  // [key blocks + 1][kQueryBlock]
+};
+
+// out [kQueryBlock][padded_dim] and lse [kQueryBlock].
+void attention_forward_block(const HeadProblem& problem, const QueryBlock& block, Workspace& space,
+                             float* out, float* lse);
+
+struct BackwardInputs {
+  const float* grad_out = nullptr;  // [kQueryBlock][padded_dim], zero past count
+  const float* lse = nullptr;       // [kQueryBlock]
+  const float* delta = nullptr;     // SUM over channels of grad_out * out
+};
+
+// Everything is added to, except the queries' gradients of this block, which are written.
+struct BackwardOutputs {
+  float* dq = nullptr;        // [kQueryBlock][padded_dim], of the rows after site 2, scale included
+  float* dq_plain = nullptr;  // of the plain rows; CoPE only
+  float* dk = nullptr;        // [keys][padded_dim]
+  float* dv = nullptr;
+  float* dgate_keys = nullptr;
+  float* dtoeplitz = nullptr;   // as HeadProblem::toeplitz
+  float* dembedding = nullptr;  // [dim][npos stride], of the scaled table
+  float* dshared = nullptr;     // [npos stride]
+  // FIRE: per segment SUM of db u and of db; and per query of the block (written) SUM over keys of
+  // db slope dpsi and of db slope psi.
+  double* dfire_slopes = nullptr;
+  double* dfire_intercepts = nullptr;
+  float* dfire_psi = nullptr;
+  float* dfire_scale = nullptr;
+};
+
+void attention_backward_block(const HeadProblem& problem, const QueryBlock& block,
+                              const BackwardInputs& in, Workspace& space,
+                              const BackwardOutputs& out);
+
+// Lanes of the vectors in use: what padded_dim and npos stride are multiples of.
+std::size_t vector_lanes();
+
+}  // namespace posenc::cpu

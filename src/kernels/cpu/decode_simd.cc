@@ -1,0 +1,183 @@
+#include "kernels/cpu/decode_simd.h"
+
+#include <algorithm>
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/decode_simd.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/cpu/convert-inl.h"
+#include "kernels/cpu/math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace posenc::HWY_NAMESPACE {
+namespace {
+
+using cpu::CacheRows;
+
+template <class Body>
+void with_type(DType dtype, const Body& body) {
+  if (dtype == DType::kFloat32) body(float{});
+  if (dtype == DType::kBfloat16) body(hwy::bfloat16_t{});
+  if (dtype == DType::kFloat16) body(hwy::float16_t{});
+}
+
+template <class T>
+HWY_INLINE const T* row_at(const CacheRows& rows, std::size_t j) {
+  return reinterpret_cast<const T*>(rows.data + static_cast<std::ptrdiff_t>(j) * rows.stride);
+}
+
+// Q queries at once, so that a row is read and converted once for all of them.
+template <class T, std::size_t Q>
+void dot_block(const CacheRows& rows, const float* queries, std::size_t query_stride, float* scores,
+               std::size_t score_stride) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d);
+  for (std::size_t j = 0; j < rows.count; ++j) {
+    const T* row = row_at<T>(rows, j);
+    hn::Vec<decltype(d)> sum[Q];
+    for (std::size_t q = 0; q < Q; ++q) sum[q] = hn::Zero(d);
+    std::size_t c = 0;
+    for (; c + lanes <= rows.dim; c += lanes) {
+      const auto key = load_as_float(d, row + c);
+      for (std::size_t q = 0; q < Q; ++q) {
+        sum[q] = hn::MulAdd(key, hn::LoadU(d, queries + q * query_stride + c), sum[q]);
+      }
+    }
+    for (std::size_t q = 0; q < Q; ++q) {
+      float total = hn::GetLane(hn::SumOfLanes(d, sum[q]));
+      const hn::CappedTag<float, 1> d1;
+      for (std::size_t rest = c; rest < rows.dim; ++rest) {
+        total += hn::GetLane(load_as_float(d1, row + rest)) * queries[q * query_stride + rest];
+      }
+      scores[q * score_stride + j] = total;
+    }
+  }
+}
+
+// V vectors of channels stay in registers while all rows pass.
+template <class T, std::size_t Q, std::size_t V, class D>
+HWY_INLINE void add_block(D d, const CacheRows& rows, std::size_t c, const float* weights,
+                          std::size_t weight_stride, float* sums, std::size_t sum_stride) {
+  const std::size_t lanes = hn::Lanes(d);
+  hn::Vec<D> sum[Q][V];
+  for (std::size_t q = 0; q < Q; ++q) {
+    for (std::size_t v = 0; v < V; ++v)
+      sum[q][v] = hn::LoadU(d, sums + q * sum_stride + c + v * lanes);
+  }
+  for (std::size_t j = 0; j < rows.count; ++j) {
+    const T* row = row_at<T>(rows, j) + c;
+    for (std::size_t v = 0; v < V; ++v) {
+      const auto value = load_as_float(d, row + v * lanes);
+      for (std::size_t q = 0; q < Q; ++q) {
+        sum[q][v] = hn::MulAdd(hn::Set(d, weights[q * weight_stride + j]), value, sum[q][v]);
+      }
+    }
+  }
+  for (std::size_t q = 0; q < Q; ++q) {
+    for (std::size_t v = 0; v < V; ++v) {
+      hn::StoreU(sum[q][v], d, sums + q * sum_stride + c + v * lanes);
+    }
+  }
+}
+
+template <class T, std::size_t Q>
+void add_queries(const CacheRows& rows, const float* weights, std::size_t weight_stride,
+                 float* sums, std::size_t sum_stride) {
+  const hn::ScalableTag<float> d;
+  const hn::CappedTag<float, 1> d1;
+  constexpr std::size_t kWide = Q == 1 ? 8 : 4;
+  std::size_t c = 0;
+  for (; c + kWide * hn::Lanes(d) <= rows.dim; c += kWide * hn::Lanes(d)) {
+    add_block<T, Q, kWide>(d, rows, c, weights, weight_stride, sums, sum_stride);
+  }
+  for (; c + hn::Lanes(d) <= rows.dim; c += hn::Lanes(d)) {
+    add_block<T, Q, 1>(d, rows, c, weights, weight_stride, sums, sum_stride);
+  }
+  for (; c < rows.dim; ++c) {
+    add_block<T, Q, 1>(d1, rows, c, weights, weight_stride, sums, sum_stride);
+  }
+}
+
+void DotRows(const CacheRows& rows, const float* queries, std::size_t query_stride, std::size_t n,
+             float* scores, std::size_t score_stride) {
+  with_type(rows.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    std::size_t q = 0;
+    for (; q + 4 <= n; q += 4) {
+      dot_block<T, 4>(rows, queries + q * query_stride, query_stride, scores + q * score_stride,
+                      score_stride);
+    }
+    for (; q < n; ++q) {
+      dot_block<T, 1>(rows, queries + q * query_stride, query_stride, scores + q * score_stride,
+                      score_stride);
+    }
+  });
+}
+
+void AddWeightedRows(const CacheRows& rows, const float* weights, std::size_t weight_stride,
+                     std::size_t n, float* sums, std::size_t sum_stride) {
+  with_type(rows.dtype, [&](auto tag) {
+    using T = decltype(tag);
+    std::size_t q = 0;
+    for (; q + 4 <= n; q += 4) {
+      add_queries<T, 4>(rows, weights + q * weight_stride, weight_stride, sums + q * sum_stride,
+                        sum_stride);
+    }
+    for (; q < n; ++q) {
+      add_queries<T, 1>(rows, weights + q * weight_stride, weight_stride, sums + q * sum_stride,
+                        sum_stride);
+    }
+  });
+}
+
+cpu::SoftmaxRow SoftmaxRowOf(float* scores, std::size_t count) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const float maximum = count == 0 ? -kInfinity : *std::max_element(scores, scores + count);
+  const float shift = maximum == -kInfinity ? 0.0f : maximum;
+  double sum = 0.0;
+  for_each_vector(count, [&](auto d, std::size_t i) HWY_ATTR {
+    const auto e = fast_exp(d, hn::Sub(hn::LoadU(d, scores + i), hn::Set(d, shift)));
+    hn::StoreU(e, d, scores + i);
+    sum += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, e)));
+  });
+  return {maximum, static_cast<float>(sum)};
+}
+
+void SigmoidRow(float* values, std::size_t count) {
+  for_each_vector(count, [&](auto d, std::size_t i) HWY_ATTR {
+    hn::StoreU(fast_sigmoid(d, hn::LoadU(d, values + i)), d, values + i);
+  });
+}
+
+}  // namespace
+}  // namespace posenc::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace posenc::cpu {
+
+HWY_EXPORT(DotRows);
+HWY_EXPORT(AddWeightedRows);
+HWY_EXPORT(SoftmaxRowOf);
+HWY_EXPORT(SigmoidRow);
+
+void dot_rows(const CacheRows& rows, const float* queries, std::size_t query_stride, std::size_t n,
+              float* scores, std::size_t score_stride) noexcept {
+  HWY_DYNAMIC_DISPATCH(DotRows)(rows, queries, query_stride, n, scores, score_stride);
+}
+void add_weighted_rows(const CacheRows& rows, const float* weights, std::size_t weight_stride,
+                       std::size_t n, float* sums, std::size_t sum_stride) noexcept {
+  HWY_DYNAMIC_DISPATCH(AddWeightedRows)(rows, weights, weight_stride, n, sums, sum_stride);
+}
+SoftmaxRow softmax_row(float* scores, std::size_t count) noexcept {
+  return HWY_DYNAMIC_DISPATCH(SoftmaxRowOf)(scores, count);
+}
+void sigmoid_row(float* values, std::size_t count) noexcept {
+  HWY_DYNAMIC_DISPATCH(SigmoidRow)(values, count);
+}
+
+}  // namespace posenc::cpu
+#endif  // HWY_ONCE

@@ -1,0 +1,37 @@
+// The SIMD part of decoding: a few queries against a long cache, which is read once, as it is stored.
+#pragma once
+
+#include <cstddef>
+
+#include "posenc/core/tensor_view.h"
+
+namespace posenc::cpu {
+
+// Rows of a key or value cache: `count` of them, `stride` bytes apart.
+struct CacheRows {
+  DType dtype;
+  const std::byte* data;
+  std::ptrdiff_t stride;
+  std::size_t count;
+  std::size_t dim;
+};
+
+// scores[q * score_stride + j] = <queries[q], row j>; queries are [n][query_stride] float32.
+void dot_rows(const CacheRows& rows, const float* queries, std::size_t query_stride, std::size_t n,
+              float* scores, std::size_t score_stride) noexcept;
+
+// sums[q * sum_stride + c] += SUM_j weights[q * weight_stride + j] * row j[c].
+void add_weighted_rows(const CacheRows& rows, const float* weights, std::size_t weight_stride,
+                       std::size_t n, float* sums, std::size_t sum_stride) noexcept;
+
+struct SoftmaxRow {
+  float maximum;  // -infinity where nothing is seen
+  float sum;
+};
+// exp(score - maximum) in place.
+SoftmaxRow softmax_row(float* scores, std::size_t count) noexcept;
+
+// 1 / (1 + exp(-x)) in place.
+void sigmoid_row(float* values, std::size_t count) noexcept;
+
+}  // namespace posenc::cpu

@@ -1,0 +1,51 @@
+// exp and sigmoid on vectors of float32. Included once per target.
+#if defined(POSENC_KERNELS_CPU_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef POSENC_KERNELS_CPU_MATH_INL_H_
+#undef POSENC_KERNELS_CPU_MATH_INL_H_
+#else
+#define POSENC_KERNELS_CPU_MATH_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace posenc::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// e^x for x <= 88, exactly 0 below -87 and so at -infinity. x = n ln 2 + r with |r| <= ln(2)/2; e^r by
+// its Taylor polynomial to r^6 (error below 2e-8 of the value), 2^n through the exponent bits.
+template <class D>
+HWY_INLINE hn::Vec<D> fast_exp(D d, hn::Vec<D> x) {
+  const hn::RebindToSigned<D> di;
+  const auto low = hn::Set(d, -87.0f);
+  const auto clamped = hn::Max(x, low);
+  const auto n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504f)));
+  // ln 2 in two parts, so that the product with n loses nothing.
+  auto r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), clamped);
+  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
+  auto p = hn::Set(d, 1.0f / 720.0f);
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 120.0f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 24.0f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 6.0f));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
+  const auto exponent = hn::ShiftLeft<23>(hn::NearestInt(n));
+  const auto scaled = hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
+  return hn::IfThenElseZero(hn::Ge(x, low), scaled);
+}
+
+// 1/(1 + e^-x), by e^-|x| so that nothing overflows.
+template <class D>
+HWY_INLINE hn::Vec<D> fast_sigmoid(D d, hn::Vec<D> x) {
+  const auto one = hn::Set(d, 1.0f);
+  const auto e = fast_exp(d, hn::Neg(hn::Abs(x)));
+  const auto positive = hn::Div(one, hn::Add(one, e));
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(e, positive), positive);
+}
+
+}  // namespace posenc::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

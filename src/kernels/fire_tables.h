@@ -1,0 +1,58 @@
+// FIRE's network as a piecewise linear function per head, and what it reads per distance and per row.
+//
+// f_h(u) = w2[h] . relu(w1 u + b1) + b2[h] is linear between the points where a hidden unit switches, so
+// a bias costs one multiply-add once the segment is known; and the gradient of all weights follows from
+// two sums per segment (of db u and of db), whatever the width.
+#pragma once
+
+#include <vector>
+
+#include "kernels/cpu/attention_simd.h"
+#include "posenc/encodings/fire.h"
+
+namespace posenc {
+
+// Distances -before .. places - 1, with `slack` more entries that may be read.
+struct DistanceRange {
+  std::int64_t before = 0;
+  std::int64_t places = 0;
+  std::int64_t lowest_place = 0;
+  std::int64_t slack = 0;
+  [[nodiscard]] std::int64_t span() const { return before + places + slack; }
+};
+
+class FireTables {
+ public:
+  FireTables() = default;
+  FireTables(const Fire& config, const Parameters& parameters, std::int64_t heads,
+             const DistanceRange& range);
+
+  [[nodiscard]] cpu::FireProblem problem(std::int64_t head, std::int64_t place_offset) const;
+  [[nodiscard]] std::size_t segments() const { return segments_; }
+
+  // Adds a head's sums per segment to the gradients of the network.
+  void add_network_gradient(const Parameters& parameters, std::int64_t head, const double* dslopes,
+                            const double* dintercepts, Parameters& gradient) const;
+  // Adds what the sums of one row (place n) ask of c and of the threshold.
+  void add_row_gradient(const Fire& config, const Parameters& parameters, std::int64_t place,
+                        double dpsi, double dscale, Parameters& gradient) const;
+
+ private:
+  [[nodiscard]] bool active(std::size_t segment, std::size_t unit) const {
+    return active_[segment * width_ + unit];
+  }
+
+  std::size_t width_ = 0;
+  std::size_t segments_ = 0;
+  std::int64_t zero_ = 0;          // index of distance 0
+  std::int64_t lowest_place_ = 0;  // place of the first row scale
+  std::vector<float> psi_;
+  std::vector<float> dpsi_;
+  std::vector<float> row_scale_;
+  std::vector<float> bounds_;
+  std::vector<float> slopes_;  // [heads][segments]
+  std::vector<float> intercepts_;
+  std::vector<bool> active_;  // [segments][width]
+};
+
+}  // namespace posenc

@@ -1,0 +1,47 @@
+#include "posenc/kernels/positions.h"
+
+#include <algorithm>
+
+namespace posenc {
+
+std::int64_t PositionsView::at(std::int64_t batch, std::int64_t token,
+                               std::int64_t axis) const noexcept {
+  if (ids != nullptr) {
+    const std::int64_t index = batch * batch_stride + token * token_stride + axis * axis_stride;
+    return ids_are_64_bit ? static_cast<const std::int64_t*>(ids)[index]
+                          : static_cast<const std::int32_t*>(ids)[index];
+  }
+  if (!offsets.empty()) return offsets[static_cast<std::size_t>(batch)] + token;
+  if (!cumulative.empty()) {
+    return token - *(std::upper_bound(cumulative.begin(), cumulative.end(), token) - 1);
+  }
+  return token;
+}
+
+Status PositionsView::check(const char* name, std::int64_t batches,
+                            std::int64_t tokens) const noexcept {
+  const int forms =
+      (ids != nullptr ? 1 : 0) + (offsets.empty() ? 0 : 1) + (cumulative.empty() ? 0 : 1);
+  if (forms > 1) {
+    return Status::format(StatusCode::kInvalidArgument,
+                          "[%s] positions must be given in one form but got %d", name, forms);
+  }
+  if (!offsets.empty() && static_cast<std::int64_t>(offsets.size()) != batches) {
+    return Status::format(StatusCode::kInvalidArgument,
+                          "[%s] offsets must have one entry per sequence (%lld) but got %zu", name,
+                          static_cast<long long>(batches), offsets.size());
+  }
+  if (cumulative.empty()) return {};
+  if (cumulative.front() != 0 || cumulative.back() != tokens ||
+      !std::is_sorted(cumulative.begin(), cumulative.end())) {
+    return Status::format(StatusCode::kInvalidArgument,
+                          "[%s] cumulative must rise from 0 to the number of tokens (%lld) but got "
+                          "%lld .. %lld",
+                          name, static_cast<long long>(tokens),
+                          static_cast<long long>(cumulative.front()),
+                          static_cast<long long>(cumulative.back()));
+  }
+  return {};
+}
+
+}  // namespace posenc

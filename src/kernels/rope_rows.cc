@@ -1,0 +1,132 @@
+#include "kernels/rope_rows.h"
+
+#include <algorithm>
+
+#include "kernels/view_checks.h"
+
+namespace posenc {
+namespace {
+
+constexpr const char* kOp = "rope";
+// Tokens whose angles are held at once: a few kilobytes, and rows enough per head to stream.
+constexpr std::int64_t kBlock = 16;
+
+using Long = long long;
+
+Status check_tensor(const char* name, const ConstTensorView& x, const Rotary& rotary) noexcept {
+  if (Status s = check_view(kOp, name, x); !s.ok()) return s;
+  if (x.channels() != rotary.head_dim) {
+    return Status::format(StatusCode::kInvalidArgument,
+                          "[rope] %s must have head_dim %lld channels but got %lld", name,
+                          static_cast<Long>(rotary.head_dim), static_cast<Long>(x.channels()));
+  }
+  if (x.heads() % rotary.groups() != 0) {
+    return Status::format(
+        StatusCode::kInvalidArgument,
+        "[rope] %s must have a multiple of %lld heads, one set of frequencies each, "
+        "but got %lld",
+        name, static_cast<Long>(rotary.groups()), static_cast<Long>(x.heads()));
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_rope_inputs(const ConstTensorView& q, const ConstTensorView& k,
+                         const RotaryCache* tables, const PositionsView& positions) noexcept {
+  if (tables == nullptr) return {StatusCode::kInvalidArgument, "[rope] tables must not be null"};
+  if (Status s = check_tensor("q", q, tables->rotary()); !s.ok()) return s;
+  if (k.present()) {
+    if (Status s = check_tensor("k", k, tables->rotary()); !s.ok()) return s;
+    if (k.batch() != q.batch() || k.tokens() != q.tokens() || k.dtype != q.dtype) {
+      return Status::format(
+          StatusCode::kInvalidArgument,
+          "[rope] k must have the batch, tokens and type of q (%lld, %lld, %s) but "
+          "got %lld, %lld, %s",
+          static_cast<Long>(q.batch()), static_cast<Long>(q.tokens()), dtype_name(q.dtype),
+          static_cast<Long>(k.batch()), static_cast<Long>(k.tokens()), dtype_name(k.dtype));
+    }
+  }
+  return positions.check(kOp, q.batch(), q.tokens());
+}
+
+cpu::RopeRowPlan rope_plan(const Rotary& rotary, DType dtype) noexcept {
+  return {dtype,
+          rotary.layout == PairLayout::kInterleaved,
+          static_cast<std::size_t>(rotary.pairs()),
+          static_cast<std::size_t>(rotary.dim_offset),
+          static_cast<std::size_t>(rotary.head_dim),
+          1.0f};
+}
+
+Status TokenRows::find(std::int64_t batches, std::int64_t tokens) {
+  tokens_ = tokens;
+  if (tables_.policy().mode == CachePolicy::Mode::kOnDemand) return {};
+  rows_.resize(static_cast<std::size_t>(batches * tokens * axes()));
+  std::size_t at = 0;
+  for (std::int64_t b = 0; b < batches; ++b) {
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      for (std::int64_t axis = 0; axis < axes(); ++axis) {
+        const std::int64_t position = positions_.at(b, t, axis);
+        if (Status s = tables_.find_row(role_, position, &rows_[at++]); !s.ok()) return s;
+      }
+    }
+  }
+  return {};
+}
+
+RotaryCache::Row TokenRows::row_of(std::int64_t b, std::int64_t t, std::int64_t axis,
+                                   float* scratch) const {
+  if (!rows_.empty()) return rows_[static_cast<std::size_t>((b * tokens_ + t) * axes() + axis)];
+  return tables_.row(role_, positions_.at(b, t, axis), {scratch, tables_.row_floats()});
+}
+
+void TokenRows::load(std::int64_t b, std::int64_t t, float* scratch, float* cos, float* sin) const {
+  const Rotary& rotary = tables_.rotary();
+  const auto pairs = static_cast<std::size_t>(rotary.pairs());
+  for (std::int64_t axis = 0; axis < axes(); ++axis) {
+    const RotaryCache::Row row = row_of(b, t, axis, scratch);
+    for (std::int64_t g = 0; g < rotary.groups(); ++g) {
+      for (std::size_t p = 0; p < pairs; ++p) {
+        if (rotary.axes.axis_of_pair[p] != axis) continue;
+        const std::size_t at = static_cast<std::size_t>(g) * pairs + p;
+        cos[at] = row.cos[at];
+        sin[at] = row.sin[at];
+      }
+    }
+  }
+}
+
+std::int64_t rope_tasks(const ConstTensorView& x) noexcept {
+  return x.batch() * ((x.tokens() + kBlock - 1) / kBlock);
+}
+
+RopeBlock rope_block(std::int64_t task, std::int64_t tokens) noexcept {
+  const std::int64_t per_batch = (tokens + kBlock - 1) / kBlock;
+  const std::int64_t first = task % per_batch * kBlock;
+  return {task / per_batch, first, std::min(kBlock, tokens - first)};
+}
+
+RopeScratch::RopeScratch(const RotaryCache& tables, const cpu::RopeRowPlan& plan)
+    : stride(static_cast<std::size_t>(tables.rotary().groups()) * cpu::expanded_size(plan)),
+      row(tables.row_floats()),
+      cos_sin(tables.row_floats()),
+      cos(static_cast<std::size_t>(kBlock) * stride),
+      sin(cos.size()) {}
+
+void load_angles(const TokenRows& rows, const Rotary& rotary, const cpu::RopeRowPlan& plan,
+                 const RopeBlock& block, RopeScratch& scratch) {
+  const std::size_t half = scratch.cos_sin.size() / 2;
+  const std::size_t size = cpu::expanded_size(plan);
+  for (std::int64_t t = 0; t < block.count; ++t) {
+    float* cos = scratch.cos_sin.data();
+    rows.load(block.batch, block.first + t, scratch.row.data(), cos, cos + half);
+    for (std::size_t g = 0; g < static_cast<std::size_t>(rotary.groups()); ++g) {
+      const std::size_t to = static_cast<std::size_t>(t) * scratch.stride + g * size;
+      cpu::expand_angles(plan, cos + g * plan.pairs, cos + half + g * plan.pairs,
+                         scratch.cos.data() + to, scratch.sin.data() + to);
+    }
+  }
+}
+
+}  // namespace posenc

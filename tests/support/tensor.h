@@ -1,0 +1,104 @@
+// A tensor for tests: storage of any type and strides, with the exact values in float64 beside it.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+#include "posenc/core/rng.h"
+#include "posenc/core/tensor_view.h"
+
+namespace posenc::testing {
+
+inline double stored_value(DType dtype, double x) {
+  const auto f = static_cast<float>(x);
+  if (dtype == DType::kBfloat16) return bfloat16_to_float(float_to_bfloat16(f));
+  if (dtype == DType::kFloat16) return float16_to_float(float_to_float16(f));
+  return f;
+}
+
+// How far storage may round a value of this size.
+inline double rounding(DType dtype, double x) {
+  const double unit = dtype == DType::kFloat32    ? 0x1.0p-24
+                      : dtype == DType::kBfloat16 ? 0x1.0p-8
+                                                  : 0x1.0p-11;
+  return unit * std::abs(x) + (dtype == DType::kFloat16 ? 0x1.0p-25 : 0.0);
+}
+
+enum class Order { kDense, kTokensFirst, kPadded };  // [B,H,T,D], [B,T,H,D], gaps between rows
+
+class Tensor {
+ public:
+  Tensor(std::array<std::int64_t, 4> shape, DType dtype, Order order = Order::kDense)
+      : shape_(shape), dtype_(dtype) {
+    const auto [b, h, t, d] = shape;
+    if (order == Order::kDense) stride_ = {h * t * d, t * d, d, 1};
+    if (order == Order::kTokensFirst) stride_ = {t * h * d, d, h * d, 1};
+    if (order == Order::kPadded) stride_ = {h * (t * (d + 3) + 5), t * (d + 3) + 5, d + 3, 1};
+    bytes_.resize(static_cast<std::size_t>(b * stride_[0]) * dtype_size(dtype) + 64);
+  }
+
+  // Random values as storage holds them, [B, H, T, D] in float64.
+  std::vector<double> fill_random(Rng& rng, double scale = 1.0, double shift = 0.0) {
+    std::vector<double> exact;
+    each([&](std::size_t at) {
+      const double x = stored_value(dtype_, shift + scale * rng.normal());
+      write(at, x);
+      exact.push_back(x);
+    });
+    return exact;
+  }
+  void fill(double value) {
+    each([&](std::size_t at) { write(at, value); });
+  }
+  [[nodiscard]] std::vector<double> values() const {
+    std::vector<double> all;
+    each([&](std::size_t at) { all.push_back(read(at)); });
+    return all;
+  }
+  [[nodiscard]] const std::vector<std::byte>& bytes() const { return bytes_; }
+  TensorView view() { return {bytes_.data(), dtype_, shape_, stride_}; }
+
+ private:
+  template <class Body>
+  void each(const Body& body) const {
+    for (std::int64_t b = 0; b < shape_[0]; ++b) {
+      for (std::int64_t h = 0; h < shape_[1]; ++h) {
+        for (std::int64_t t = 0; t < shape_[2]; ++t) {
+          for (std::int64_t d = 0; d < shape_[3]; ++d) {
+            body(static_cast<std::size_t>(b * stride_[0] + h * stride_[1] + t * stride_[2] + d));
+          }
+        }
+      }
+    }
+  }
+  void write(std::size_t at, double x) {
+    const auto f = static_cast<float>(x);
+    if (dtype_ == DType::kFloat32) {
+      std::memcpy(bytes_.data() + 4 * at, &f, 4);
+      return;
+    }
+    const std::uint16_t bits =
+        dtype_ == DType::kBfloat16 ? float_to_bfloat16(f) : float_to_float16(f);
+    std::memcpy(bytes_.data() + 2 * at, &bits, 2);
+  }
+  [[nodiscard]] double read(std::size_t at) const {
+    if (dtype_ == DType::kFloat32) {
+      float f = 0.0f;
+      std::memcpy(&f, bytes_.data() + 4 * at, 4);
+      return f;
+    }
+    std::uint16_t bits = 0;
+    std::memcpy(&bits, bytes_.data() + 2 * at, 2);
+    return dtype_ == DType::kBfloat16 ? bfloat16_to_float(bits) : float16_to_float(bits);
+  }
+
+  std::array<std::int64_t, 4> shape_;
+  DType dtype_;
+  std::array<std::int64_t, 4> stride_{};
+  std::vector<std::byte> bytes_;
+};
+
+}  // namespace posenc::testing
