@@ -6,6 +6,7 @@
 
 #include "cli/inspection.h"
 #include "cli/verbs.h"
+#include "core/value.h"
 #include "posenc/core/error.h"
 #include "posenc/encodings/hf_config.h"
 
@@ -62,6 +63,17 @@ std::vector<Named> read_hf(const Options& options) {
   return specs;
 }
 
+// A spec in any of its forms: text, JSON ([...] or {...}), YAML (a list of lines), or a file of these.
+Spec read_spec(const std::string& given) {
+  const std::string text = given.starts_with('@') ? read_file(given.substr(1)) : given;
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos) return parse_spec(text);
+  if (text[first] == '[' || text[first] == '{' || text[first] == '"') return parse_spec_json(text);
+  const bool lines = text.compare(first, 2, "- ") == 0 || text.find(": ") != std::string::npos ||
+                     text.find(":\n") != std::string::npos;
+  return lines ? parse_spec_yaml(text) : parse_spec(text);
+}
+
 std::vector<Named> read_encoding(const Options& options) {
   if (options.head_dim == 0) {
     throw Error(ErrorKind::kMissingKey, {.scope = "inspect",
@@ -71,7 +83,7 @@ std::vector<Named> read_encoding(const Options& options) {
                                          .hint = "add --head-dim 64"});
   }
   const ModelShape shape{.head_dim = options.head_dim, .heads = 1, .model_dim = 0};
-  Spec spec = parse_spec(options.encoding);
+  Spec spec = read_spec(options.encoding);
   if (!options.profile.empty()) spec = with_profile(spec, value_of<Profile>(options.profile));
   return {{"", std::move(spec), shape}};
 }
@@ -111,8 +123,9 @@ void add_inspect(CLI::App& app, Action& chosen) {
       app.add_subcommand("inspect", "Frequencies, tables, slopes and buckets of an encoding");
   auto options = std::make_shared<Options>();
   auto* source = verb->add_option_group("what to inspect");
-  source->add_option("--encoding", options->encoding,
-                     "a spec, such as \"rope(theta=500000) + alibi\"");
+  source->add_option(
+      "--encoding", options->encoding,
+      "a spec, such as \"rope(theta=500000) + alibi\"; also as YAML or JSON, or @file");
   source->add_option("--hf", options->hf, "config.json of a Hugging Face model");
   source->require_option(1);
   verb->add_option("--head-dim", options->head_dim, "channels per head (with --encoding)")

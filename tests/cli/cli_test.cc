@@ -124,6 +124,19 @@ TEST(Cli, InspectGivesTheTablesOfAComposition) {
   EXPECT_EQ(j["max_unambiguous_distance"], 6283);
 }
 
+TEST(Cli, InspectTakesASpecInAnyOfItsForms) {
+  const std::string wanted =
+      run_json("inspect --head-dim 8 --encoding 'rope(theta=500) + alibi'")["hash"];
+  const std::string yaml = write_config("spec.yaml", "- rope:\n    theta: 500\n- alibi\n");
+  const std::string as_json = write_config("spec.json", R"([{"rope": {"theta": 500}}, "alibi"])");
+  EXPECT_EQ(run_json("inspect --head-dim 8 --encoding @" + yaml)["hash"], wanted);
+  EXPECT_EQ(run_json("inspect --head-dim 8 --encoding @" + as_json)["hash"], wanted);
+  EXPECT_EQ(
+      run_json(R"(inspect --head-dim 8 --encoding '[{"rope": {"theta": 500}}, "alibi"]')")["hash"],
+      wanted);
+  EXPECT_EQ(run("inspect --head-dim 8 --encoding @/nonexistent").code, 2);
+}
+
 TEST(Cli, InspectBucketsOverARange) {
   const json j = run_json("inspect --encoding t5 --head-dim 8 --heads 2 --relative -600:600");
   ASSERT_EQ(j["buckets"].size(), 1201u);
