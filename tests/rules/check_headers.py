@@ -1,0 +1,44 @@
+"""Every public header compiles alone, first in a file, and twice in a row (its guard works)."""
+
+import argparse
+from pathlib import Path
+
+from compiling import add_compiler_options, compile_source, for_each
+from rules_lib import finish, read_table, source_files
+
+
+def layer_of(include_root, header):
+    parts = header.relative_to(include_root).parts
+    return parts[1] if len(parts) > 2 else None
+
+
+def check_header(args, include_root, root, header):
+    """The problem of one header, or None."""
+    name = header.relative_to(include_root).as_posix()
+    ok, diagnostics = compile_source(args, header, f"#include <{name}>\n#include <{name}>\n")
+    if ok:
+        return None
+    first = next((line for line in diagnostics.splitlines() if "error" in line), diagnostics)
+    return f"{header.relative_to(root)}:1: does not compile alone: {first}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=Path, required=True)
+    parser.add_argument("--table", type=Path, help="default: <root>/cmake/PosencLayers.cmake")
+    parser.add_argument("--torch", action="store_true", help="the flags reach libtorch's headers")
+    add_compiler_options(parser)
+    args = parser.parse_args()
+    include_root = args.root / "include"
+    args.include.insert(0, str(include_root))
+
+    _, torch_layers = read_table(args.table or args.root / "cmake/PosencLayers.cmake")
+    headers = source_files(include_root)
+    if not args.torch:
+        headers = [h for h in headers if layer_of(include_root, h) not in torch_layers]
+    found = for_each(lambda h: check_header(args, include_root, args.root, h), headers)
+    finish("headers", [problem for problem in found if problem], len(headers))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""A library below the command line never prints and never ends the process.
+
+It reports through Status or an exception; what the caller does with it is the caller's choice.
+Writing to a file the caller named is fine, so fprintf counts only with stdout or stderr.
+"""
+
+import argparse
+import re
+from pathlib import Path
+
+from rules_lib import code_lines, finish, read_table, source_files
+
+PROGRAM_LAYERS = {"cli", "web"}  # these talk to a person
+_NOT_MEMBER = r"(?<![\w.>])(?:std::|::)?"
+
+FORBIDDEN = [
+    (r"\bstd::w?(?:cout|cerr|clog)\b", "prints"),
+    (r"#\s*include\s*<(?:iostream|print)>", "prints"),
+    (_NOT_MEMBER + r"v?printf\s*\(", "prints"),
+    (_NOT_MEMBER + r"v?fprintf\s*\(\s*std(?:out|err)\b", "prints"),
+    (_NOT_MEMBER + r"(?:puts|putchar|perror)\s*\(", "prints"),
+    (r"\bf(?:puts|putc|write)\s*\([^;]*\bstd(?:out|err)\b", "prints"),
+    (r"\b(?:fmt|std)::print(?:ln)?\s*\(", "prints"),
+    (_NOT_MEMBER + r"(?:abort|terminate)\s*\(", "ends the process"),
+    (_NOT_MEMBER + r"(?:exit|_exit|_Exit|quick_exit)\s*\(", "ends the process"),
+    (r"(?<![\w.>])assert\s*\(", "ends the process in debug builds"),
+    (r"\b__builtin_(?:trap|abort)\b", "ends the process"),
+]
+FORBIDDEN = [(re.compile(pattern), effect) for pattern, effect in FORBIDDEN]
+
+
+def check_file(root, path):
+    """The problems of one file, as strings."""
+    for number, line in code_lines(path):
+        for pattern, effect in FORBIDDEN:
+            match = pattern.search(line)
+            if match:
+                where = f"{path.relative_to(root)}:{number}"
+                yield f"{where}: a library may not do this, it {effect}: {match.group(0).strip()}"
+                break
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--root", type=Path, required=True)
+    parser.add_argument("--table", type=Path, help="default: <root>/cmake/PosencLayers.cmake")
+    args = parser.parse_args()
+    layers, _ = read_table(args.table or args.root / "cmake/PosencLayers.cmake")
+
+    files = source_files(args.root / "include")
+    for layer in layers:
+        if layer not in PROGRAM_LAYERS:
+            files += source_files(args.root / "src" / layer)
+    problems = [problem for path in files for problem in check_file(args.root, path)]
+    finish("printing", problems, len(files))
+
+
+if __name__ == "__main__":
+    main()

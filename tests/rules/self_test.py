@@ -1,0 +1,150 @@
+"""The rules are proved by what must break them.
+
+A fixture tree holds offending lines, each marked OFFENDS; the rule must exit with 1 and name
+exactly these lines. A tree named `good` must pass. Run: self_test.py --compiler c++ --table FILE
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+FIXTURES = HERE / "fixtures"
+OPTIONS = argparse.Namespace(compiler="c++", table="")
+
+
+def run(rule, *arguments):
+    """(exit status, output) of a rule."""
+    command = [sys.executable, str(HERE / f"check_{rule}.py"), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def marked_lines(tree):
+    """The `file:line` of every line marked OFFENDS."""
+    found = set()
+    for path in tree.rglob("*"):
+        if path.is_file():
+            for number, line in enumerate(path.read_text().split("\n"), start=1):
+                if "OFFENDS" in line:
+                    found.add(f"{path.relative_to(tree)}:{number}")
+    return found
+
+
+def named_lines(output):
+    return set(re.findall(r"^(\S+?:\d+): ", output, re.MULTILINE))
+
+
+class SourceRules(unittest.TestCase):
+    """Rules that read sources: the marked lines are found, and nothing else is."""
+
+    def check_pair(self, rule):
+        table = ["--table", OPTIONS.table]
+        bad = FIXTURES / rule / "bad"
+        status, output = run(rule, "--root", bad, *table)
+        self.assertEqual(status, 1, output)
+        self.assertEqual(named_lines(output), marked_lines(bad), output)
+        status, output = run(rule, "--root", FIXTURES / rule / "good", *table)
+        self.assertEqual(status, 0, output)
+
+    def test_layers(self):
+        self.check_pair("layers")
+
+    def test_printing(self):
+        self.check_pair("printing")
+
+    def test_unknown_layer_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "src/nowhere").mkdir(parents=True)
+            status, output = run("layers", "--root", folder, "--table", OPTIONS.table)
+        self.assertEqual((status, named_lines(output)), (1, {"src/nowhere:1"}), output)
+
+    def test_files(self):
+        with tempfile.TemporaryDirectory() as folder:
+            src = Path(folder) / "src"
+            src.mkdir()
+            (src / "long.cc").write_text("//\n" * 801)
+            (src / "just_short_enough.cc").write_text("//\n" * 800)
+            (src / "CamelCase.h").write_text("//\n")
+            status, output = run("files", "--root", folder)
+        self.assertEqual(status, 1, output)
+        self.assertEqual(named_lines(output), {"src/long.cc:801", "src/CamelCase.h:1"}, output)
+
+
+class CompilingRules(unittest.TestCase):
+    """Rules that call the compiler."""
+
+    def test_headers(self):
+        common = ["--compiler", OPTIONS.compiler, "--table", OPTIONS.table]
+        status, output = run("headers", "--root", FIXTURES / "headers/bad", *common)
+        self.assertEqual(status, 1, output)
+        folder = "include/posenc/core"
+        expected = {f"{folder}/not_alone.h:1", f"{folder}/no_guard.h:1"}
+        self.assertEqual(named_lines(output), expected, output)
+        status, output = run("headers", "--root", FIXTURES / "headers/good", *common)
+        self.assertEqual(status, 0, output)
+
+    def test_negative(self):
+        for name, expected in [("compiles", "compiles, but must fail"),
+                               ("wrong_reason", "fails, but not with"),
+                               ("no_expectation", "the first line must be")]:  # fmt: skip
+            path = FIXTURES / f"negative/{name}.cc"
+            status, output = run("negative", "--compiler", OPTIONS.compiler, path)
+            self.assertEqual(status, 1, output)
+            self.assertIn(f"{path}:1: {expected}", output)
+        good = FIXTURES / "negative/good.cc"
+        status, output = run("negative", "--compiler", OPTIONS.compiler, good)
+        self.assertEqual(status, 0, output)
+
+    def library_status(self, folder, code):
+        """Verdict of the symbol rule on a library made of `code`."""
+        source, thing, library = (Path(folder) / n for n in ["thing.cc", "thing.o", "libthing.a"])
+        source.write_text(code)
+        subprocess.run([OPTIONS.compiler, "-O2", "-c", source, "-o", thing], check=True)
+        subprocess.run(["ar", "rcs", library, thing], check=True)
+        return run("symbols", library)
+
+    def test_symbols(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for code, symbol in [
+                ('#include <cstdio>\nvoid f() { std::puts("x"); }', "puts"),
+                ("#include <cstdlib>\nvoid f() { std::abort(); }", "abort"),
+                ("#include <iostream>\nvoid f() { std::cout << 1; }", "std::cout"),
+                ("#include <cassert>\nvoid f(int x) { assert(x); }", "__assert_fail"),
+            ]:
+                status, output = self.library_status(folder, code)
+                self.assertEqual(status, 1, output)
+                self.assertIn(f"libthing.a(thing.o): a library may not use {symbol}\n", output)
+            fine = "void g();\nvoid f() noexcept { g(); }  // refers to std::terminate"
+            status, output = self.library_status(folder, fine)
+            self.assertEqual(status, 0, output)
+
+
+class DocsRule(unittest.TestCase):
+    """The rule that asks the program for its list."""
+
+    def test_docs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pages = Path(folder) / "docs/encodings"
+            pages.mkdir(parents=True)
+            (pages / "rope.md").write_text("# RoPE\n")
+            program = Path(folder) / "fake.py"
+            program.write_text("""print('{"encodings": [{"name": "rope"}, {"name": "new"}]}')""")
+            command = ["--root", folder, "--cli", sys.executable, program]
+            status, output = run("docs", *command)
+            self.assertEqual((status, named_lines(output)), (1, {"docs/encodings/new.md:1"}))
+            (pages / "new.md").write_text("# New\n")
+            status, output = run("docs", *command)
+            self.assertEqual(status, 0, output)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--compiler", required=True)
+    parser.add_argument("--table", required=True)
+    OPTIONS, rest = parser.parse_known_args()
+    unittest.main(argv=[sys.argv[0], *rest])
