@@ -26,5 +26,6 @@
 #include "posenc/encodings/rotary_cache.h"
 #include "posenc/encodings/spec.h"
 #include "posenc/kernels/attention.h"
+#include "posenc/kernels/embedding.h"
 #include "posenc/kernels/reference.h"
 #include "posenc/kernels/rope.h"

@@ -1,0 +1,36 @@
+// Site 1: position vectors added to token embeddings.
+//
+//   y[b, t] = x[b, t] + SUM_a E_a(n[b, t])        x, y [B, T, model_dim]; n [B, T]
+//
+// Tensors are views [batch, 1, tokens, model_dim] in float32, bfloat16 or float16; vectors are computed
+// in float64 and added in float32. Encodings of other sites are passed over. A position that a learned
+// table does not have is an error, and nothing is written.
+//
+// Backward: dx = dy, so only the learned tables need work; row n[b, t] of a table gathers dy[b, t].
+#pragma once
+
+#include "posenc/core/tensor_view.h"
+#include "posenc/encodings/spec.h"
+#include "posenc/kernels/positions.h"
+
+namespace posenc {
+
+struct EmbeddingCall {
+  const Spec* spec = nullptr;
+  const std::vector<Parameters>* parameters = nullptr;  // per encoding of the spec
+  ConstTensorView x;
+  TensorView y;  // x itself, or a tensor that does not overlap it
+  PositionsView positions;
+};
+Status add_embeddings(const EmbeddingCall& call) noexcept;
+
+struct EmbeddingGradientCall {
+  const Spec* spec = nullptr;
+  const std::vector<Parameters>* parameters = nullptr;
+  ConstTensorView dy;
+  PositionsView positions;
+  std::vector<Parameters>* dparameters = nullptr;  // written, shaped as the parameters
+};
+Status add_embeddings_gradient(const EmbeddingGradientCall& call) noexcept;
+
+}  // namespace posenc
