@@ -17,7 +17,10 @@ set(CMAKE_CXX_SCAN_FOR_MODULES OFF) # no modules here; the scan only costs time
 find_program(POSENC_CCACHE ccache)
 mark_as_advanced(POSENC_CCACHE)
 if(POSENC_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${POSENC_CCACHE})
+  # Paths relative to the tree, so that a second clone finds what the first one compiled.
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+      ${POSENC_CCACHE})
 endif()
 
 # What our own code is compiled with. Dependencies built from source do not link it.

@@ -27,5 +27,6 @@
 #include "posenc/encodings/spec.h"
 #include "posenc/kernels/attention.h"
 #include "posenc/kernels/embedding.h"
+#include "posenc/kernels/linear_attention.h"
 #include "posenc/kernels/reference.h"
 #include "posenc/kernels/rope.h"

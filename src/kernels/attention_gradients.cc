@@ -9,11 +9,6 @@
 namespace posenc {
 namespace {
 
-bool is_learnable(const Encoding& encoding) {
-  const auto* rope = std::get_if<Rope>(&encoding);
-  return rope != nullptr && std::holds_alternative<LearnableSchedule>(rope->schedule);
-}
-
 void add(const std::vector<float>& from, std::vector<float>& to) {
   for (std::size_t i = 0; i < from.size(); ++i) to[i] += from[i];
 }

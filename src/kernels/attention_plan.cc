@@ -9,12 +9,6 @@
 namespace posenc {
 namespace {
 
-// Trained frequencies change from call to call: their tables cannot be kept.
-bool is_learnable(const Encoding& encoding) {
-  const auto* rope = std::get_if<Rope>(&encoding);
-  return rope != nullptr && std::holds_alternative<LearnableSchedule>(rope->schedule);
-}
-
 std::unique_ptr<RotaryCache> make_tables(const Encoding& encoding, const ModelShape& shape,
                                          const Lengths& lengths, const CachePolicy& policy) {
   if (const auto* rope = std::get_if<Rope>(&encoding)) {
@@ -61,6 +55,11 @@ void check_groups(AttentionPlan::State& state) {
 }
 
 }  // namespace
+
+bool is_learnable(const Encoding& encoding) {
+  const auto* rope = std::get_if<Rope>(&encoding);
+  return rope != nullptr && std::holds_alternative<LearnableSchedule>(rope->schedule);
+}
 
 AttentionPlan::AttentionPlan(Spec spec, ModelShape shape, std::int64_t kv_heads, Lengths lengths,
                              CachePolicy policy)

@@ -26,6 +26,9 @@ struct AttentionPlan::State {
   std::string obstacle;  // why nothing is fused; empty when it is
 };
 
+// Trained frequencies change from call to call: their tables cannot be kept.
+bool is_learnable(const Encoding& encoding);
+
 // One sequence of a batch entry.
 struct Segment {
   std::int64_t batch;

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
-
 namespace posenc::testing {
 
 template <class Body>

@@ -19,16 +19,23 @@
 
 namespace posenc {
 
+// Schedules change frequencies and nothing else: what RoPE is, each of them leaves it.
+constexpr Traits schedule_traits(std::string_view name, std::string_view title,
+                                 std::string_view formula, std::string_view paper) {
+  return {.name = name,
+          .site = Site::kQueryKey,
+          .title = title,
+          .formula = formula,
+          .paper = paper,
+          .relative = true,
+          .extrapolates = true,
+          .linear_attention = true};
+}
+
 // inv_freq[i] = base[i].   Su et al. 2021, arXiv 2104.09864, section 3.2.2
 struct DefaultSchedule {
-  static constexpr Traits kTraits{.name = "default",
-                                  .site = Site::kQueryKey,
-                                  .title = "the original frequencies",
-                                  .formula = "theta^(-2i/d)",
-                                  .paper = "Su et al. 2021, arXiv 2104.09864",
-                                  .relative = true,
-                                  .extrapolates = true,
-                                  .linear_attention = true};
+  static constexpr Traits kTraits = schedule_traits(
+      "default", "the original frequencies", "theta^(-2i/d)", "Su et al. 2021, arXiv 2104.09864");
   template <class Self, class Visitor>
   static void visit_fields(Self& /*self*/, Visitor&& /*visit*/) {}
   bool operator==(const DefaultSchedule&) const = default;
@@ -39,14 +46,9 @@ struct DefaultSchedule {
 struct LinearSchedule {
   double factor = 1.0;
 
-  static constexpr Traits kTraits{.name = "linear",
-                                  .site = Site::kQueryKey,
-                                  .title = "linear position interpolation",
-                                  .formula = "theta^(-2i/d) / factor",
-                                  .paper = "Chen et al. 2023, arXiv 2306.15595",
-                                  .relative = true,
-                                  .extrapolates = true,
-                                  .linear_attention = true};
+  static constexpr Traits kTraits =
+      schedule_traits("linear", "linear position interpolation", "theta^(-2i/d) / factor",
+                      "Chen et al. 2023, arXiv 2306.15595");
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("factor", self.factor,
@@ -61,14 +63,9 @@ struct LinearSchedule {
 struct NtkSchedule {
   double factor = 1.0;
 
-  static constexpr Traits kTraits{.name = "ntk",
-                                  .site = Site::kQueryKey,
-                                  .title = "NTK-aware base change",
-                                  .formula = "(theta factor^(d/(d-2)))^(-2i/d)",
-                                  .paper = "Peng et al. 2023, arXiv 2309.00071, section 3.1",
-                                  .relative = true,
-                                  .extrapolates = true,
-                                  .linear_attention = true};
+  static constexpr Traits kTraits =
+      schedule_traits("ntk", "NTK-aware base change", "(theta factor^(d/(d-2)))^(-2i/d)",
+                      "Peng et al. 2023, arXiv 2309.00071, section 3.1");
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("factor", self.factor,
@@ -88,14 +85,10 @@ struct DynamicSchedule {
   std::int64_t max_position_embeddings = 2048;
   Length length = Length::kCurrent;
 
-  static constexpr Traits kTraits{.name = "dynamic",
-                                  .site = Site::kQueryKey,
-                                  .title = "dynamic NTK: the base follows the length",
-                                  .formula = "theta' = theta (factor n/max - (factor-1))^(d/(d-2))",
-                                  .paper = "Peng et al. 2023, arXiv 2309.00071, section 3.3",
-                                  .relative = true,
-                                  .extrapolates = true,
-                                  .linear_attention = true};
+  static constexpr Traits kTraits =
+      schedule_traits("dynamic", "dynamic NTK: the base follows the length",
+                      "theta' = theta (factor n/max - (factor-1))^(d/(d-2))",
+                      "Peng et al. 2023, arXiv 2309.00071, section 3.3");
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("factor", self.factor,
@@ -137,14 +130,9 @@ struct YarnSchedule {
   Magnitude magnitude = Magnitude::kReplace;
   bool softmax_mscale = false;
 
-  static constexpr Traits kTraits{.name = "yarn",
-                                  .site = Site::kQueryKey,
-                                  .title = "YaRN: interpolation by frequency, and a magnitude",
-                                  .formula = "base/factor ramp(i) + base (1 - ramp(i))",
-                                  .paper = "Peng et al. 2023, arXiv 2309.00071",
-                                  .relative = true,
-                                  .extrapolates = true,
-                                  .linear_attention = true};
+  static constexpr Traits kTraits = schedule_traits(
+      "yarn", "YaRN: interpolation by frequency, and a magnitude",
+      "base/factor ramp(i) + base (1 - ramp(i))", "Peng et al. 2023, arXiv 2309.00071");
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("factor", self.factor,
@@ -204,14 +192,9 @@ struct LongRopeSchedule {
   std::optional<double> attention_factor;
   SwitchBy switch_by = SwitchBy::kCurrent;
 
-  static constexpr Traits kTraits{.name = "longrope",
-                                  .site = Site::kQueryKey,
-                                  .title = "LongRoPE: a searched factor per pair",
-                                  .formula = "theta^(-2i/d) / ext_i",
-                                  .paper = "Ding et al. 2024, arXiv 2402.13753",
-                                  .relative = true,
-                                  .extrapolates = true,
-                                  .linear_attention = true};
+  static constexpr Traits kTraits =
+      schedule_traits("longrope", "LongRoPE: a searched factor per pair", "theta^(-2i/d) / ext_i",
+                      "Ding et al. 2024, arXiv 2402.13753");
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("short_factor", self.short_factor,
@@ -255,15 +238,9 @@ struct Llama3Schedule {
   double high_freq_factor = 4.0;
   std::int64_t original_max_position_embeddings = 8192;
 
-  static constexpr Traits kTraits{
-      .name = "llama3",
-      .site = Site::kQueryKey,
-      .title = "Llama 3.1: interpolation by wavelength",
-      .formula = "base, base/factor, or a blend between two wavelengths",
-      .paper = "Llama team 2024, arXiv 2407.21783",
-      .relative = true,
-      .extrapolates = true,
-      .linear_attention = true};
+  static constexpr Traits kTraits = schedule_traits(
+      "llama3", "Llama 3.1: interpolation by wavelength",
+      "base, base/factor, or a blend between two wavelengths", "Llama team 2024, arXiv 2407.21783");
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("factor", self.factor,
@@ -293,14 +270,10 @@ struct ProportionalSchedule {
   double factor = 1.0;
   double partial_rotary_factor = 1.0;
 
-  static constexpr Traits kTraits{.name = "proportional",
-                                  .site = Site::kQueryKey,
-                                  .title = "a part of the pairs, spaced over the whole head",
-                                  .formula = "theta^(-2i/head_dim) / factor, then 0",
-                                  .paper = "Hugging Face transformers 5, rope_type proportional",
-                                  .relative = true,
-                                  .extrapolates = true,
-                                  .linear_attention = true};
+  static constexpr Traits kTraits =
+      schedule_traits("proportional", "a part of the pairs, spaced over the whole head",
+                      "theta^(-2i/head_dim) / factor, then 0",
+                      "Hugging Face transformers 5, rope_type proportional");
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("factor", self.factor,
@@ -313,14 +286,9 @@ struct ProportionalSchedule {
 
 // inv_freq[i] = 1/(1 + 2i): harmonic instead of geometric; theta is not used.
 struct LinearIndexSchedule {
-  static constexpr Traits kTraits{.name = "linear-index",
-                                  .site = Site::kQueryKey,
-                                  .title = "harmonic frequencies",
-                                  .formula = "1/(1 + 2i)",
-                                  .paper = "a variant of Su et al. 2021, arXiv 2104.09864",
-                                  .relative = true,
-                                  .extrapolates = true,
-                                  .linear_attention = true};
+  static constexpr Traits kTraits =
+      schedule_traits("linear-index", "harmonic frequencies", "1/(1 + 2i)",
+                      "a variant of Su et al. 2021, arXiv 2104.09864");
   template <class Self, class Visitor>
   static void visit_fields(Self& /*self*/, Visitor&& /*visit*/) {}
   bool operator==(const LinearIndexSchedule&) const = default;
@@ -329,14 +297,9 @@ struct LinearIndexSchedule {
 // inv_freq[i] = base[i] * exp(alpha[i]), alpha learned and 0 at the start: always positive, and a
 // step in alpha is a relative step in frequency.
 struct LearnableSchedule {
-  static constexpr Traits kTraits{.name = "learnable",
-                                  .site = Site::kQueryKey,
-                                  .title = "trained frequencies",
-                                  .formula = "theta^(-2i/d) exp(alpha_i)",
-                                  .paper = "a variant of Su et al. 2021, arXiv 2104.09864",
-                                  .relative = true,
-                                  .extrapolates = true,
-                                  .linear_attention = true};
+  static constexpr Traits kTraits =
+      schedule_traits("learnable", "trained frequencies", "theta^(-2i/d) exp(alpha_i)",
+                      "a variant of Su et al. 2021, arXiv 2104.09864");
   template <class Self, class Visitor>
   static void visit_fields(Self& /*self*/, Visitor&& /*visit*/) {}
   bool operator==(const LearnableSchedule&) const = default;

@@ -1,6 +1,5 @@
 #include "kernels/cpu/attention_simd.h"
 
-#include <array>
 #include <cmath>
 
 #undef HWY_TARGET_INCLUDE
@@ -8,75 +7,11 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/cpu/gemm-inl.h"
-#include "kernels/cpu/score_tile-inl.h"
+#include "kernels/cpu/attention_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace posenc::HWY_NAMESPACE {
 namespace {
-
-using cpu::BackwardInputs;
-using cpu::BackwardOutputs;
-using PerQuery = std::array<float, kQueryBlock>;
-
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-// [kQueryBlock][padded_dim] to [dim][kQueryBlock].
-void transpose(const float* rows, std::size_t dim, std::size_t padded_dim, float* out) {
-  for (std::size_t r = 0; r < kQueryBlock; ++r) {
-    for (std::size_t c = 0; c < dim; ++c) out[c * kQueryBlock + r] = rows[r * padded_dim + c];
-  }
-}
-
-// tile = rows of keys x transposed queries.
-void tile_product(const cpu::Rows& keys, const Tile& tile, std::size_t dim, const float* transposed,
-                  float* out) {
-  multiply<false>({keys.data + tile.first * keys.stride, keys.stride, 1}, {transposed, kQueryBlock},
-                  {out, kQueryBlock}, tile.count, kQueryBlock, dim);
-}
-
-int mods_of(const HeadProblem& p, const Tile& tile) {
-  return (p.toeplitz != nullptr ? kToeplitz : 0) | (p.fire.segments > 0 ? kFire : 0) |
-         (tile.masked ? kMasked : 0);
-}
-
-// z of every query of the block, with one entry more than there are positions: at the last one the
-// segment above is flat.
-void fill_tables(const HeadProblem& p, const QueryBlock& b, Workspace& w) {
-  const cpu::CopeProblem& cope = p.cope;
-  if (cope.shared != nullptr) {
-    for (std::size_t r = 0; r < kQueryBlock; ++r) {
-      std::copy_n(cope.shared, cope.stride, w.tables.data() + r * cope.stride);
-    }
-  } else {
-    multiply<false>({b.plain, p.padded_dim, 1}, {cope.embedding, cope.stride},
-                    {w.tables.data(), cope.stride}, kQueryBlock, cope.stride, p.dim);
-  }
-  for (std::size_t r = 0; r < kQueryBlock; ++r) {
-    float* row = w.tables.data() + r * cope.stride;
-    row[cope.npos] = row[cope.npos - 1];
-  }
-}
-
-void last_entries(const HeadProblem& p, const Workspace& w, PerQuery& out) {
-  for (std::size_t r = 0; r < kQueryBlock; ++r) {
-    out[r] = w.tables[r * p.cope.stride + p.cope.npos - 1];
-  }
-}
-
-// Raw scores of a tile, then its modifiers. `carry` is CoPE's and may saturate.
-void scores_of(const HeadProblem& p, const QueryBlock& b, const Tile& tile, Workspace& w,
-               const PerQuery& last_logit, bool is_saturated, int extra, float* carry,
-               float* maximum) {
-  tile_product(p.k, tile, p.dim, w.q_transposed.data(), w.scores.data());
-  const bool counts = p.cope.npos > 0 && !is_saturated;
-  if (counts && p.cope.gate_keys.data != nullptr) {
-    tile_product(p.cope.gate_keys, tile, p.dim, w.plain_transposed.data(), w.gate_logits.data());
-  }
-  const int mods = mods_of(p, tile) | (counts ? kCope | extra : 0);
-  dispatch_mods<kPlain, kToeplitz>(mods, p, b, tile, w, is_saturated ? last_logit.data() : nullptr,
-                                   carry, maximum);
-}
 
 // exp(score - maximum) in place; adds the sums of a tile to `sum`.
 void exponentiate(const Tile& tile, const PerQuery& maximum, PerQuery& sum, float* scores) {
@@ -91,17 +26,6 @@ void exponentiate(const Tile& tile, const PerQuery& maximum, PerQuery& sum, floa
       hn::StoreU(e, d, at);
     }
     hn::StoreU(total, d, sum.data() + v);
-  }
-}
-
-// Multiplies each weight of a tile by what the dropout has drawn for it.
-void drop(const HeadProblem& p, const QueryBlock& b, const Tile& tile, float* weights) {
-  for (std::size_t j = 0; j < tile.count; ++j) {
-    for (std::size_t r = 0; r < b.count; ++r) {
-      weights[j * kQueryBlock + r] *= static_cast<float>(dropout_factor(
-          p.dropout, p.batch, p.head, p.first_query + static_cast<std::int64_t>(b.first + r),
-          p.first_key + static_cast<std::int64_t>(tile.first + j)));
-    }
   }
 }
 
@@ -167,283 +91,6 @@ void ForwardBlock(const HeadProblem& p, const QueryBlock& b, Workspace& w, float
   }
 }
 
-// Weights from scores, and the gradient at the scores from that at the weights, both in place:
-// w = exp(s - lse), ds = w (dw - delta). Adds ds along diagonals to the gradient of the Toeplitz table
-// unless CoPE has still to add its own part.
-void weights_and_dscores(const HeadProblem& p, const QueryBlock& b, const Tile& tile,
-                         const BackwardInputs& in, Workspace& w) {
-  const Df d;
-  PerQuery lse{};
-  PerQuery delta{};
-  for (std::size_t r = 0; r < kQueryBlock; ++r) {
-    const bool real = r < b.count && in.lse[r] != -kInfinity;
-    lse[r] = real ? in.lse[r] : kInfinity;  // weight 0
-    delta[r] = real ? in.delta[r] : 0.0f;
-  }
-  if (p.dropout.active()) drop(p, b, tile, w.dscores.data());
-  for (std::size_t v = 0; v < kQueryBlock; v += hn::Lanes(d)) {
-    const auto shift = hn::LoadU(d, lse.data() + v);
-    const auto mean = hn::LoadU(d, delta.data() + v);
-    for (std::size_t j = 0; j < tile.count; ++j) {
-      const std::size_t at = j * kQueryBlock + v;
-      const auto weight = fast_exp(d, hn::Sub(hn::LoadU(d, w.scores.data() + at), shift));
-      const auto dweight = hn::LoadU(d, w.dscores.data() + at);
-      hn::StoreU(weight, d, w.scores.data() + at);
-      hn::StoreU(hn::Mul(weight, hn::Sub(dweight, mean)), d, w.dscores.data() + at);
-    }
-  }
-  if (p.dropout.active()) drop(p, b, tile, w.scores.data());
-}
-
-void add_diagonals(const HeadProblem& p, const QueryBlock& b, const Tile& tile, const float* values,
-                   float* dtoeplitz) {
-  const Df d;
-  for (std::size_t j = 0; j < tile.count; ++j) {
-    const std::int64_t place = p.place_offset + static_cast<std::int64_t>(b.first);
-    float* at = dtoeplitz + (place - static_cast<std::int64_t>(tile.first + j));
-    for (std::size_t v = 0; v < kQueryBlock; v += hn::Lanes(d)) {
-      const auto sum = hn::Add(hn::LoadU(d, at + v), hn::LoadU(d, values + j * kQueryBlock + v));
-      hn::StoreU(sum, d, at + v);
-    }
-  }
-}
-
-// FIRE's part of the backward of a tile, from the gradient at its biases.
-void fire_backward_tile(const HeadProblem& p, const QueryBlock& b, const Tile& tile,
-                        const float* dbias, const BackwardOutputs& out) {
-  const Df d;
-  const hn::RebindToSigned<Df> di;
-  constexpr std::size_t kMostLanes = kQueryBlock;
-  for (std::size_t v = 0; v < kQueryBlock; v += hn::Lanes(d)) {
-    const std::int64_t place = p.place_offset + static_cast<std::int64_t>(b.first + v);
-    FireLanes fire(p.fire, hn::LoadU(d, p.fire.row_scale + place));
-    auto slope_sum = hn::Zero(d);  // of the segments the lanes are in
-    auto intercept_sum = hn::Zero(d);
-    auto psi_sum = hn::LoadU(d, out.dfire_psi + v);
-    auto scale_sum = hn::LoadU(d, out.dfire_scale + v);
-    const auto flush = [&]() HWY_ATTR {
-      std::array<float, kMostLanes> slopes;
-      std::array<float, kMostLanes> intercepts;
-      std::array<std::int32_t, kMostLanes> segments;
-      hn::StoreU(slope_sum, d, slopes.data());
-      hn::StoreU(intercept_sum, d, intercepts.data());
-      hn::StoreU(fire.segment(), di, segments.data());
-      for (std::size_t lane = 0; lane < hn::Lanes(d); ++lane) {  // lanes may share a segment
-        out.dfire_slopes[segments[lane]] += static_cast<double>(slopes[lane]);
-        out.dfire_intercepts[segments[lane]] += static_cast<double>(intercepts[lane]);
-      }
-      slope_sum = intercept_sum = hn::Zero(d);
-    };
-    for (std::size_t j = tile.count; j-- > 0;) {
-      const std::int64_t distance = place - static_cast<std::int64_t>(tile.first + j);
-      const auto u = fire.input(p.fire.psi + distance);
-      if (fire.leaves(u)) {
-        flush();
-        fire.enter(u);
-      }
-      const auto db = hn::LoadU(d, dbias + j * kQueryBlock + v);
-      slope_sum = hn::MulAdd(db, u, slope_sum);
-      intercept_sum = hn::Add(intercept_sum, db);
-      const auto du = hn::Mul(db, fire.slope());
-      psi_sum = hn::MulAdd(du, hn::LoadU(d, p.fire.dpsi + distance), psi_sum);
-      scale_sum = hn::MulAdd(du, hn::LoadU(d, p.fire.psi + distance), scale_sum);
-    }
-    flush();
-    hn::StoreU(psi_sum, d, out.dfire_psi + v);
-    hn::StoreU(scale_sum, d, out.dfire_scale + v);
-  }
-}
-
-// CoPE's part of the backward of a tile, from its first key to its last: the gradient of the tables,
-// and through the positions (a prefix sum, carried in `prefix`) that of the gates' logits, which is
-// left in gate_logits.
-void cope_backward_tile(const HeadProblem& p, const Tile& tile, Workspace& w, float* prefix) {
-  const Df d;
-  const hn::RebindToSigned<Df> di;
-  const std::size_t stride = p.cope.stride;
-  const auto last = hn::Set(d, static_cast<float>(p.cope.npos - 1));
-  const auto one = hn::Set(d, 1.0f);
-  const auto rows = hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<std::int32_t>(stride)));
-  for (std::size_t v = 0; v < kQueryBlock; v += hn::Lanes(d)) {
-    const float* tables = w.tables.data() + v * stride;
-    float* dtables = w.dtables.data() + v * stride;
-    auto segment = hn::Set(d, -1.0f);
-    auto slope = hn::Zero(d);
-    auto low_sum = hn::Zero(d);  // gradients of the two ends of the segment, until it changes
-    auto high_sum = hn::Zero(d);
-    auto index = hn::Zero(di);
-    auto sum = hn::LoadU(d, prefix + v);
-    const auto flush = [&]() HWY_ATTR {
-      hn::ScatterIndex(hn::Add(hn::GatherIndex(d, dtables, index), low_sum), d, dtables, index);
-      hn::ScatterIndex(hn::Add(hn::GatherIndex(d, dtables + 1, index), high_sum), d, dtables + 1,
-                       index);
-    };
-    bool open = false;
-    for (std::size_t j = 0; j < tile.count; ++j) {
-      const std::size_t at = j * kQueryBlock + v;
-      const auto position = hn::LoadU(d, w.positions.data() + at);
-      const auto gate = hn::LoadU(d, w.gates.data() + at);
-      const auto ds = hn::LoadU(d, w.dscores.data() + at);
-      const auto f = hn::Floor(position);
-      if (!hn::AllTrue(d, hn::Eq(f, segment))) {
-        if (open) flush();
-        open = true;
-        segment = f;
-        index = hn::Add(rows, hn::ConvertTo(di, f));
-        slope = hn::Sub(hn::GatherIndex(d, tables + 1, index), hn::GatherIndex(d, tables, index));
-        low_sum = high_sum = hn::Zero(d);
-      }
-      const auto share = hn::Mul(hn::Sub(position, f), ds);
-      high_sum = hn::Add(high_sum, share);
-      low_sum = hn::Add(low_sum, hn::Sub(ds, share));
-      const auto moves = hn::Lt(position, last);
-      sum = hn::Add(sum, hn::IfThenElseZero(moves, hn::Mul(ds, slope)));
-      const auto dlogit = hn::Mul(sum, hn::Mul(gate, hn::Sub(one, gate)));
-      hn::StoreU(dlogit, d, w.gate_logits.data() + at);
-    }
-    if (open) flush();
-    hn::StoreU(sum, d, prefix + v);
-  }
-}
-
-void add_tiles(std::size_t count, const float* from, float* to) {
-  const Df d;
-  for (std::size_t i = 0; i < count * kQueryBlock; i += hn::Lanes(d)) {
-    hn::StoreU(hn::Add(hn::LoadU(d, to + i), hn::LoadU(d, from + i)), d, to + i);
-  }
-}
-
-// Saturated tiles: only the last entry of each table was read.
-void add_last_entries(const HeadProblem& p, const Tile& tile, Workspace& w) {
-  for (std::size_t j = 0; j < tile.count; ++j) {
-    for (std::size_t r = 0; r < kQueryBlock; ++r) {
-      w.dtables[r * p.cope.stride + p.cope.npos - 1] += w.dscores[j * kQueryBlock + r];
-    }
-  }
-}
-
-// The products that a tile's weights and score gradients feed.
-void accumulate_tile(const HeadProblem& p, const QueryBlock& b, const Tile& tile,
-                     const BackwardInputs& in, const Workspace& w, const BackwardOutputs& out) {
-  const std::size_t dim = p.padded_dim;
-  multiply<true>({w.scores.data(), kQueryBlock, 1}, {in.grad_out, dim},
-                 {out.dv + tile.first * dim, dim}, tile.count, dim, kQueryBlock);
-  multiply<true>({w.dscores.data(), kQueryBlock, 1}, {b.rows, dim},
-                 {out.dk + tile.first * dim, dim}, tile.count, dim, kQueryBlock);
-  multiply<true>({w.dscores.data(), 1, kQueryBlock},
-                 {p.k.data + tile.first * p.k.stride, p.k.stride}, {out.dq, dim}, kQueryBlock, dim,
-                 tile.count);
-}
-
-// Gates from keys of their own (or from values): their logits are products of plain queries.
-void accumulate_gates(const HeadProblem& p, const QueryBlock& b, const Tile& tile, Workspace& w,
-                      const BackwardOutputs& out) {
-  const std::size_t dim = p.padded_dim;
-  for (std::size_t i = 0; i < tile.count * kQueryBlock; ++i) w.gate_logits[i] *= p.cope.gate_scale;
-  multiply<true>({w.gate_logits.data(), kQueryBlock, 1}, {b.plain, dim},
-                 {out.dgate_keys + tile.first * dim, dim}, tile.count, dim, kQueryBlock);
-  const cpu::Rows& keys = p.cope.gate_keys;
-  multiply<true>({w.gate_logits.data(), 1, kQueryBlock},
-                 {keys.data + tile.first * keys.stride, keys.stride}, {out.dq_plain, dim},
-                 kQueryBlock, dim, tile.count);
-}
-
-// From the gradient of the tables to that of the plain queries and of the embedding.
-void finish_tables(const HeadProblem& p, const QueryBlock& b, Workspace& w,
-                   const BackwardOutputs& out) {
-  const std::size_t stride = p.cope.stride;
-  for (std::size_t r = 0; r < kQueryBlock; ++r) {  // the entry past the end stood for the last
-    float* row = w.dtables.data() + r * stride;
-    row[p.cope.npos - 1] += row[p.cope.npos];
-    row[p.cope.npos] = 0.0f;
-    if (out.dshared == nullptr) continue;
-    for (std::size_t n = 0; n < p.cope.npos; ++n) out.dshared[n] += row[n];
-  }
-  if (p.cope.embedding == nullptr) return;
-  multiply<true>({b.plain, 1, p.padded_dim}, {w.dtables.data(), stride}, {out.dembedding, stride},
-                 p.dim, stride, kQueryBlock);
-  for (std::size_t r = 0; r < b.count; ++r) {
-    for (std::size_t c = 0; c < p.dim; ++c) {
-      const float* e = p.cope.embedding + c * stride;
-      const float* dz = w.dtables.data() + r * stride;
-      float sum = 0.0f;
-      for (std::size_t n = 0; n < p.cope.npos; ++n) sum += e[n] * dz[n];
-      out.dq_plain[r * p.padded_dim + c] += sum;
-    }
-  }
-}
-
-// Walks down once to find the gate sum with which each tile starts; returns the first tile (counted
-// from below) that is not saturated.
-std::size_t find_carries(const HeadProblem& p, const QueryBlock& b, const KeyRange& range,
-                         Workspace& w) {
-  PerQuery carry{};
-  PerQuery maximum;
-  const PerQuery no_logit{};
-  maximum.fill(-kInfinity);
-  for (std::size_t t = range.end_tile; t-- > range.first_tile;) {
-    std::copy(carry.begin(), carry.end(),
-              w.carries.begin() + static_cast<std::ptrdiff_t>(t * kQueryBlock));
-    if (saturated(p, carry.data())) return t + 1;
-    scores_of(p, b, tile_at(p, b, t), w, no_logit, false, 0, carry.data(), maximum.data());
-  }
-  return range.first_tile;
-}
-
-void BackwardBlock(const HeadProblem& p, const QueryBlock& b, const BackwardInputs& in,
-                   Workspace& w, const BackwardOutputs& out) {
-  const bool has_cope = p.cope.npos > 0;
-  transpose(b.rows, p.dim, p.padded_dim, w.q_transposed.data());
-  transpose(in.grad_out, p.dim, p.padded_dim, w.g_transposed.data());
-  std::fill_n(out.dq, kQueryBlock * p.padded_dim, 0.0f);
-  if (out.dq_plain != nullptr) std::fill_n(out.dq_plain, kQueryBlock * p.padded_dim, 0.0f);
-  if (p.fire.segments > 0) {
-    std::fill_n(out.dfire_psi, kQueryBlock, 0.0f);
-    std::fill_n(out.dfire_scale, kQueryBlock, 0.0f);
-  }
-  const KeyRange range = visible_tiles(p, b);
-  std::size_t first_counting = range.first_tile;
-  PerQuery last_logit{};
-  if (has_cope) {
-    fill_tables(p, b, w);
-    last_entries(p, w, last_logit);
-    std::fill(w.dtables.begin(), w.dtables.end(), 0.0f);
-    if (p.cope.gate_keys.data != nullptr) {
-      transpose(b.plain, p.dim, p.padded_dim, w.plain_transposed.data());
-      for (float& x : w.plain_transposed) x *= p.cope.gate_scale;
-    }
-    first_counting = find_carries(p, b, range, w);
-  }
-  PerQuery prefix{};
-  PerQuery ignored;
-  for (std::size_t t = range.first_tile; t < range.end_tile; ++t) {
-    const Tile tile = tile_at(p, b, t);
-    const bool is_saturated = has_cope && t < first_counting;
-    ignored.fill(-kInfinity);
-    scores_of(p, b, tile, w, last_logit, is_saturated, kKeepPositions,
-              w.carries.data() + t * kQueryBlock, ignored.data());
-    tile_product(p.v, tile, p.dim, w.g_transposed.data(), w.dscores.data());
-    weights_and_dscores(p, b, tile, in, w);
-    if (has_cope && is_saturated) add_last_entries(p, tile, w);
-    const bool counts = has_cope && !is_saturated;
-    if (counts) cope_backward_tile(p, tile, w, prefix.data());
-    const bool gates_from_scores = counts && p.cope.gate_keys.data == nullptr;
-    if (out.dtoeplitz != nullptr) {
-      add_diagonals(p, b, tile, w.dscores.data(), out.dtoeplitz);
-      if (counts && p.cope.sees_bias)
-        add_diagonals(p, b, tile, w.gate_logits.data(), out.dtoeplitz);
-    }
-    if (p.fire.segments > 0) {
-      fire_backward_tile(p, b, tile, w.dscores.data(), out);
-      if (counts && p.cope.sees_bias) fire_backward_tile(p, b, tile, w.gate_logits.data(), out);
-    }
-    if (gates_from_scores) add_tiles(tile.count, w.gate_logits.data(), w.dscores.data());
-    accumulate_tile(p, b, tile, in, w, out);
-    if (counts && !gates_from_scores) accumulate_gates(p, b, tile, w, out);
-  }
-  if (has_cope) finish_tables(p, b, w, out);
-}
-
 std::size_t VectorLanes() { return hn::Lanes(Df()); }
 
 }  // namespace
@@ -454,7 +101,6 @@ HWY_AFTER_NAMESPACE();
 namespace posenc::cpu {
 
 HWY_EXPORT(ForwardBlock);
-HWY_EXPORT(BackwardBlock);
 HWY_EXPORT(VectorLanes);
 
 Workspace::Workspace(std::size_t padded_dim, std::size_t npos_stride, std::size_t keys,
@@ -475,12 +121,6 @@ Workspace::Workspace(std::size_t padded_dim, std::size_t npos_stride, std::size_
 void attention_forward_block(const HeadProblem& problem, const QueryBlock& block, Workspace& space,
                              float* out, float* lse) {
   HWY_DYNAMIC_DISPATCH(ForwardBlock)(problem, block, space, out, lse);
-}
-
-void attention_backward_block(const HeadProblem& problem, const QueryBlock& block,
-                              const BackwardInputs& in, Workspace& space,
-                              const BackwardOutputs& out) {
-  HWY_DYNAMIC_DISPATCH(BackwardBlock)(problem, block, in, space, out);
 }
 
 std::size_t vector_lanes() { return HWY_DYNAMIC_DISPATCH(VectorLanes)(); }

@@ -8,6 +8,8 @@
 
 #include <hwy/highway.h>
 
+#include "posenc/core/tensor_view.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace posenc::HWY_NAMESPACE {
 
@@ -88,6 +90,14 @@ HWY_INLINE void store_float(hn::Vec<D> v, D d, hwy::float16_t* to) {
              reinterpret_cast<std::uint16_t*>(to));
 }
 #endif
+
+// Calls body(T{}) with the element type of the storage.
+template <class Body>
+HWY_INLINE void with_type(DType dtype, const Body& body) {
+  if (dtype == DType::kFloat32) body(float{});
+  if (dtype == DType::kBfloat16) body(hwy::bfloat16_t{});
+  if (dtype == DType::kFloat16) body(hwy::float16_t{});
+}
 
 // Calls body(tag, index) over 0 .. count-1: whole vectors, then single lanes. One body serves both.
 template <class Body>

@@ -17,13 +17,6 @@ namespace {
 
 using cpu::CacheRows;
 
-template <class Body>
-void with_type(DType dtype, const Body& body) {
-  if (dtype == DType::kFloat32) body(float{});
-  if (dtype == DType::kBfloat16) body(hwy::bfloat16_t{});
-  if (dtype == DType::kFloat16) body(hwy::float16_t{});
-}
-
 template <class T>
 HWY_INLINE const T* row_at(const CacheRows& rows, std::size_t j) {
   return reinterpret_cast<const T*>(rows.data + static_cast<std::ptrdiff_t>(j) * rows.stride);

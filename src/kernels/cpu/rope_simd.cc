@@ -81,22 +81,12 @@ void turn_typed(const RopeRowPlan& plan, const std::byte* in, std::ptrdiff_t in_
   }
 }
 
-template <class... Arguments>
-void turn_dispatched(const RopeRowPlan& plan, Arguments... arguments) {
-  switch (plan.dtype) {
-    case DType::kFloat32:
-      return turn_typed<float>(plan, arguments...);
-    case DType::kBfloat16:
-      return turn_typed<hwy::bfloat16_t>(plan, arguments...);
-    case DType::kFloat16:
-      return turn_typed<hwy::float16_t>(plan, arguments...);
-  }
-}
-
 void TurnRows(const RopeRowPlan& plan, const std::byte* in, std::ptrdiff_t in_stride,
               std::byte* out, std::ptrdiff_t out_stride, std::size_t count, RopeAngles angles,
               std::size_t angle_stride) {
-  turn_dispatched(plan, in, in_stride, out, out_stride, count, angles, angle_stride);
+  with_type(plan.dtype, [&](auto tag) {
+    turn_typed<decltype(tag)>(plan, in, in_stride, out, out_stride, count, angles, angle_stride);
+  });
 }
 
 }  // namespace

@@ -11,13 +11,6 @@ HWY_BEFORE_NAMESPACE();
 namespace posenc::HWY_NAMESPACE {
 namespace {
 
-template <class Body>
-void with_type(DType dtype, const Body& body) {
-  if (dtype == DType::kFloat32) body(float{});
-  if (dtype == DType::kBfloat16) body(hwy::bfloat16_t{});
-  if (dtype == DType::kFloat16) body(hwy::float16_t{});
-}
-
 void RowToFloat(DType dtype, const void* from, std::size_t size, float* to) {
   with_type(dtype, [&](auto tag) {
     const auto* row = static_cast<const decltype(tag)*>(from);

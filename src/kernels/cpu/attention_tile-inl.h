@@ -1,0 +1,93 @@
+// What the forward and the backward of attention share: scores of a tile with all modifiers. Included
+// once per target.
+#if defined(POSENC_KERNELS_CPU_ATTENTION_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef POSENC_KERNELS_CPU_ATTENTION_TILE_INL_H_
+#undef POSENC_KERNELS_CPU_ATTENTION_TILE_INL_H_
+#else
+#define POSENC_KERNELS_CPU_ATTENTION_TILE_INL_H_
+#endif
+
+#include <array>
+
+#include "kernels/cpu/gemm-inl.h"
+#include "kernels/cpu/score_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace posenc::HWY_NAMESPACE {
+
+using PerQuery = std::array<float, kQueryBlock>;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// [kQueryBlock][padded_dim] to [dim][kQueryBlock].
+inline void transpose(const float* rows, std::size_t dim, std::size_t padded_dim, float* out) {
+  for (std::size_t r = 0; r < kQueryBlock; ++r) {
+    for (std::size_t c = 0; c < dim; ++c) out[c * kQueryBlock + r] = rows[r * padded_dim + c];
+  }
+}
+
+// tile = rows of keys x transposed queries.
+inline void tile_product(const cpu::Rows& keys, const Tile& tile, std::size_t dim,
+                         const float* transposed, float* out) {
+  multiply<false>({keys.data + tile.first * keys.stride, keys.stride, 1}, {transposed, kQueryBlock},
+                  {out, kQueryBlock}, tile.count, kQueryBlock, dim);
+}
+
+inline int mods_of(const HeadProblem& p, const Tile& tile) {
+  return (p.toeplitz != nullptr ? kToeplitz : 0) | (p.fire.segments > 0 ? kFire : 0) |
+         (tile.masked ? kMasked : 0);
+}
+
+// z of every query of the block, with one entry more than there are positions: at the last one the
+// segment above is flat.
+inline void fill_tables(const HeadProblem& p, const QueryBlock& b, Workspace& w) {
+  const cpu::CopeProblem& cope = p.cope;
+  if (cope.shared != nullptr) {
+    for (std::size_t r = 0; r < kQueryBlock; ++r) {
+      std::copy_n(cope.shared, cope.stride, w.tables.data() + r * cope.stride);
+    }
+  } else {
+    multiply<false>({b.plain, p.padded_dim, 1}, {cope.embedding, cope.stride},
+                    {w.tables.data(), cope.stride}, kQueryBlock, cope.stride, p.dim);
+  }
+  for (std::size_t r = 0; r < kQueryBlock; ++r) {
+    float* row = w.tables.data() + r * cope.stride;
+    row[cope.npos] = row[cope.npos - 1];
+  }
+}
+
+inline void last_entries(const HeadProblem& p, const Workspace& w, PerQuery& out) {
+  for (std::size_t r = 0; r < kQueryBlock; ++r) {
+    out[r] = w.tables[r * p.cope.stride + p.cope.npos - 1];
+  }
+}
+
+// Raw scores of a tile, then its modifiers. `carry` is CoPE's and may saturate.
+inline void scores_of(const HeadProblem& p, const QueryBlock& b, const Tile& tile, Workspace& w,
+                      const PerQuery& last_logit, bool is_saturated, int extra, float* carry,
+                      float* maximum) {
+  tile_product(p.k, tile, p.dim, w.q_transposed.data(), w.scores.data());
+  const bool counts = p.cope.npos > 0 && !is_saturated;
+  if (counts && p.cope.gate_keys.data != nullptr) {
+    tile_product(p.cope.gate_keys, tile, p.dim, w.plain_transposed.data(), w.gate_logits.data());
+  }
+  const int mods = mods_of(p, tile) | (counts ? kCope | extra : 0);
+  dispatch_mods<kPlain, kToeplitz>(mods, p, b, tile, w, is_saturated ? last_logit.data() : nullptr,
+                                   carry, maximum);
+}
+
+// Multiplies each weight of a tile by what the dropout has drawn for it.
+inline void drop(const HeadProblem& p, const QueryBlock& b, const Tile& tile, float* weights) {
+  for (std::size_t j = 0; j < tile.count; ++j) {
+    for (std::size_t r = 0; r < b.count; ++r) {
+      weights[j * kQueryBlock + r] *= static_cast<float>(dropout_factor(
+          p.dropout, p.batch, p.head, p.first_query + static_cast<std::int64_t>(b.first + r),
+          p.first_key + static_cast<std::int64_t>(tile.first + j)));
+    }
+  }
+}
+
+}  // namespace posenc::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

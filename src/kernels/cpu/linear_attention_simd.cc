@@ -1,0 +1,223 @@
+#include "kernels/cpu/linear_attention_simd.h"
+
+#include <algorithm>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/linear_attention_simd.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/cpu/convert-inl.h"
+#include "kernels/cpu/gemm-inl.h"
+#include "kernels/cpu/math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace posenc::HWY_NAMESPACE {
+namespace {
+
+using cpu::kTokenChunk;
+using cpu::PhiPlan;
+using cpu::row_floats;
+using cpu::ScanRows;
+using cpu::ScanScratch;
+using cpu::ScanShape;
+using cpu::Sees;
+
+// Rows of the triangle at a time; a multiple of every target's vector.
+constexpr std::size_t kRowBlock = 16;
+
+std::size_t whole_vectors(std::size_t n) {
+  const std::size_t lanes = hn::Lanes(hn::ScalableTag<float>());
+  return (n + lanes - 1) / lanes * lanes;
+}
+
+// Rows [count][row_floats(depth)] to [depth][kTokenChunk], with zeros up to the end of a vector.
+void transpose_rows(const float* rows, std::size_t count, std::size_t depth, float* out) {
+  const std::size_t stride = row_floats(depth);
+  const std::size_t columns = whole_vectors(count);
+  for (std::size_t c = 0; c < depth; ++c) {
+    float* to = out + c * kTokenChunk;
+    for (std::size_t r = 0; r < count; ++r) to[r] = rows[r * stride + c];
+    std::fill(to + count, to + columns, 0.0f);
+  }
+}
+
+void mask_scores(std::size_t first, std::size_t last, std::size_t count, Sees sees, float* scores) {
+  for (std::size_t r = first; r < last; ++r) {
+    float* row = scores + r * kTokenChunk;
+    if (sees == Sees::kEarlier) std::fill(row + r + 1, row + count, 0.0f);
+    if (sees == Sees::kLater) std::fill(row, row + r, 0.0f);
+  }
+}
+
+// Adds what rows first .. last - 1 see in their own chunk. Of the triangle only the rows begin ..
+// end are multiplied that some row of the block sees.
+void add_block(const ScanShape& shape, const ScanRows& rows, std::size_t first, std::size_t last,
+               std::size_t count, Sees sees, ScanScratch& scratch, float* out) {
+  const std::size_t stride = row_floats(shape.columns);
+  const std::size_t begin = sees == Sees::kLater ? first : 0;
+  const std::size_t end = sees == Sees::kEarlier ? last : count;
+  const std::size_t a_stride = row_floats(shape.depth);
+  float* scores = scratch.scores.data();
+  float* block = scores + first * kTokenChunk + begin;
+  multiply<false>({rows.a + first * a_stride, a_stride, 1},
+                  {scratch.transposed.data() + begin, kTokenChunk}, {block, kTokenChunk},
+                  last - first, whole_vectors(end - begin), shape.depth);
+  mask_scores(first, last, end, sees, scores);
+  multiply<true>({block, kTokenChunk, 1}, {rows.w + begin * stride, stride},
+                 {out + first * stride, stride}, last - first, whole_vectors(shape.columns),
+                 end - begin);
+}
+
+void ScanApply(const ScanShape& shape, const ScanRows& rows, std::size_t count, Sees sees,
+               const float* state, ScanScratch& scratch, float* out) {
+  const std::size_t stride = row_floats(shape.columns);
+  multiply<false>({rows.a, row_floats(shape.depth), 1}, {state, stride}, {out, stride}, count,
+                  whole_vectors(shape.columns), shape.depth);
+  if (sees == Sees::kNone) return;
+  transpose_rows(rows.b, count, shape.depth, scratch.transposed.data());
+  for (std::size_t first = 0; first < count; first += kRowBlock) {
+    add_block(shape, rows, first, std::min(first + kRowBlock, count), count, sees, scratch, out);
+  }
+}
+
+void ScanAccumulate(const ScanShape& shape, const ScanRows& rows, std::size_t count,
+                    ScanScratch& scratch, float* state) {
+  const std::size_t stride = row_floats(shape.columns);
+  const std::size_t columns = whole_vectors(shape.columns);
+  const MatrixA a{rows.b, 1, row_floats(shape.depth)};
+  const MatrixB b{rows.w, stride};
+  if (count == 1) {  // a decoding step: the sum itself, once through memory
+    multiply<true>(a, b, {state, stride}, shape.depth, columns, count);
+    return;
+  }
+  // The chunk is summed by itself first: the error then grows with the number of chunks, not
+  // tokens.
+  float* product = scratch.product.data();
+  multiply<false>(a, b, {product, stride}, shape.depth, columns, count);
+  const hn::ScalableTag<float> d;
+  for (std::size_t r = 0; r < shape.depth; ++r, state += stride, product += stride) {
+    for (std::size_t c = 0; c < columns; c += hn::Lanes(d)) {
+      hn::StoreU(hn::Add(hn::LoadU(d, state + c), hn::LoadU(d, product + c)), d, state + c);
+    }
+  }
+}
+
+void RunningSums(const float* rows, const float* weights, std::size_t count, std::size_t channels,
+                 Sees sees, float* sum, float* out) {
+  const std::size_t stride = row_floats(channels);
+  const hn::ScalableTag<float> d;
+  for (std::size_t c = 0; c < whole_vectors(channels); c += hn::Lanes(d)) {
+    const auto before = hn::LoadU(d, sum + c);
+    auto local = hn::Zero(d);
+    for (std::size_t n = 0; n < count; ++n) {
+      const std::size_t r = sees == Sees::kLater ? count - 1 - n : n;
+      const auto weight = hn::Set(d, weights == nullptr ? 1.0f : weights[r]);
+      local = hn::MulAdd(weight, hn::LoadU(d, rows + r * stride + c), local);
+      hn::StoreU(hn::Add(before, local), d, out + r * stride + c);
+    }
+    hn::StoreU(hn::Add(before, local), d, sum + c);
+  }
+}
+
+void PhiRow(const PhiPlan& plan, const float* x, std::size_t size, float* out) {
+  for_each_vector(size, [&](auto d, std::size_t i) HWY_ATTR {
+    const auto value = hn::LoadU(d, x + i);
+    const auto positive = hn::Max(value, hn::Zero(d));
+    if (plan.relu) {
+      hn::StoreU(hn::Add(positive, hn::Set(d, plan.epsilon)), d, out + i);
+      return;
+    }
+    const auto low = fast_exp(d, hn::Min(value, hn::Zero(d)));
+    const auto high = hn::Add(value, hn::Set(d, 1.0f));
+    hn::StoreU(hn::IfThenElse(hn::Gt(value, hn::Zero(d)), high, low), d, out + i);
+  });
+}
+
+void PhiSlopeRow(const PhiPlan& plan, const float* x, std::size_t size, float* dx) {
+  for_each_vector(size, [&](auto d, std::size_t i) HWY_ATTR {
+    const auto value = hn::LoadU(d, x + i);
+    const auto above = hn::Gt(value, hn::Zero(d));
+    const auto below = plan.relu ? hn::Zero(d) : fast_exp(d, hn::Min(value, hn::Zero(d)));
+    const auto slope = hn::IfThenElse(above, hn::Set(d, 1.0f), below);
+    hn::StoreU(hn::Mul(slope, hn::LoadU(d, dx + i)), d, dx + i);
+  });
+}
+
+float DotRows(const float* a, const float* b, std::size_t size) {
+  const hn::ScalableTag<float> d;
+  const std::size_t lanes = hn::Lanes(d);
+  auto sum = hn::Zero(d);
+  std::size_t i = 0;
+  for (; i + lanes <= size; i += lanes) {
+    sum = hn::MulAdd(hn::LoadU(d, a + i), hn::LoadU(d, b + i), sum);
+  }
+  float total = hn::GetLane(hn::SumOfLanes(d, sum));
+  for (; i < size; ++i) total += a[i] * b[i];
+  return total;
+}
+
+void ScaleRow(float factor, const float* x, std::size_t size, float* y) {
+  for_each_vector(size, [&](auto d, std::size_t i) HWY_ATTR {
+    hn::StoreU(hn::Mul(hn::Set(d, factor), hn::LoadU(d, x + i)), d, y + i);
+  });
+}
+
+void AddScaledRow(float factor, const float* x, std::size_t size, float* y) {
+  for_each_vector(size, [&](auto d, std::size_t i) HWY_ATTR {
+    const auto sum = hn::MulAdd(hn::Set(d, factor), hn::LoadU(d, x + i), hn::LoadU(d, y + i));
+    hn::StoreU(sum, d, y + i);
+  });
+}
+
+}  // namespace
+}  // namespace posenc::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace posenc::cpu {
+
+HWY_EXPORT(ScanApply);
+HWY_EXPORT(ScanAccumulate);
+HWY_EXPORT(RunningSums);
+HWY_EXPORT(PhiRow);
+HWY_EXPORT(PhiSlopeRow);
+HWY_EXPORT(DotRows);
+HWY_EXPORT(ScaleRow);
+HWY_EXPORT(AddScaledRow);
+
+ScanScratch::ScanScratch(std::size_t channels)
+    : transposed(channels * kTokenChunk),
+      scores(kTokenChunk * kTokenChunk),
+      product(channels * row_floats(channels)) {}
+
+void scan_apply(const ScanShape& shape, const ScanRows& rows, std::size_t count, Sees sees,
+                const float* state, ScanScratch& scratch, float* out) noexcept {
+  HWY_DYNAMIC_DISPATCH(ScanApply)(shape, rows, count, sees, state, scratch, out);
+}
+void scan_accumulate(const ScanShape& shape, const ScanRows& rows, std::size_t count,
+                     ScanScratch& scratch, float* state) noexcept {
+  HWY_DYNAMIC_DISPATCH(ScanAccumulate)(shape, rows, count, scratch, state);
+}
+void running_sums(const float* rows, const float* weights, std::size_t count, std::size_t channels,
+                  Sees sees, float* sum, float* out) noexcept {
+  HWY_DYNAMIC_DISPATCH(RunningSums)(rows, weights, count, channels, sees, sum, out);
+}
+void phi_row(const PhiPlan& plan, const float* x, std::size_t size, float* out) noexcept {
+  HWY_DYNAMIC_DISPATCH(PhiRow)(plan, x, size, out);
+}
+void phi_slope_row(const PhiPlan& plan, const float* x, std::size_t size, float* dx) noexcept {
+  HWY_DYNAMIC_DISPATCH(PhiSlopeRow)(plan, x, size, dx);
+}
+float dot_rows(const float* a, const float* b, std::size_t size) noexcept {
+  return HWY_DYNAMIC_DISPATCH(DotRows)(a, b, size);
+}
+void scale_row(float factor, const float* x, std::size_t size, float* y) noexcept {
+  HWY_DYNAMIC_DISPATCH(ScaleRow)(factor, x, size, y);
+}
+void add_scaled_row(float factor, const float* x, std::size_t size, float* y) noexcept {
+  HWY_DYNAMIC_DISPATCH(AddScaledRow)(factor, x, size, y);
+}
+
+}  // namespace posenc::cpu
+#endif  // HWY_ONCE
