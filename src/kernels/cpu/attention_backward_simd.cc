@@ -239,8 +239,8 @@ std::size_t find_carries(const HeadProblem& p, const QueryBlock& b, const KeyRan
   return range.first_tile;
 }
 
-void BackwardBlock(const HeadProblem& p, const QueryBlock& b, const BackwardInputs& in,
-                   Workspace& w, const BackwardOutputs& out) {
+void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const BackwardInputs& in,
+                         Workspace& w, const BackwardOutputs& out) {
   const bool has_cope = p.cope.npos > 0;
   transpose(b.rows, p.dim, p.padded_dim, w.q_transposed.data());
   transpose(in.grad_out, p.dim, p.padded_dim, w.g_transposed.data());
@@ -300,12 +300,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace posenc::cpu {
 
-HWY_EXPORT(BackwardBlock);
+HWY_EXPORT(backward_block_simd);
 
 void attention_backward_block(const HeadProblem& problem, const QueryBlock& block,
                               const BackwardInputs& in, Workspace& space,
                               const BackwardOutputs& out) {
-  HWY_DYNAMIC_DISPATCH(BackwardBlock)(problem, block, in, space, out);
+  HWY_DYNAMIC_DISPATCH(backward_block_simd)(problem, block, in, space, out);
 }
 
 }  // namespace posenc::cpu

@@ -54,7 +54,8 @@ void rescale(const PerQuery& older, const PerQuery& newer, std::size_t padded_di
   }
 }
 
-void ForwardBlock(const HeadProblem& p, const QueryBlock& b, Workspace& w, float* out, float* lse) {
+void forward_block_simd(const HeadProblem& p, const QueryBlock& b, Workspace& w, float* out,
+                        float* lse) {
   transpose(b.rows, p.dim, p.padded_dim, w.q_transposed.data());
   if (p.cope.npos > 0) fill_tables(p, b, w);
   if (p.cope.gate_keys.data != nullptr) {
@@ -91,7 +92,7 @@ void ForwardBlock(const HeadProblem& p, const QueryBlock& b, Workspace& w, float
   }
 }
 
-std::size_t VectorLanes() { return hn::Lanes(Df()); }
+std::size_t vector_lanes_simd() { return hn::Lanes(Df()); }
 
 }  // namespace
 }  // namespace posenc::HWY_NAMESPACE
@@ -100,8 +101,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace posenc::cpu {
 
-HWY_EXPORT(ForwardBlock);
-HWY_EXPORT(VectorLanes);
+HWY_EXPORT(forward_block_simd);
+HWY_EXPORT(vector_lanes_simd);
 
 Workspace::Workspace(std::size_t padded_dim, std::size_t npos_stride, std::size_t keys,
                      bool backward)
@@ -120,10 +121,10 @@ Workspace::Workspace(std::size_t padded_dim, std::size_t npos_stride, std::size_
 
 void attention_forward_block(const HeadProblem& problem, const QueryBlock& block, Workspace& space,
                              float* out, float* lse) {
-  HWY_DYNAMIC_DISPATCH(ForwardBlock)(problem, block, space, out, lse);
+  HWY_DYNAMIC_DISPATCH(forward_block_simd)(problem, block, space, out, lse);
 }
 
-std::size_t vector_lanes() { return HWY_DYNAMIC_DISPATCH(VectorLanes)(); }
+std::size_t vector_lanes() { return HWY_DYNAMIC_DISPATCH(vector_lanes_simd)(); }
 
 }  // namespace posenc::cpu
 #endif  // HWY_ONCE

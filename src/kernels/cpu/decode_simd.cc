@@ -94,8 +94,8 @@ void add_queries(const CacheRows& rows, const float* weights, std::size_t weight
   }
 }
 
-void DotRows(const CacheRows& rows, const float* queries, std::size_t query_stride, std::size_t n,
-             float* scores, std::size_t score_stride) {
+void dot_rows_simd(const CacheRows& rows, const float* queries, std::size_t query_stride,
+                   std::size_t n, float* scores, std::size_t score_stride) {
   with_type(rows.dtype, [&](auto tag) {
     using T = decltype(tag);
     std::size_t q = 0;
@@ -110,8 +110,8 @@ void DotRows(const CacheRows& rows, const float* queries, std::size_t query_stri
   });
 }
 
-void AddWeightedRows(const CacheRows& rows, const float* weights, std::size_t weight_stride,
-                     std::size_t n, float* sums, std::size_t sum_stride) {
+void add_weighted_rows_simd(const CacheRows& rows, const float* weights, std::size_t weight_stride,
+                            std::size_t n, float* sums, std::size_t sum_stride) {
   with_type(rows.dtype, [&](auto tag) {
     using T = decltype(tag);
     std::size_t q = 0;
@@ -126,7 +126,7 @@ void AddWeightedRows(const CacheRows& rows, const float* weights, std::size_t we
   });
 }
 
-cpu::SoftmaxRow SoftmaxRowOf(float* scores, std::size_t count) {
+cpu::SoftmaxRow softmax_row_of_simd(float* scores, std::size_t count) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const float maximum = count == 0 ? -kInfinity : *std::max_element(scores, scores + count);
   const float shift = maximum == -kInfinity ? 0.0f : maximum;
@@ -139,7 +139,7 @@ cpu::SoftmaxRow SoftmaxRowOf(float* scores, std::size_t count) {
   return {maximum, static_cast<float>(sum)};
 }
 
-void SigmoidRow(float* values, std::size_t count) {
+void sigmoid_row_simd(float* values, std::size_t count) {
   for_each_vector(count, [&](auto d, std::size_t i) HWY_ATTR {
     hn::StoreU(fast_sigmoid(d, hn::LoadU(d, values + i)), d, values + i);
   });
@@ -152,24 +152,24 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace posenc::cpu {
 
-HWY_EXPORT(DotRows);
-HWY_EXPORT(AddWeightedRows);
-HWY_EXPORT(SoftmaxRowOf);
-HWY_EXPORT(SigmoidRow);
+HWY_EXPORT(dot_rows_simd);
+HWY_EXPORT(add_weighted_rows_simd);
+HWY_EXPORT(softmax_row_of_simd);
+HWY_EXPORT(sigmoid_row_simd);
 
 void dot_rows(const CacheRows& rows, const float* queries, std::size_t query_stride, std::size_t n,
               float* scores, std::size_t score_stride) noexcept {
-  HWY_DYNAMIC_DISPATCH(DotRows)(rows, queries, query_stride, n, scores, score_stride);
+  HWY_DYNAMIC_DISPATCH(dot_rows_simd)(rows, queries, query_stride, n, scores, score_stride);
 }
 void add_weighted_rows(const CacheRows& rows, const float* weights, std::size_t weight_stride,
                        std::size_t n, float* sums, std::size_t sum_stride) noexcept {
-  HWY_DYNAMIC_DISPATCH(AddWeightedRows)(rows, weights, weight_stride, n, sums, sum_stride);
+  HWY_DYNAMIC_DISPATCH(add_weighted_rows_simd)(rows, weights, weight_stride, n, sums, sum_stride);
 }
 SoftmaxRow softmax_row(float* scores, std::size_t count) noexcept {
-  return HWY_DYNAMIC_DISPATCH(SoftmaxRowOf)(scores, count);
+  return HWY_DYNAMIC_DISPATCH(softmax_row_of_simd)(scores, count);
 }
 void sigmoid_row(float* values, std::size_t count) noexcept {
-  HWY_DYNAMIC_DISPATCH(SigmoidRow)(values, count);
+  HWY_DYNAMIC_DISPATCH(sigmoid_row_simd)(values, count);
 }
 
 }  // namespace posenc::cpu

@@ -69,8 +69,8 @@ void add_block(const ScanShape& shape, const ScanRows& rows, std::size_t first, 
                  end - begin);
 }
 
-void ScanApply(const ScanShape& shape, const ScanRows& rows, std::size_t count, Sees sees,
-               const float* state, ScanScratch& scratch, float* out) {
+void scan_apply_simd(const ScanShape& shape, const ScanRows& rows, std::size_t count, Sees sees,
+                     const float* state, ScanScratch& scratch, float* out) {
   const std::size_t stride = row_floats(shape.columns);
   multiply<false>({rows.a, row_floats(shape.depth), 1}, {state, stride}, {out, stride}, count,
                   whole_vectors(shape.columns), shape.depth);
@@ -81,8 +81,8 @@ void ScanApply(const ScanShape& shape, const ScanRows& rows, std::size_t count, 
   }
 }
 
-void ScanAccumulate(const ScanShape& shape, const ScanRows& rows, std::size_t count,
-                    ScanScratch& scratch, float* state) {
+void scan_accumulate_simd(const ScanShape& shape, const ScanRows& rows, std::size_t count,
+                          ScanScratch& scratch, float* state) {
   const std::size_t stride = row_floats(shape.columns);
   const std::size_t columns = whole_vectors(shape.columns);
   const MatrixA a{rows.b, 1, row_floats(shape.depth)};
@@ -103,8 +103,8 @@ void ScanAccumulate(const ScanShape& shape, const ScanRows& rows, std::size_t co
   }
 }
 
-void RunningSums(const float* rows, const float* weights, std::size_t count, std::size_t channels,
-                 Sees sees, float* sum, float* out) {
+void running_sums_simd(const float* rows, const float* weights, std::size_t count,
+                       std::size_t channels, Sees sees, float* sum, float* out) {
   const std::size_t stride = row_floats(channels);
   const hn::ScalableTag<float> d;
   for (std::size_t c = 0; c < whole_vectors(channels); c += hn::Lanes(d)) {
@@ -120,7 +120,7 @@ void RunningSums(const float* rows, const float* weights, std::size_t count, std
   }
 }
 
-void PhiRow(const PhiPlan& plan, const float* x, std::size_t size, float* out) {
+void phi_row_simd(const PhiPlan& plan, const float* x, std::size_t size, float* out) {
   for_each_vector(size, [&](auto d, std::size_t i) HWY_ATTR {
     const auto value = hn::LoadU(d, x + i);
     const auto positive = hn::Max(value, hn::Zero(d));
@@ -134,7 +134,7 @@ void PhiRow(const PhiPlan& plan, const float* x, std::size_t size, float* out) {
   });
 }
 
-void PhiSlopeRow(const PhiPlan& plan, const float* x, std::size_t size, float* dx) {
+void phi_slope_row_simd(const PhiPlan& plan, const float* x, std::size_t size, float* dx) {
   for_each_vector(size, [&](auto d, std::size_t i) HWY_ATTR {
     const auto value = hn::LoadU(d, x + i);
     const auto above = hn::Gt(value, hn::Zero(d));
@@ -144,7 +144,7 @@ void PhiSlopeRow(const PhiPlan& plan, const float* x, std::size_t size, float* d
   });
 }
 
-float DotRows(const float* a, const float* b, std::size_t size) {
+float dot_rows_simd(const float* a, const float* b, std::size_t size) {
   const hn::ScalableTag<float> d;
   const std::size_t lanes = hn::Lanes(d);
   auto sum = hn::Zero(d);
@@ -157,13 +157,13 @@ float DotRows(const float* a, const float* b, std::size_t size) {
   return total;
 }
 
-void ScaleRow(float factor, const float* x, std::size_t size, float* y) {
+void scale_row_simd(float factor, const float* x, std::size_t size, float* y) {
   for_each_vector(size, [&](auto d, std::size_t i) HWY_ATTR {
     hn::StoreU(hn::Mul(hn::Set(d, factor), hn::LoadU(d, x + i)), d, y + i);
   });
 }
 
-void AddScaledRow(float factor, const float* x, std::size_t size, float* y) {
+void add_scaled_row_simd(float factor, const float* x, std::size_t size, float* y) {
   for_each_vector(size, [&](auto d, std::size_t i) HWY_ATTR {
     const auto sum = hn::MulAdd(hn::Set(d, factor), hn::LoadU(d, x + i), hn::LoadU(d, y + i));
     hn::StoreU(sum, d, y + i);
@@ -177,14 +177,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace posenc::cpu {
 
-HWY_EXPORT(ScanApply);
-HWY_EXPORT(ScanAccumulate);
-HWY_EXPORT(RunningSums);
-HWY_EXPORT(PhiRow);
-HWY_EXPORT(PhiSlopeRow);
-HWY_EXPORT(DotRows);
-HWY_EXPORT(ScaleRow);
-HWY_EXPORT(AddScaledRow);
+HWY_EXPORT(scan_apply_simd);
+HWY_EXPORT(scan_accumulate_simd);
+HWY_EXPORT(running_sums_simd);
+HWY_EXPORT(phi_row_simd);
+HWY_EXPORT(phi_slope_row_simd);
+HWY_EXPORT(dot_rows_simd);
+HWY_EXPORT(scale_row_simd);
+HWY_EXPORT(add_scaled_row_simd);
 
 ScanScratch::ScanScratch(std::size_t channels)
     : transposed(channels * kTokenChunk),
@@ -193,30 +193,30 @@ ScanScratch::ScanScratch(std::size_t channels)
 
 void scan_apply(const ScanShape& shape, const ScanRows& rows, std::size_t count, Sees sees,
                 const float* state, ScanScratch& scratch, float* out) noexcept {
-  HWY_DYNAMIC_DISPATCH(ScanApply)(shape, rows, count, sees, state, scratch, out);
+  HWY_DYNAMIC_DISPATCH(scan_apply_simd)(shape, rows, count, sees, state, scratch, out);
 }
 void scan_accumulate(const ScanShape& shape, const ScanRows& rows, std::size_t count,
                      ScanScratch& scratch, float* state) noexcept {
-  HWY_DYNAMIC_DISPATCH(ScanAccumulate)(shape, rows, count, scratch, state);
+  HWY_DYNAMIC_DISPATCH(scan_accumulate_simd)(shape, rows, count, scratch, state);
 }
 void running_sums(const float* rows, const float* weights, std::size_t count, std::size_t channels,
                   Sees sees, float* sum, float* out) noexcept {
-  HWY_DYNAMIC_DISPATCH(RunningSums)(rows, weights, count, channels, sees, sum, out);
+  HWY_DYNAMIC_DISPATCH(running_sums_simd)(rows, weights, count, channels, sees, sum, out);
 }
 void phi_row(const PhiPlan& plan, const float* x, std::size_t size, float* out) noexcept {
-  HWY_DYNAMIC_DISPATCH(PhiRow)(plan, x, size, out);
+  HWY_DYNAMIC_DISPATCH(phi_row_simd)(plan, x, size, out);
 }
 void phi_slope_row(const PhiPlan& plan, const float* x, std::size_t size, float* dx) noexcept {
-  HWY_DYNAMIC_DISPATCH(PhiSlopeRow)(plan, x, size, dx);
+  HWY_DYNAMIC_DISPATCH(phi_slope_row_simd)(plan, x, size, dx);
 }
 float dot_rows(const float* a, const float* b, std::size_t size) noexcept {
-  return HWY_DYNAMIC_DISPATCH(DotRows)(a, b, size);
+  return HWY_DYNAMIC_DISPATCH(dot_rows_simd)(a, b, size);
 }
 void scale_row(float factor, const float* x, std::size_t size, float* y) noexcept {
-  HWY_DYNAMIC_DISPATCH(ScaleRow)(factor, x, size, y);
+  HWY_DYNAMIC_DISPATCH(scale_row_simd)(factor, x, size, y);
 }
 void add_scaled_row(float factor, const float* x, std::size_t size, float* y) noexcept {
-  HWY_DYNAMIC_DISPATCH(AddScaledRow)(factor, x, size, y);
+  HWY_DYNAMIC_DISPATCH(add_scaled_row_simd)(factor, x, size, y);
 }
 
 }  // namespace posenc::cpu

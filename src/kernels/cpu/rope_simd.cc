@@ -81,9 +81,9 @@ void turn_typed(const RopeRowPlan& plan, const std::byte* in, std::ptrdiff_t in_
   }
 }
 
-void TurnRows(const RopeRowPlan& plan, const std::byte* in, std::ptrdiff_t in_stride,
-              std::byte* out, std::ptrdiff_t out_stride, std::size_t count, RopeAngles angles,
-              std::size_t angle_stride) {
+void turn_rows_simd(const RopeRowPlan& plan, const std::byte* in, std::ptrdiff_t in_stride,
+                    std::byte* out, std::ptrdiff_t out_stride, std::size_t count, RopeAngles angles,
+                    std::size_t angle_stride) {
   with_type(plan.dtype, [&](auto tag) {
     turn_typed<decltype(tag)>(plan, in, in_stride, out, out_stride, count, angles, angle_stride);
   });
@@ -96,7 +96,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace posenc::cpu {
 
-HWY_EXPORT(TurnRows);
+HWY_EXPORT(turn_rows_simd);
 
 void expand_angles(const RopeRowPlan& plan, const float* cos, const float* sin, float* cos_out,
                    float* sin_out) noexcept {
@@ -115,7 +115,7 @@ void expand_angles(const RopeRowPlan& plan, const float* cos, const float* sin, 
 void turn_rows(const RopeRowPlan& plan, const std::byte* in, std::ptrdiff_t in_stride,
                std::byte* out, std::ptrdiff_t out_stride, std::size_t count, RopeAngles angles,
                std::size_t angle_stride) noexcept {
-  HWY_DYNAMIC_DISPATCH(TurnRows)
+  HWY_DYNAMIC_DISPATCH(turn_rows_simd)
   (plan, in, in_stride, out, out_stride, count, angles, angle_stride);
 }
 

@@ -11,7 +11,7 @@ HWY_BEFORE_NAMESPACE();
 namespace posenc::HWY_NAMESPACE {
 namespace {
 
-void RowToFloat(DType dtype, const void* from, std::size_t size, float* to) {
+void row_to_float_simd(DType dtype, const void* from, std::size_t size, float* to) {
   with_type(dtype, [&](auto tag) {
     const auto* row = static_cast<const decltype(tag)*>(from);
     for_each_vector(size, [&](auto d, std::size_t i)
@@ -19,7 +19,7 @@ void RowToFloat(DType dtype, const void* from, std::size_t size, float* to) {
   });
 }
 
-void RowFromFloat(DType dtype, const float* from, std::size_t size, void* to) {
+void row_from_float_simd(DType dtype, const float* from, std::size_t size, void* to) {
   with_type(dtype, [&](auto tag) {
     auto* row = static_cast<decltype(tag)*>(to);
     for_each_vector(size, [&](auto d, std::size_t i)
@@ -34,14 +34,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace posenc::cpu {
 
-HWY_EXPORT(RowToFloat);
-HWY_EXPORT(RowFromFloat);
+HWY_EXPORT(row_to_float_simd);
+HWY_EXPORT(row_from_float_simd);
 
 void row_to_float(DType dtype, const void* from, std::size_t size, float* to) noexcept {
-  HWY_DYNAMIC_DISPATCH(RowToFloat)(dtype, from, size, to);
+  HWY_DYNAMIC_DISPATCH(row_to_float_simd)(dtype, from, size, to);
 }
 void row_from_float(DType dtype, const float* from, std::size_t size, void* to) noexcept {
-  HWY_DYNAMIC_DISPATCH(RowFromFloat)(dtype, from, size, to);
+  HWY_DYNAMIC_DISPATCH(row_from_float_simd)(dtype, from, size, to);
 }
 
 }  // namespace posenc::cpu

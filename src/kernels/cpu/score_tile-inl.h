@@ -248,10 +248,10 @@ template <int kMods, int kBit>
 HWY_INLINE void dispatch_mods(int wanted, const HeadProblem& p, const QueryBlock& b,
                               const Tile& tile, Workspace& w, const float* row_logit, float* carry,
                               float* maximum) {
-  if constexpr (kBit > kKeepPositions) {
+  // Without CoPE there are no positions to keep.
+  constexpr bool kDone = kBit > kKeepPositions || (kBit == kKeepPositions && (kMods & kCope) == 0);
+  if constexpr (kDone) {
     modify_scores<kMods>(p, b, tile, w, row_logit, carry, maximum);
-  } else if constexpr (kBit == kKeepPositions && (kMods & kCope) == 0) {
-    modify_scores<kMods>(p, b, tile, w, row_logit, carry, maximum);  // nothing to keep
   } else if ((wanted & kBit) != 0) {
     dispatch_mods<kMods | kBit, kBit * 2>(wanted, p, b, tile, w, row_logit, carry, maximum);
   } else {
