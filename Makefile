@@ -21,7 +21,7 @@ build: setup    ## build everything; the program is build/release/bin/posenc
 	@cmake --build --preset $(PRESET) -j$(JOBS)
 
 demo: build     ## show what posenc does
-	$(POSENC) list
+	$(POSENC) list --brief
 	$(POSENC) inspect --encoding "rope(theta=10000) + alibi" --head-dim 64 --heads 8 \
 	  --positions 0,1,7
 
