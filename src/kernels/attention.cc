@@ -113,6 +113,15 @@ std::string obstacle_of(const AttentionCall& call) {
   return "";
 }
 
+Status check_path(const AttentionCall& call, const std::string& obstacle) {
+  if (obstacle.empty() || !call.keys_are_turned || call.plan->state().rotary.empty()) return {};
+  return Status::format(
+      StatusCode::kUnsupported,
+      "[attention] keys_are_turned needs the fused path, but there is an obstacle: "
+      "%s; give plain keys",
+      obstacle.c_str());
+}
+
 std::string explain(const AttentionCall& call) {
   const std::string obstacle = obstacle_of(call);
   if (!obstacle.empty()) return "reference (float64): " + obstacle;
@@ -140,7 +149,9 @@ Status attention(const AttentionCall& call) noexcept {
   if (Status s = check_attention(call); !s.ok()) return s;
   if (call.q.empty()) return {};
   try {
-    if (!obstacle_of(call).empty()) return reference_attention(call);
+    const std::string obstacle = obstacle_of(call);
+    if (Status s = check_path(call, obstacle); !s.ok()) return s;
+    if (!obstacle.empty()) return reference_attention(call);
     return is_decode(call) ? decode_attention(call) : run_fused(call);
   } catch (const std::bad_alloc&) {
     return {StatusCode::kResourceExhausted, "[attention] out of memory for scratch"};

@@ -183,7 +183,9 @@ Status run_fused(const AttentionBackwardCall& call) {
 Status attention_backward(const AttentionBackwardCall& call) noexcept {
   if (Status s = check_call(call); !s.ok()) return s;
   try {
-    return obstacle_of(call.forward).empty() ? run_fused(call) : reference_attention_backward(call);
+    const std::string obstacle = obstacle_of(call.forward);
+    if (Status s = check_path(call.forward, obstacle); !s.ok()) return s;
+    return obstacle.empty() ? run_fused(call) : reference_attention_backward(call);
   } catch (const std::bad_alloc&) {
     return {StatusCode::kResourceExhausted, "[attention_backward] out of memory for scratch"};
   } catch (const std::exception& problem) {

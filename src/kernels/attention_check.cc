@@ -96,7 +96,6 @@ Status check_cumulative(const char* name, std::span<const std::int64_t> cumulati
                         std::int64_t tokens) noexcept {
   PositionsView as_positions;
   as_positions.cumulative = cumulative;
-  (void)name;
   return as_positions.check(name, 1, tokens);
 }
 

@@ -93,6 +93,18 @@ AttentionPlan::~AttentionPlan() = default;
 AttentionPlan::AttentionPlan(AttentionPlan&&) noexcept = default;
 AttentionPlan& AttentionPlan::operator=(AttentionPlan&&) noexcept = default;
 
+const RotaryCache* rotary_tables(const AttentionPlan::State& state, std::size_t r,
+                                 const std::vector<Parameters>* parameters,
+                                 std::vector<std::unique_ptr<RotaryCache>>& own) {
+  if (state.tables[r] != nullptr) return state.tables[r].get();
+  const std::size_t index = state.rotary[r];
+  const auto& rope = std::get<Rope>(state.spec.encodings[index]);
+  own.push_back(std::make_unique<RotaryCache>(
+      make_rotary(rope, state.shape, state.lengths, (*parameters)[index][0]),
+      CachePolicy{.mode = CachePolicy::Mode::kOnDemand}));
+  return own.back().get();
+}
+
 std::vector<Segment> segments_of(const AttentionCall& call) {
   const auto queries = call.mask.cu_queries.empty() ? call.mask.cu_keys : call.mask.cu_queries;
   const auto keys = call.mask.cu_keys.empty() ? call.mask.cu_queries : call.mask.cu_keys;
@@ -128,7 +140,7 @@ cpu::HeadProblem AttentionSetup::problem(const Segment& s, std::int64_t head) co
     p.key_mask = mask.key_mask + s.batch * call->k.tokens() + s.first_key;
   }
   if (!toeplitz.empty()) p.toeplitz = toeplitz.data() + head * toeplitz_span + toeplitz_zero;
-  if (state->fire) p.fire = fire.problem(head, s.place_offset());
+  if (state->fire) p.fire = fire.problem(head);
   if (const Cope* config = cope()) {
     p.cope.npos = cope_npos;
     p.cope.stride = cope_stride;

@@ -29,6 +29,12 @@ struct AttentionPlan::State {
 // Trained frequencies change from call to call: their tables cannot be kept.
 bool is_learnable(const Encoding& encoding);
 
+// Tables of the r-th site-2 encoding: the plan's, or ones made for this call's trained frequencies and
+// kept in `own`.
+const RotaryCache* rotary_tables(const AttentionPlan::State& state, std::size_t r,
+                                 const std::vector<Parameters>* parameters,
+                                 std::vector<std::unique_ptr<RotaryCache>>& own);
+
 // One sequence of a batch entry.
 struct Segment {
   std::int64_t batch;
@@ -53,8 +59,7 @@ struct AttentionSetup {
   std::vector<std::unique_ptr<RotaryCache>> own_tables;
   std::vector<std::int64_t> q_ids;  // [B, Tq, axes]
   std::vector<std::int64_t> k_ids;
-  std::int64_t q_axes = 1;
-  std::int64_t k_axes = 1;
+  std::int64_t axes = 1;  // coordinates of a position
 
   // Toeplitz: [heads][span], distance n - m at toeplitz_zero + (n - m).
   std::vector<float> toeplitz;

@@ -37,10 +37,8 @@ void from_double(const std::vector<double>& values, const TensorView& x) {
 
 std::vector<std::int64_t> ids_of(const PositionsView& positions, std::int64_t batch,
                                  std::int64_t tokens, std::int64_t axes) {
-  const bool given =
-      positions.ids != nullptr || !positions.offsets.empty() || !positions.cumulative.empty();
   std::vector<std::int64_t> ids;
-  for (std::int64_t b = 0; given && b < batch; ++b) {
+  for (std::int64_t b = 0; positions.given() && b < batch; ++b) {
     for (std::int64_t t = 0; t < tokens; ++t) {
       for (std::int64_t a = 0; a < axes; ++a) ids.push_back(positions.at(b, t, a));
     }

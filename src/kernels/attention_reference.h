@@ -9,6 +9,8 @@ namespace posenc {
 
 // Why a call is not fused, or nothing.
 std::string obstacle_of(const AttentionCall& call);
+// The reference turns keys itself: a call whose keys are turned already cannot go there.
+Status check_path(const AttentionCall& call, const std::string& obstacle);
 
 // The queries of a block as rows: plain, and after site 2 and the scale.
 void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t head,

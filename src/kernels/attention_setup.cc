@@ -10,14 +10,10 @@
 namespace posenc {
 namespace {
 
-bool is_given(const PositionsView& positions) {
-  return positions.ids != nullptr || !positions.offsets.empty() || !positions.cumulative.empty();
-}
-
 // Every coordinate of every token; places where the caller gave no positions.
-std::vector<std::int64_t> all_positions(const AttentionSetup& setup, bool of_queries,
-                                        std::int64_t axes) {
+std::vector<std::int64_t> all_positions(const AttentionSetup& setup, bool of_queries) {
   const AttentionCall& call = *setup.call;
+  const std::int64_t axes = setup.axes;
   const PositionsView& given = of_queries ? call.q_positions : call.k_positions;
   const std::int64_t tokens = of_queries ? call.q.tokens() : call.k.tokens();
   std::vector<std::int64_t> ids(static_cast<std::size_t>(call.q.batch() * tokens * axes));
@@ -30,7 +26,7 @@ std::vector<std::int64_t> all_positions(const AttentionSetup& setup, bool of_que
     for (std::int64_t t = 0; t < count; ++t) {
       const std::int64_t place = of_queries ? t + s.place_offset() : t;
       for (std::int64_t a = 0; a < axes; ++a) {
-        slot(s.batch, first + t, a) = is_given(given) ? given.at(s.batch, first + t, a) : place;
+        slot(s.batch, first + t, a) = given.given() ? given.at(s.batch, first + t, a) : place;
       }
     }
   }
@@ -40,22 +36,13 @@ std::vector<std::int64_t> all_positions(const AttentionSetup& setup, bool of_que
 Status find_tables(AttentionSetup& setup) {
   const AttentionPlan::State& state = *setup.state;
   for (std::size_t r = 0; r < state.rotary.size(); ++r) {
-    const std::size_t index = state.rotary[r];
-    if (state.tables[r] == nullptr) {
-      const auto& rope = std::get<Rope>(state.spec.encodings[index]);
-      setup.own_tables.push_back(std::make_unique<RotaryCache>(
-          make_rotary(rope, state.shape, state.lengths, (*setup.call->parameters)[index][0]),
-          CachePolicy{.mode = CachePolicy::Mode::kOnDemand}));
-      setup.tables.push_back(setup.own_tables.back().get());
-    } else {
-      setup.tables.push_back(state.tables[r].get());
-    }
-    setup.q_axes = setup.k_axes = std::max(setup.q_axes, setup.tables.back()->rotary().axes.axes);
+    setup.tables.push_back(rotary_tables(state, r, setup.call->parameters, setup.own_tables));
+    setup.axes = std::max(setup.axes, setup.tables.back()->rotary().axes.axes);
     setup.scale *= static_cast<float>(setup.tables.back()->rotary().softmax_factor);
   }
   if (setup.tables.empty()) return {};
-  setup.q_ids = all_positions(setup, true, setup.q_axes);
-  setup.k_ids = all_positions(setup, false, setup.k_axes);
+  setup.q_ids = all_positions(setup, true);
+  setup.k_ids = all_positions(setup, false);
   // Look every row up once, so that a position past a table is found before anything is written.
   for (const RotaryCache* tables : setup.tables) {
     if (tables->policy().mode == CachePolicy::Mode::kOnDemand) continue;

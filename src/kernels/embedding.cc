@@ -40,8 +40,11 @@ Status check(const char* name, const Spec* spec, const std::vector<Parameters>* 
   }
   if (Status s = positions.check(kOp, x.batch(), x.tokens()); !s.ok()) return s;
   if (values == nullptr || values->size() != spec->encodings.size()) {
-    return {StatusCode::kInvalidArgument,
-            "[add_embeddings] parameters must have one entry per encoding of the spec"};
+    return Status::format(
+        StatusCode::kInvalidArgument,
+        "[add_embeddings] parameters must have %zu entries, one per encoding, but got "
+        "%zu",
+        spec->encodings.size(), values == nullptr ? 0 : values->size());
   }
   const ModelShape shape{.head_dim = x.channels(), .heads = 1, .model_dim = x.channels()};
   for (std::size_t e = 0; e < spec->encodings.size(); ++e) {
@@ -51,7 +54,8 @@ Status check(const char* name, const Spec* spec, const std::vector<Parameters>* 
     const auto wanted = static_cast<std::size_t>(learned->max_positions * x.channels());
     if ((*values)[e].size() != 1 || (*values)[e][0].size() != wanted) {
       return Status::format(StatusCode::kInvalidArgument,
-                            "[add_embeddings] learned weight must have %zu entries", wanted);
+                            "[add_embeddings] learned weight must have %zu entries but got %zu",
+                            wanted, (*values)[e].empty() ? 0 : (*values)[e][0].size());
     }
     for (std::int64_t b = 0; b < x.batch(); ++b) {
       for (std::int64_t t = 0; t < x.tokens(); ++t) {

@@ -86,7 +86,7 @@ FireTables::FireTables(const Fire& config, const Parameters& parameters, std::in
   }
 }
 
-cpu::FireProblem FireTables::problem(std::int64_t head, std::int64_t /*place_offset*/) const {
+cpu::FireProblem FireTables::problem(std::int64_t head) const {
   cpu::FireProblem p;
   p.segments = segments_;
   p.psi = psi_.data() + zero_;

@@ -27,7 +27,7 @@ class FireTables {
   FireTables(const Fire& config, const Parameters& parameters, std::int64_t heads,
              const DistanceRange& range);
 
-  [[nodiscard]] cpu::FireProblem problem(std::int64_t head, std::int64_t place_offset) const;
+  [[nodiscard]] cpu::FireProblem problem(std::int64_t head) const;
   [[nodiscard]] std::size_t segments() const { return segments_; }
 
   // Adds a head's sums per segment to the gradients of the network.

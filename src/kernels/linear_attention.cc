@@ -97,10 +97,7 @@ LinearAttentionCall LinearAttentionState::call_of(const Step& step,
   call.mask.causal = true;
   call.options = options_;
   call.q_positions = step.positions;
-  if (step.positions.ids == nullptr && step.positions.offsets.empty() &&
-      step.positions.cumulative.empty()) {
-    call.q_positions.offsets = offsets;
-  }
+  if (!step.positions.given()) call.q_positions.offsets = offsets;
   call.k_positions = call.q_positions;
   return call;
 }
@@ -110,10 +107,13 @@ Status LinearAttentionState::step(const Step& step) noexcept {
     const std::vector<std::int64_t> offsets(static_cast<std::size_t>(batch_), tokens_);
     const LinearAttentionCall call = call_of(step, offsets);
     if (step.q.batch() != batch_ || step.k.tokens() != step.q.tokens()) {
+      const bool batch = step.q.batch() != batch_;
       return Status::format(StatusCode::kInvalidArgument,
-                            "[linear_attention] %s must be that of the %s",
-                            step.q.batch() != batch_ ? "batch of q" : "tokens of k",
-                            step.q.batch() != batch_ ? "state" : "queries");
+                            "[linear_attention] %s must be %lld, as the %s, but got %lld",
+                            batch ? "batch of q" : "tokens of k",
+                            static_cast<long long>(batch ? batch_ : step.q.tokens()),
+                            batch ? "state has" : "queries have",
+                            static_cast<long long>(batch ? step.q.batch() : step.k.tokens()));
     }
     if (Status s = check_linear(call); !s.ok()) return s;
     if (step.q.empty()) return {};

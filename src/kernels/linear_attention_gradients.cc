@@ -7,11 +7,6 @@
 namespace posenc {
 namespace {
 
-bool trains_frequencies(const Encoding& encoding) {
-  const auto* rope = std::get_if<Rope>(&encoding);
-  return rope != nullptr && std::holds_alternative<LearnableSchedule>(rope->schedule);
-}
-
 void clear(std::vector<float>& values) { std::fill(values.begin(), values.end(), 0.0f); }
 
 }  // namespace
@@ -20,7 +15,7 @@ FrequencyGradients::FrequencyGradients(const LinearSetup& setup, std::size_t tas
     : pointers_(tasks) {
   for (std::size_t r = 0; r < setup.tables.size(); ++r) {
     const Rotary& rotary = setup.tables[r]->rotary();
-    const bool learnable = trains_frequencies(setup.state->spec.encodings[setup.state->rotary[r]]);
+    const bool learnable = is_learnable(setup.state->spec.encodings[setup.state->rotary[r]]);
     const auto entries =
         learnable ? static_cast<std::size_t>(rotary.groups() * rotary.pairs()) : std::size_t{0};
     buffers_.emplace_back(tasks * entries, 0.0);

@@ -19,7 +19,7 @@ AttentionSetup setup_of_one_token(const LinearSetup& setup, AttentionCall& call)
   one.dim = setup.dim;
   one.padded_dim = cpu::row_floats(setup.dim);
   one.tables = setup.tables;
-  one.q_axes = one.k_axes = setup.axes;
+  one.axes = setup.axes;
   one.q_ids.assign(static_cast<std::size_t>(setup.axes), 0);
   one.k_ids = one.q_ids;
   return one;

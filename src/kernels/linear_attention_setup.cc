@@ -24,10 +24,6 @@ AttentionCall as_attention(const LinearAttentionCall& call) {
   return same;
 }
 
-bool is_given(const PositionsView& positions) {
-  return positions.ids != nullptr || !positions.offsets.empty() || !positions.cumulative.empty();
-}
-
 Status check_mask_and_sums(const LinearAttentionCall& call) noexcept {
   if (call.mask.window_left >= 0 || call.mask.window_right >= 0) {
     return Status::format(StatusCode::kUnsupported,
@@ -59,16 +55,7 @@ Status find_rows(const LinearSetup& setup, const RotaryCache& tables, const Segm
 void find_tables(LinearSetup& setup) {
   const AttentionPlan::State& state = *setup.state;
   for (std::size_t r = 0; r < state.rotary.size(); ++r) {
-    const std::size_t index = state.rotary[r];
-    if (state.tables[r] == nullptr) {  // trained frequencies
-      const auto& rope = std::get<Rope>(state.spec.encodings[index]);
-      setup.own_tables.push_back(std::make_unique<RotaryCache>(
-          make_rotary(rope, state.shape, state.lengths, (*setup.call->parameters)[index][0]),
-          CachePolicy{.mode = CachePolicy::Mode::kOnDemand}));
-      setup.tables.push_back(setup.own_tables.back().get());
-    } else {
-      setup.tables.push_back(state.tables[r].get());
-    }
+    setup.tables.push_back(rotary_tables(state, r, setup.call->parameters, setup.own_tables));
     setup.axes = std::max(setup.axes, setup.tables.back()->rotary().axes.axes);
   }
 }
@@ -132,7 +119,7 @@ std::int64_t position_of(const LinearSetup& setup, const Segment& s, Role role, 
                          std::int64_t axis) {
   const bool query = role == Role::kQuery;
   const PositionsView& given = query ? setup.call->q_positions : setup.call->k_positions;
-  if (!is_given(given)) return query ? token + s.place_offset() : token;
+  if (!given.given()) return query ? token + s.place_offset() : token;
   return given.at(s.batch, (query ? s.first_query : s.first_key) + token, axis);
 }
 

@@ -381,6 +381,17 @@ TEST(AttentionKernel, DecodingReadsACacheOfTurnedKeys) {
   }
 }
 
+// The reference would turn such keys a second time; that is refused, not computed.
+TEST(AttentionKernel, TurnedKeysAreNotTurnedAgainByTheReference) {
+  Fixture f(Case{.spec = "rope + cope(npos_max=8) + cope(npos_max=4)"});
+  AttentionCall call = f.call();
+  call.keys_are_turned = true;
+  const Status status = attention(call);
+  EXPECT_EQ(status.code(), StatusCode::kUnsupported);
+  EXPECT_NE(std::string(status.message()).find("more than one cope"), std::string::npos);
+  for (const double x : f.out.values()) ASSERT_TRUE(std::isnan(x)) << "nothing is written";
+}
+
 TEST(AttentionKernel, ExplainSaysWhichPathRuns) {
   const auto path = [](const char* spec) {
     Fixture f(Case{.spec = spec});

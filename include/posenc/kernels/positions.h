@@ -25,6 +25,9 @@ struct PositionsView {
   // each.
   std::span<const std::int64_t> cumulative;
 
+  [[nodiscard]] bool given() const noexcept {
+    return ids != nullptr || !offsets.empty() || !cumulative.empty();
+  }
   // Position of a token along an axis. Must have passed check().
   [[nodiscard]] std::int64_t at(std::int64_t batch, std::int64_t token,
                                 std::int64_t axis) const noexcept;

@@ -17,8 +17,7 @@ using cpu::BackwardInputs;
 using cpu::BackwardOutputs;
 
 // Weights from scores, and the gradient at the scores from that at the weights, both in place:
-// w = exp(s - lse), ds = w (dw - delta). Adds ds along diagonals to the gradient of the Toeplitz table
-// unless CoPE has still to add its own part.
+// w = exp(s - lse), ds = w (dw - delta).
 void weights_and_dscores(const HeadProblem& p, const QueryBlock& b, const Tile& tile,
                          const BackwardInputs& in, Workspace& w) {
   const Df d;

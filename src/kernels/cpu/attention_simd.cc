@@ -114,7 +114,6 @@ Workspace::Workspace(std::size_t padded_dim, std::size_t npos_stride, std::size_
       gate_logits(npos_stride > 0 ? kKeyBlock * kQueryBlock : 0),
       gates(backward && npos_stride > 0 ? kKeyBlock * kQueryBlock : 0),
       positions(gates.size()),
-      sums(kQueryBlock * padded_dim),
       tables(kQueryBlock * npos_stride),
       dtables(backward ? kQueryBlock * npos_stride : 0),
       carries(backward ? ((keys + kKeyBlock - 1) / kKeyBlock + 1) * kQueryBlock : 0) {}

@@ -81,14 +81,13 @@ class Workspace {
   Workspace(std::size_t padded_dim, std::size_t npos_stride, std::size_t keys, bool backward);
 
   std::vector<float> q_transposed;  // [dim][kQueryBlock]
-  std::vector<float> g_transposed;  // plain queries or output gradients, likewise
+  std::vector<float> g_transposed;  // output gradients, likewise
   std::vector<float> plain_transposed;
   std::vector<float> scores;  // [kKeyBlock][kQueryBlock]
   std::vector<float> dscores;
   std::vector<float> gate_logits;
   std::vector<float> gates;
   std::vector<float> positions;
-  std::vector<float> sums;    // [kQueryBlock][padded_dim], the output before division
   std::vector<float> tables;  // [kQueryBlock][npos_stride]
   std::vector<float> dtables;
   std::vector<float> carries;  // [key blocks + 1][kQueryBlock]

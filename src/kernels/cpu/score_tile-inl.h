@@ -76,10 +76,6 @@ class CopeLanes {
   }
 
   [[nodiscard]] HWY_INLINE Vf carry() const { return carry_; }
-  [[nodiscard]] HWY_INLINE Vf slope() const { return slope_; }
-  [[nodiscard]] HWY_INLINE Vf weight() const { return weight_; }
-  [[nodiscard]] HWY_INLINE Vf segment() const { return segment_; }
-  [[nodiscard]] HWY_INLINE Vf last() const { return last_; }
 
   // Counts a key with this gate; returns its position.
   HWY_INLINE Vf count(Vf gate) {
@@ -92,8 +88,7 @@ class CopeLanes {
     const Df d;
     const auto f = hn::Floor(position);
     if (!hn::AllTrue(d, hn::Eq(f, segment_))) read_segment(f);
-    weight_ = hn::Sub(position, f);
-    return hn::MulAdd(weight_, slope_, low_);
+    return hn::MulAdd(hn::Sub(position, f), slope_, low_);
   }
 
  private:
@@ -114,7 +109,6 @@ class CopeLanes {
   Vf segment_;
   Vf low_;
   Vf slope_;
-  Vf weight_;
 };
 
 // FIRE along one vector of queries: the segment of its piecewise linear function, read anew where a
