@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/decode_simd.cc"
@@ -94,35 +95,29 @@ void add_queries(const CacheRows& rows, const float* weights, std::size_t weight
   }
 }
 
+// Calls body(T{}, block size, first query): queries in fours, then one by one.
+template <class Body>
+HWY_INLINE void for_query_blocks(DType dtype, std::size_t n, const Body& body) {
+  with_type(dtype, [&](auto tag) {
+    std::size_t q = 0;
+    for (; q + 4 <= n; q += 4) body(tag, std::integral_constant<std::size_t, 4>(), q);
+    for (; q < n; ++q) body(tag, std::integral_constant<std::size_t, 1>(), q);
+  });
+}
+
 void dot_rows_simd(const CacheRows& rows, const float* queries, std::size_t query_stride,
                    std::size_t n, float* scores, std::size_t score_stride) {
-  with_type(rows.dtype, [&](auto tag) {
-    using T = decltype(tag);
-    std::size_t q = 0;
-    for (; q + 4 <= n; q += 4) {
-      dot_block<T, 4>(rows, queries + q * query_stride, query_stride, scores + q * score_stride,
-                      score_stride);
-    }
-    for (; q < n; ++q) {
-      dot_block<T, 1>(rows, queries + q * query_stride, query_stride, scores + q * score_stride,
-                      score_stride);
-    }
+  for_query_blocks(rows.dtype, n, [&](auto tag, auto block, std::size_t q) {
+    dot_block<decltype(tag), decltype(block)::value>(rows, queries + q * query_stride, query_stride,
+                                                     scores + q * score_stride, score_stride);
   });
 }
 
 void add_weighted_rows_simd(const CacheRows& rows, const float* weights, std::size_t weight_stride,
                             std::size_t n, float* sums, std::size_t sum_stride) {
-  with_type(rows.dtype, [&](auto tag) {
-    using T = decltype(tag);
-    std::size_t q = 0;
-    for (; q + 4 <= n; q += 4) {
-      add_queries<T, 4>(rows, weights + q * weight_stride, weight_stride, sums + q * sum_stride,
-                        sum_stride);
-    }
-    for (; q < n; ++q) {
-      add_queries<T, 1>(rows, weights + q * weight_stride, weight_stride, sums + q * sum_stride,
-                        sum_stride);
-    }
+  for_query_blocks(rows.dtype, n, [&](auto tag, auto block, std::size_t q) {
+    add_queries<decltype(tag), decltype(block)::value>(
+        rows, weights + q * weight_stride, weight_stride, sums + q * sum_stride, sum_stride);
   });
 }
 
