@@ -129,10 +129,10 @@ void cope_backward_tile(const HeadProblem& p, const Tile& tile, Workspace& w, fl
     bool open = false;
     for (std::size_t j = 0; j < tile.count; ++j) {
       const std::size_t at = j * kQueryBlock + v;
-      const auto position = hn::LoadU(d, w.positions.data() + at);
+      const auto f = hn::LoadU(d, w.segments.data() + at);
+      const auto fraction = hn::LoadU(d, w.fractions.data() + at);
       const auto gate = hn::LoadU(d, w.gates.data() + at);
       const auto ds = hn::LoadU(d, w.dscores.data() + at);
-      const auto f = hn::Floor(position);
       if (!hn::AllTrue(d, hn::Eq(f, segment))) {
         if (open) flush();
         open = true;
@@ -141,10 +141,10 @@ void cope_backward_tile(const HeadProblem& p, const Tile& tile, Workspace& w, fl
         slope = hn::Sub(hn::GatherIndex(d, tables + 1, index), hn::GatherIndex(d, tables, index));
         low_sum = high_sum = hn::Zero(d);
       }
-      const auto share = hn::Mul(hn::Sub(position, f), ds);
+      const auto share = hn::Mul(fraction, ds);
       high_sum = hn::Add(high_sum, share);
       low_sum = hn::Add(low_sum, hn::Sub(ds, share));
-      const auto moves = hn::Lt(position, last);
+      const auto moves = hn::Lt(f, last);
       sum = hn::Add(sum, hn::IfThenElseZero(moves, hn::Mul(ds, slope)));
       const auto dlogit = hn::Mul(sum, hn::Mul(gate, hn::Sub(one, gate)));
       hn::StoreU(dlogit, d, w.gate_logits.data() + at);
@@ -225,13 +225,13 @@ void finish_tables(const HeadProblem& p, const QueryBlock& b, Workspace& w,
 // from below) that is not saturated.
 std::size_t find_carries(const HeadProblem& p, const QueryBlock& b, const KeyRange& range,
                          Workspace& w) {
-  PerQuery carry{};
+  std::array<float, kCarry> carry{};
   PerQuery maximum;
   const PerQuery no_logit{};
   maximum.fill(-kInfinity);
   for (std::size_t t = range.end_tile; t-- > range.first_tile;) {
     std::copy(carry.begin(), carry.end(),
-              w.carries.begin() + static_cast<std::ptrdiff_t>(t * kQueryBlock));
+              w.carries.begin() + static_cast<std::ptrdiff_t>(t * kCarry));
     if (saturated(p, carry.data())) return t + 1;
     scores_of(p, b, tile_at(p, b, t), w, no_logit, false, 0, carry.data(), maximum.data());
   }
@@ -269,7 +269,7 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
     const bool is_saturated = has_cope && t < first_counting;
     ignored.fill(-kInfinity);
     scores_of(p, b, tile, w, last_logit, is_saturated, kKeepPositions,
-              w.carries.data() + t * kQueryBlock, ignored.data());
+              w.carries.data() + t * kCarry, ignored.data());
     tile_product(p.v, tile, p.dim, w.g_transposed.data(), w.dscores.data());
     weights_and_dscores(p, b, tile, in, w);
     if (has_cope && is_saturated) add_last_entries(p, tile, w);

@@ -64,7 +64,7 @@ void forward_block_simd(const HeadProblem& p, const QueryBlock& b, Workspace& w,
   }
   PerQuery maximum;
   PerQuery sum{};
-  PerQuery carry{};
+  std::array<float, kCarry> carry{};
   PerQuery last_logit{};
   maximum.fill(-kInfinity);
   std::fill_n(out, kQueryBlock * p.padded_dim, 0.0f);
@@ -113,10 +113,11 @@ Workspace::Workspace(std::size_t padded_dim, std::size_t npos_stride, std::size_
       dscores(backward ? kKeyBlock * kQueryBlock : 0),
       gate_logits(npos_stride > 0 ? kKeyBlock * kQueryBlock : 0),
       gates(backward && npos_stride > 0 ? kKeyBlock * kQueryBlock : 0),
-      positions(gates.size()),
+      segments(gates.size()),
+      fractions(gates.size()),
       tables(kQueryBlock * npos_stride),
       dtables(backward ? kQueryBlock * npos_stride : 0),
-      carries(backward ? ((keys + kKeyBlock - 1) / kKeyBlock + 1) * kQueryBlock : 0) {}
+      carries(backward ? ((keys + kKeyBlock - 1) / kKeyBlock + 1) * kCarry : 0) {}
 
 void attention_forward_block(const HeadProblem& problem, const QueryBlock& block, Workspace& space,
                              float* out, float* lse) {

@@ -16,6 +16,9 @@ namespace posenc::cpu {
 inline constexpr std::size_t kQueryBlock = 64;
 inline constexpr std::size_t kKeyBlock = 128;
 
+// CoPE's gate sums of a block: kQueryBlock whole parts, then as many fractions.
+inline constexpr std::size_t kCarry = 2 * kQueryBlock;
+
 // Rows of float32 channels, padded with zeros to whole vectors.
 struct Rows {
   const float* data = nullptr;
@@ -87,10 +90,11 @@ class Workspace {
   std::vector<float> dscores;
   std::vector<float> gate_logits;
   std::vector<float> gates;
-  std::vector<float> positions;
+  std::vector<float> segments;  // CoPE's positions: whole part, clipped to the table, and fraction
+  std::vector<float> fractions;
   std::vector<float> tables;  // [kQueryBlock][npos_stride]
   std::vector<float> dtables;
-  std::vector<float> carries;  // [key blocks + 1][kQueryBlock]
+  std::vector<float> carries;  // [key blocks + 1][kCarry]
 };
 
 // out [kQueryBlock][padded_dim] and lse [kQueryBlock].

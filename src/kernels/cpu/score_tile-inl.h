@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/cpu/attention_simd.h"
 #include "kernels/cpu/math-inl.h"
@@ -16,6 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace posenc::HWY_NAMESPACE {
 
 using cpu::HeadProblem;
+using cpu::kCarry;
 using cpu::kKeyBlock;
 using cpu::kQueryBlock;
 using cpu::QueryBlock;
@@ -64,51 +66,67 @@ inline Tile tile_at(const HeadProblem& p, const QueryBlock& b, std::size_t index
 }
 
 // CoPE along one vector of queries: the running gate sum and the segment of the table it is in. The
-// segment changes seldom when gates are nearly closed, and is only then read anew.
+// sum is kept as a whole number and a fraction: gates then add to a number below one, whose rounding
+// is that of the gates themselves however far the sum has come. The segment changes only where a
+// fraction passes one, and is only then read anew.
 class CopeLanes {
  public:
-  HWY_INLINE CopeLanes(const cpu::CopeProblem& cope, const float* tables, Vf carry)
-      : stride_(cope.stride), tables_(tables), carry_(carry) {
+  // `carry` holds kQueryBlock whole numbers, then as many fractions.
+  HWY_INLINE CopeLanes(const cpu::CopeProblem& cope, const float* tables, const float* carry)
+      : stride_(cope.stride), tables_(tables) {
     const Df d;
-    last_ = hn::Set(d, static_cast<float>(cope.npos - 1));
-    segment_ = hn::Set(d, -1.0f);
-    low_ = slope_ = hn::Zero(d);
+    last_ = hn::Set(d, static_cast<float>(cope.npos) - 1.0f);
+    whole_ = hn::LoadU(d, carry);
+    fraction_ = hn::LoadU(d, carry + kQueryBlock);
+    read_segment();
+  }
+  HWY_INLINE void store(float* carry) const {
+    hn::StoreU(whole_, Df(), carry);
+    hn::StoreU(fraction_, Df(), carry + kQueryBlock);
   }
 
-  [[nodiscard]] HWY_INLINE Vf carry() const { return carry_; }
-
-  // Counts a key with this gate; returns its position.
-  HWY_INLINE Vf count(Vf gate) {
-    carry_ = hn::Add(carry_, gate);
-    return hn::Min(carry_, last_);
-  }
-
-  // The logit at a position.
-  HWY_INLINE Vf logit(Vf position) {
+  // Counts a key with this gate, which is at most one.
+  HWY_INLINE void count(Vf gate) {
     const Df d;
-    const auto f = hn::Floor(position);
-    if (!hn::AllTrue(d, hn::Eq(f, segment_))) read_segment(f);
-    return hn::MulAdd(hn::Sub(position, f), slope_, low_);
+    const auto one = hn::Set(d, 1.0f);
+    fraction_ = hn::Add(fraction_, gate);
+    const auto passes = hn::Ge(fraction_, one);
+    if (hn::AllFalse(d, passes)) return;
+    const auto step = hn::IfThenElseZero(passes, one);
+    fraction_ = hn::Sub(fraction_, step);  // exact
+    whole_ = hn::Add(whole_, step);
+    read_segment();
   }
+
+  // The position of the last key counted is segment() + fraction(); past the table's last entry the
+  // fraction has no meaning and no effect.
+  [[nodiscard]] HWY_INLINE Vf segment() const { return hn::Min(whole_, last_); }
+  [[nodiscard]] HWY_INLINE Vf fraction() const { return fraction_; }
+  [[nodiscard]] HWY_INLINE Vf logit() const { return hn::MulAdd(fraction_, slope_, low_); }
 
  private:
-  HWY_INLINE void read_segment(Vf f) {
+  HWY_INLINE void read_segment() {
     const Df d;
     const hn::RebindToSigned<Df> di;
     const auto rows = hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<std::int32_t>(stride_)));
-    const auto index = hn::Add(rows, hn::ConvertTo(di, f));
-    segment_ = f;
+    const auto index = hn::Add(rows, hn::ConvertTo(di, segment()));
     low_ = hn::GatherIndex(d, tables_, index);
-    slope_ = hn::Sub(hn::GatherIndex(d, tables_ + 1, index), low_);
+    slope_ = hn::Sub(hn::GatherIndex(d, tables_ + 1, index), low_);  // 0 at the last entry
   }
 
   std::size_t stride_;
   const float* tables_;
-  Vf carry_;
   Vf last_;
-  Vf segment_;
+  Vf whole_;
+  Vf fraction_;
   Vf low_;
   Vf slope_;
+};
+
+// Stands in where there is no CoPE.
+struct NoCope {
+  HWY_INLINE NoCope(const cpu::CopeProblem& /*cope*/, const float* /*tables*/,
+                    const float* /*carry*/) {}
 };
 
 // FIRE along one vector of queries: the segment of its piecewise linear function, read anew where a
@@ -194,8 +212,8 @@ HWY_NOINLINE void modify_scores(const HeadProblem& p, const QueryBlock& b, const
   const auto hidden = hn::Set(d, -std::numeric_limits<float>::infinity());
   for (std::size_t v = 0; v < kQueryBlock; v += hn::Lanes(d)) {
     const std::int64_t place = p.place_offset + static_cast<std::int64_t>(b.first + v);
-    CopeLanes cope(p.cope, w.tables.data() + v * p.cope.stride,
-                   (kMods & kCope) != 0 ? hn::LoadU(d, carry + v) : hn::Zero(d));
+    std::conditional_t<(kMods & kCope) != 0, CopeLanes, NoCope> cope(
+        p.cope, w.tables.data() + v * p.cope.stride, carry + v);
     FireLanes fire(p.fire,
                    (kMods & kFire) != 0 ? hn::LoadU(d, p.fire.row_scale + place) : hn::Zero(d));
     auto highest = hn::LoadU(d, maximum + v);
@@ -220,11 +238,12 @@ HWY_NOINLINE void modify_scores(const HeadProblem& p, const QueryBlock& b, const
         if (p.cope.sees_bias) logit = hn::Add(logit, added);
         auto gate = fast_sigmoid(d, logit);
         if constexpr ((kMods & kMasked) != 0) gate = hn::IfThenElseZero(visible, gate);
-        const auto position = cope.count(gate);
-        added = hn::Add(added, cope.logit(position));
+        cope.count(gate);
+        added = hn::Add(added, cope.logit());
         if constexpr ((kMods & kKeepPositions) != 0) {
           hn::StoreU(gate, d, w.gates.data() + at);
-          hn::StoreU(position, d, w.positions.data() + at);
+          hn::StoreU(cope.segment(), d, w.segments.data() + at);
+          hn::StoreU(cope.fraction(), d, w.fractions.data() + at);
         }
       }
       score = hn::Add(score, added);
@@ -233,7 +252,7 @@ HWY_NOINLINE void modify_scores(const HeadProblem& p, const QueryBlock& b, const
       hn::StoreU(score, d, w.scores.data() + at);
     }
     hn::StoreU(highest, d, maximum + v);
-    if constexpr ((kMods & kCope) != 0) hn::StoreU(cope.carry(), d, carry + v);
+    if constexpr ((kMods & kCope) != 0) cope.store(carry + v);
   }
 }
 
