@@ -8,6 +8,7 @@ set(POSENC_LAYER_TABLE
     "core:"
     "encodings: core"
     "kernels:   core encodings"
+    "cases:     core encodings kernels"
     "capi:      core encodings kernels"
     "torch:     core encodings kernels"
     "python:    core encodings kernels torch"
@@ -15,11 +16,12 @@ set(POSENC_LAYER_TABLE
     "tasks:     core encodings kernels torch model"
     "lab:       core encodings kernels torch model tasks"
     "report:    core encodings kernels torch model tasks"
-    "cli:       core encodings kernels torch model tasks lab report"
+    "bench:     core encodings kernels cases torch"
+    "cli:       core encodings kernels cases torch model tasks lab report bench"
     "web:       core encodings kernels torch model tasks lab report")
 
 # Layers that may include torch, ATen or c10 headers; every other one builds without libtorch.
-set(POSENC_TORCH_LAYERS torch python model tasks lab report cli web)
+set(POSENC_TORCH_LAYERS torch python model tasks lab report bench cli web)
 
 # Sets <out_names> to the layers in table order and POSENC_USES_<layer> to what each may use.
 macro(posenc_read_layer_table out_names)
@@ -48,19 +50,24 @@ function(posenc_link_neighbours target layer)
   endforeach()
 endfunction()
 
-# posenc_add_layer(<name> [DEPS <private targets>...]): library posenc_<name>, alias posenc::<name>.
+# posenc_add_layer(<name> [STATIC] [DEPS <private targets>...]): library posenc_<name>, alias
+# posenc::<name>. STATIC: never a shared library, for layers that are not installed.
 function(posenc_add_layer name)
-  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "STATIC" "" "DEPS" ${ARGN})
   posenc_glob_layer(${name} sources)
   if(NOT sources)
     message(STATUS "posenc: layer ${name} has no sources yet, skipped")
     return()
   endif()
   set(target posenc_${name})
-  add_library(${target} ${sources})
+  set(kind "")
+  if(ARG_STATIC)
+    set(kind STATIC)
+  endif()
+  add_library(${target} ${kind} ${sources})
   add_library(posenc::${name} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} POSITION_INDEPENDENT_CODE ON)
-  if(BUILD_SHARED_LIBS)
+  if(BUILD_SHARED_LIBS AND NOT ARG_STATIC)
     set_target_properties(${target} PROPERTIES VERSION ${PROJECT_VERSION}
                                                SOVERSION ${PROJECT_VERSION_MAJOR})
   endif()

@@ -1,16 +1,17 @@
-// A tensor for tests: storage of any type and strides, with the exact values in float64 beside it.
+// A tensor that a case owns: storage of any type and strides, with the exact values in float64 beside it.
 #pragma once
 
 #include <array>
 #include <cmath>
 #include <cstddef>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "posenc/core/rng.h"
 #include "posenc/core/tensor_view.h"
 
-namespace posenc::testing {
+namespace posenc::cases {
 
 inline double stored_value(DType dtype, double x) {
   const auto f = static_cast<float>(x);
@@ -31,6 +32,7 @@ enum class Order { kDense, kTokensFirst, kPadded };  // [B,H,T,D], [B,T,H,D], ga
 
 class Tensor {
  public:
+  Tensor() : Tensor({0, 0, 0, 0}, DType::kFloat32) {}
   Tensor(std::array<std::int64_t, 4> shape, DType dtype, Order order = Order::kDense)
       : shape_(shape), dtype_(dtype) {
     const auto [b, h, t, d] = shape;
@@ -40,28 +42,33 @@ class Tensor {
     bytes_.resize(static_cast<std::size_t>(b * stride_[0]) * dtype_size(dtype) + 64);
   }
 
-  // Random values as storage holds them, [B, H, T, D] in float64.
-  std::vector<double> fill_random(Rng& rng, double scale = 1.0, double shift = 0.0) {
-    std::vector<double> exact;
+  // Random values, rounded as storage rounds them. Large tensors repeat a block: what is timed does
+  // not depend on the values.
+  void fill_random(Rng& rng, double scale = 1.0, double shift = 0.0) {
+    std::vector<double> block;
+    std::size_t n = 0;
     each([&](std::size_t at) {
-      const double x = stored_value(dtype_, shift + scale * rng.normal());
-      write(at, x);
-      exact.push_back(x);
+      if (block.size() < kRandomBlock) block.push_back(shift + scale * rng.normal());
+      write(at, block[n++ % kRandomBlock]);
     });
-    return exact;
   }
   void fill(double value) {
     each([&](std::size_t at) { write(at, value); });
   }
+  // Exactly what is stored, [B, H, T, D].
   [[nodiscard]] std::vector<double> values() const {
     std::vector<double> all;
+    all.reserve(static_cast<std::size_t>(shape_[0] * shape_[1] * shape_[2] * shape_[3]));
     each([&](std::size_t at) { all.push_back(read(at)); });
     return all;
   }
   [[nodiscard]] const std::vector<std::byte>& bytes() const { return bytes_; }
+  [[nodiscard]] std::span<std::byte> storage() { return bytes_; }
   TensorView view() { return {bytes_.data(), dtype_, shape_, stride_}; }
 
  private:
+  static constexpr std::size_t kRandomBlock = 1'000'003;  // prime: rows of any length differ
+
   template <class Body>
   void each(const Body& body) const {
     for (std::int64_t b = 0; b < shape_[0]; ++b) {
@@ -101,4 +108,4 @@ class Tensor {
   std::vector<std::byte> bytes_;
 };
 
-}  // namespace posenc::testing
+}  // namespace posenc::cases

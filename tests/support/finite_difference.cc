@@ -7,8 +7,6 @@ namespace posenc::testing {
 namespace {
 
 constexpr double kStep = 1e-5;
-constexpr double kRelative = 1e-6;
-constexpr double kAbsolute = 2e-9;  // rounding of a loss of order ten, divided by the step
 
 // Sanitizers make each loss some fifty times slower and watch memory, not values: there, a fifth of
 // the entries of a large tensor will do.
@@ -38,26 +36,27 @@ Differences differences(double& x, double step, double middle,
   return {(above - below) / (2.0 * step), (above - 2.0 * middle + below) / step};
 }
 
-bool close(double a, double b) {
-  return std::abs(a - b) <= kAbsolute + kRelative * std::max(std::abs(a), std::abs(b));
+bool close(double a, double b, const GradientTolerance& tolerance = kFloat64Gradient) {
+  return std::abs(a - b) <=
+         tolerance.absolute + tolerance.relative * std::max(std::abs(a), std::abs(b));
 }
 
 }  // namespace
 
 void compare_gradient(const std::string& name, std::vector<double>& values,
                       const std::vector<double>& gradient, const std::function<double()>& loss,
-                      GradientReport& report) {
+                      GradientReport& report, const GradientTolerance& tolerance) {
   ASSERT_EQ(values.size(), gradient.size()) << name;
   const double middle = loss();
   const std::size_t stride = values.size() > kLarge ? kStride : 1;
   for (std::size_t n = 0; n < values.size(); n += stride) {
     ++report.checked;
     const Differences whole = differences(values[n], kStep, middle, loss);
-    if (close(whole.central, gradient[n])) continue;
+    if (close(whole.central, gradient[n], tolerance)) continue;
     const Differences half = differences(values[n], 0.5 * kStep, middle, loss);
     // Without the error of second order in the step, which far positions make large.
     const double refined = (4.0 * half.central - whole.central) / 3.0;
-    if (close(refined, gradient[n])) continue;
+    if (close(refined, gradient[n], tolerance)) continue;
     if (!close(whole.central, half.central) || !close(whole.gap, 2.0 * half.gap)) {
       ++report.kinks;
       continue;

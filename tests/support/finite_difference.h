@@ -17,13 +17,24 @@ struct GradientReport {
   std::string first_wrong;
 };
 
+// What rounding alone may do to a gradient.
+struct GradientTolerance {
+  double relative;
+  double absolute;
+};
+// Rounding of a loss of order ten, divided by the step.
+inline constexpr GradientTolerance kFloat64Gradient{1e-6, 2e-9};
+// Gradients that kernels computed in float32, entries of order one.
+inline constexpr GradientTolerance kFloat32Gradient{2e-5, 2e-5};
+
 // Compares gradient[n] with the central difference of loss() in values[n], which is moved and put
 // back. An entry that disagrees is called a kink only where the loss itself shows one: halving the
 // step changes the central difference, or fails to halve the gap between the one-sided ones. A
 // wrong gradient of a smooth loss shows neither.
 void compare_gradient(const std::string& name, std::vector<double>& values,
                       const std::vector<double>& gradient, const std::function<double()>& loss,
-                      GradientReport& report);
+                      GradientReport& report,
+                      const GradientTolerance& tolerance = kFloat64Gradient);
 
 // Passes where nothing is wrong and kinks are at most one entry in a hundred (and never most of a
 // small check).

@@ -1,0 +1,159 @@
+#include "cases/attention_data.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace posenc::cases {
+namespace {
+
+bool reads_gate_keys(const Spec& spec) {
+  return std::any_of(spec.encodings.begin(), spec.encodings.end(), [](const Encoding& e) {
+    const auto* cope = std::get_if<Cope>(&e);
+    return cope != nullptr && cope->gate_source == Cope::GateSource::kSeparate;
+  });
+}
+
+// Of tokens that stand at the end of `length` places: offsets, or ids that rise by more than one.
+std::vector<std::int64_t> given_positions(const Case& c, std::int64_t tokens, std::int64_t length) {
+  if (c.positions == PositionForm::kOffsets) {
+    return std::vector<std::int64_t>(static_cast<std::size_t>(c.batch), c.offset + length - tokens);
+  }
+  std::vector<std::int64_t> ids;
+  for (std::int64_t b = 0; b < c.batch; ++b) {
+    for (std::int64_t t = length - tokens; t < length; ++t) {
+      ids.push_back(c.offset + 2 * std::max<std::int64_t>(t, 0) + (t % 3 == 0 ? 1 : 0) + b);
+    }
+  }
+  return ids;
+}
+
+}  // namespace
+
+AttentionData::AttentionData(const Case& config)
+    : c(config),
+      spec(parse_spec(c.spec)),
+      has_gate_keys(reads_gate_keys(spec)),
+      shape{.head_dim = c.head_dim, .heads = c.heads},
+      plan(spec, shape, c.kv_heads, {std::max<std::int64_t>(c.keys, 1)}, c.policy),
+      q({c.batch, c.heads, c.queries, c.head_dim}, c.dtype, c.order),
+      k({c.batch, c.kv_heads, c.keys, c.head_dim}, c.dtype, c.order),
+      v(k),
+      out(q),
+      grad_out(q),
+      dq(q),
+      dk(k),
+      dv(k) {
+  Rng rng(c.seed);
+  q.fill_random(rng, 1.0, c.query_shift);
+  k.fill_random(rng, 1.0, c.gate_shift);
+  v.fill_random(rng);
+  grad_out.fill_random(rng);
+  if (has_gate_keys) {
+    gate_k = v;
+    dgate_k = v;
+    gate_k.fill_random(rng);
+    dgate_k.fill(NAN);
+  }
+  for (Tensor* t : {&out, &dq, &dk, &dv}) t->fill(NAN);
+  parameters = random_parameters(spec, shape, rng);
+  row_sums.assign(static_cast<std::size_t>(c.batch * c.heads * c.queries), NAN);
+  key_mask.assign(static_cast<std::size_t>(c.batch * c.keys), 1);
+  for (std::uint8_t& m : key_mask) m = c.padding && rng.uniform() < 0.3 ? 0 : 1;
+  if (c.positions != PositionForm::kPlaces) {
+    q_ids = given_positions(c, c.queries, c.keys);
+    k_ids = given_positions(c, c.keys, c.keys);
+    q_ids32.assign(q_ids.begin(), q_ids.end());
+    k_ids32.assign(k_ids.begin(), k_ids.end());
+  }
+}
+
+AttentionMask AttentionData::mask() const {
+  AttentionMask mask;
+  mask.causal = c.causal;
+  mask.window_left = c.window_left;
+  mask.window_right = c.window_right;
+  if (c.padding) mask.key_mask = key_mask.data();
+  mask.cu_queries = c.cumulative;
+  mask.cu_keys = c.cumulative_keys;
+  return mask;
+}
+
+PositionsView AttentionData::positions(bool of_queries) const {
+  PositionsView view;
+  const auto& wide = of_queries ? q_ids : k_ids;
+  if (c.positions == PositionForm::kOffsets) view.offsets = wide;
+  if (c.positions == PositionForm::kIds64) view.ids = wide.data();
+  if (c.positions == PositionForm::kIds32) {
+    view.ids = (of_queries ? q_ids32 : k_ids32).data();
+    view.ids_are_64_bit = false;
+  }
+  view.batch_stride = of_queries ? c.queries : c.keys;
+  return view;
+}
+
+ExactAttention AttentionData::exact() const {
+  return {q.values(),        k.values(),
+          v.values(),        has_gate_keys ? gate_k.values() : std::vector<double>{},
+          grad_out.values(), parameters};
+}
+
+ref::AttentionShape AttentionData::ref_shape() const {
+  return {c.batch, c.heads, c.kv_heads, c.queries, c.keys, c.head_dim};
+}
+
+ref::Masking AttentionData::ref_masking() const {
+  ref::Masking masking{c.causal, c.window_left, c.window_right,
+                       {},       c.cumulative,  c.cumulative_keys};
+  if (c.padding) masking.key_mask = key_mask;
+  return masking;
+}
+
+ref::TokenPositions AttentionData::ref_positions() const {
+  ref::TokenPositions positions;
+  if (c.positions == PositionForm::kPlaces) return positions;
+  positions.query = q_ids;
+  positions.key = k_ids;
+  if (c.positions == PositionForm::kOffsets) {
+    positions.query = ref::offset_positions(q_ids, c.queries);
+    positions.key = ref::offset_positions(k_ids, c.keys);
+  }
+  return positions;
+}
+
+// ALiBi's slopes sum distances times gradients of scores, which cancel.
+double AttentionData::terms() const { return std::max(1.0, 0.01 * static_cast<double>(c.keys)); }
+
+std::vector<Result> AttentionData::results(const char* sums, bool with_backward) const {
+  std::vector<Result> all = {
+      {"out", ResultKind::kValue, out.values()},
+      {sums, ResultKind::kRowSum, std::vector<double>(row_sums.begin(), row_sums.end())}};
+  if (!with_backward) return all;
+  all.push_back({"dq", ResultKind::kGradient, dq.values()});
+  all.push_back({"dk", ResultKind::kGradient, dk.values()});
+  all.push_back({"dv", ResultKind::kGradient, dv.values()});
+  if (has_gate_keys) all.push_back({"dgate_k", ResultKind::kGradient, dgate_k.values()});
+  append_parameter_gradients(spec, dparameters, terms(), all);
+  return all;
+}
+
+std::vector<Result> AttentionData::expected_gradients(const ref::AttentionGradients& g) const {
+  std::vector<Result> all = {{"dq", ResultKind::kGradient, g.q},
+                             {"dk", ResultKind::kGradient, g.k},
+                             {"dv", ResultKind::kGradient, g.v}};
+  if (has_gate_keys) all.push_back({"dgate_k", ResultKind::kGradient, g.gate_k});
+  append_parameter_gradients(spec, g.parameters, terms(), all);
+  return all;
+}
+
+std::vector<Variable> variables_of(ExactAttention& exact, const AttentionData& data) {
+  std::vector<Variable> all = {{"q", &exact.q}, {"k", &exact.k}, {"v", &exact.v}};
+  if (data.has_gate_keys) all.push_back({"gate_k", &exact.gate_k});
+  for (std::size_t e = 0; e < exact.parameters.size(); ++e) {
+    for (std::size_t p = 0; p < exact.parameters[e].size(); ++p) {
+      all.push_back({parameter_label(data.spec, e, p), &exact.parameters[e][p]});
+    }
+  }
+  return all;
+}
+
+}  // namespace posenc::cases

@@ -1,0 +1,37 @@
+// The one case table: operation x encoding x shape x type. Tests check every row against the reference
+// and differentiate the small ones; benchmarks time the large ones, after checking a small twin of each.
+#pragma once
+
+#include "cases/case.h"
+
+namespace posenc::cases {
+
+// Every form of mask, order, position, type and odd size, for specs that between them use every
+// encoding and path of the kernels.
+std::vector<Case> checked_cases(Operation op);
+
+// Small enough for central differences of the reference, one evaluation per entry.
+std::vector<Case> differentiated_cases();
+
+// What a time is compared with: OpenBLAS's sgemm, an in-place update of the same bytes, a read of them.
+enum class Limit { kNone, kSgemm, kUpdate, kRead };
+
+struct TimedCase {
+  std::string name;
+  Case c;
+  bool with_backward = false;
+  Limit limit = Limit::kNone;
+  double flops = 0.0;    // of the products, on the half that a causal mask leaves
+  std::string plain;     // name of the row without encodings
+  bool baseline = true;  // whether the composition of libtorch operations fits the machine
+};
+
+std::vector<TimedCase> timed_cases();
+
+// The same row, short enough for the reference.
+Case small_twin(const Case& c);
+
+// elu, relu and the cosine.
+std::vector<LinearAttentionOptions> linear_forms();
+
+}  // namespace posenc::cases

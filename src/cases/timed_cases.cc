@@ -1,0 +1,141 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "cases/table.h"
+
+namespace posenc::cases {
+namespace {
+
+struct RopeShape {
+  std::int64_t batch, heads, tokens, head_dim;
+};
+
+void add_rope(std::vector<TimedCase>& all) {
+  for (const RopeShape& s : {RopeShape{8, 32, 512, 64}, {8, 32, 1024, 128}, {8, 32, 2048, 256}}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBfloat16}) {
+      for (const char* layout : {"half", "interleaved"}) {
+        TimedCase row;
+        row.name =
+            fmt::format("rope/{}/{}/T{}/D{}", layout, dtype_name(dtype), s.tokens, s.head_dim);
+        row.c = {.op = Operation::kRope,
+                 .spec = fmt::format("rope(layout={})", layout),
+                 .batch = s.batch,
+                 .heads = s.heads,
+                 .kv_heads = s.heads,
+                 .queries = s.tokens,
+                 .keys = s.tokens,
+                 .head_dim = s.head_dim,
+                 .dtype = dtype,
+                 .in_place = true,
+                 .policy = {.length = s.tokens}};
+        row.limit = Limit::kUpdate;
+        all.push_back(row);
+      }
+    }
+  }
+}
+
+// The causal half: 2 products forward, 5 more backward, 2 operations per term, halved.
+double causal_flops(const Case& c, bool with_backward) {
+  return (with_backward ? 7.0 : 2.0) * static_cast<double>(c.batch * c.heads) *
+         static_cast<double>(c.queries) * static_cast<double>(c.keys) *
+         static_cast<double>(c.head_dim);
+}
+
+void add_attention(const std::string& label, const std::string& spec, double shift, std::int64_t d,
+                   bool with_backward, std::vector<TimedCase>& all) {
+  const char* pass = with_backward ? "forward+backward" : "forward";
+  TimedCase row;
+  row.name = fmt::format("attention/{}/T2048/D{}/{}", label, d, pass);
+  row.c = {.spec = spec, .heads = 8, .kv_heads = 8, .queries = 2048, .keys = 2048, .head_dim = d};
+  row.c.query_shift = shift;
+  row.c.gate_shift = -shift;
+  row.with_backward = with_backward;
+  row.limit = Limit::kSgemm;
+  row.flops = causal_flops(row.c, with_backward);
+  row.plain = fmt::format("attention/none/T2048/D{}/{}", d, pass);
+  all.push_back(row);
+}
+
+// CoPE where the composition no longer fits: memory linear in the length.
+void add_long_cope(std::vector<TimedCase>& all) {
+  TimedCase row;
+  row.name = "attention/cope/T32768/D64/forward+backward";
+  row.c = {
+      .spec = "cope", .heads = 1, .kv_heads = 1, .queries = 32768, .keys = 32768, .head_dim = 64};
+  row.with_backward = true;
+  row.limit = Limit::kSgemm;
+  row.flops = causal_flops(row.c, true);
+  row.baseline = false;
+  all.push_back(row);
+}
+
+void add_linear_attention(std::vector<TimedCase>& all) {
+  for (const bool with_backward : {false, true}) {
+    for (std::int64_t t = 1024; t <= 65536; t *= 2) {
+      TimedCase row;
+      row.name = fmt::format("linear_attention/rope/T{}/D64/{}", t,
+                             with_backward ? "forward+backward" : "forward");
+      row.c = {.op = Operation::kLinearAttention,
+               .spec = "rope",
+               .heads = 8,
+               .kv_heads = 8,
+               .queries = t,
+               .keys = t,
+               .head_dim = 64};
+      row.with_backward = with_backward;
+      row.baseline = t <= 4096;
+      all.push_back(row);
+    }
+  }
+}
+
+void add_decode(std::vector<TimedCase>& all) {
+  TimedCase row;
+  row.name = "decode/none/K32768/D128/bfloat16";
+  row.c = {.op = Operation::kDecode,
+           .heads = 32,
+           .kv_heads = 32,
+           .queries = 1,
+           .keys = 32768,
+           .head_dim = 128,
+           .dtype = DType::kBfloat16};
+  row.limit = Limit::kRead;
+  all.push_back(row);
+}
+
+}  // namespace
+
+std::vector<TimedCase> timed_cases() {
+  std::vector<TimedCase> all;
+  add_rope(all);
+  for (const std::int64_t d : {64, 128}) {
+    for (const bool with_backward : {false, true}) {
+      for (const char* spec :
+           {"none", "rope", "alibi", "t5", "kerple", "fire", "relative", "cope"}) {
+        add_attention(spec, spec, 0.0, d, with_backward, all);
+      }
+      add_attention("cope(closed gates)", "cope", 1.0, d, with_backward, all);
+      add_attention("rope+alibi", "rope + alibi", 0.0, d, with_backward, all);
+      add_attention("rope+cope", "rope + cope", 0.0, d, with_backward, all);
+    }
+  }
+  add_long_cope(all);
+  add_linear_attention(all);
+  add_decode(all);
+  return all;
+}
+
+Case small_twin(const Case& c) {
+  Case twin = c;
+  twin.batch = std::min<std::int64_t>(c.batch, 2);
+  const std::int64_t group = c.heads / c.kv_heads;
+  twin.kv_heads = std::min<std::int64_t>(c.kv_heads, 2);
+  twin.heads = twin.kv_heads * group;
+  twin.queries = std::min<std::int64_t>(c.queries, 150);
+  twin.keys = std::min<std::int64_t>(c.keys, c.op == Operation::kDecode ? 700 : 150);
+  return twin;
+}
+
+}  // namespace posenc::cases
