@@ -50,11 +50,15 @@ function(posenc_link_neighbours target layer)
   endforeach()
 endfunction()
 
-# posenc_add_layer(<name> [STATIC] [DEPS <private targets>...]): library posenc_<name>, alias
-# posenc::<name>. STATIC: never a shared library, for layers that are not installed.
+# posenc_add_layer(<name> [STATIC] [EXCLUDE <regex>] [DEPS <private targets>...]): library
+# posenc_<name>, alias posenc::<name>. STATIC: never a shared library, for layers that are not
+# installed. EXCLUDE: sources that this configuration does not build.
 function(posenc_add_layer name)
-  cmake_parse_arguments(ARG "STATIC" "" "DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "STATIC" "EXCLUDE" "DEPS" ${ARGN})
   posenc_glob_layer(${name} sources)
+  if(ARG_EXCLUDE)
+    list(FILTER sources EXCLUDE REGEX "${ARG_EXCLUDE}")
+  endif()
   if(NOT sources)
     message(STATUS "posenc: layer ${name} has no sources yet, skipped")
     return()

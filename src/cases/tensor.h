@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "core/aligned.h"
 #include "posenc/core/rng.h"
 #include "posenc/core/tensor_view.h"
 
@@ -30,8 +31,11 @@ inline double rounding(DType dtype, double x) {
 
 enum class Order { kDense, kTokensFirst, kPadded };  // [B,H,T,D], [B,T,H,D], gaps between rows
 
+// On cache lines, as tensors of every framework are.
 class Tensor {
  public:
+  using Bytes = std::vector<std::byte, AlignedAllocator<std::byte>>;
+
   Tensor() : Tensor({0, 0, 0, 0}, DType::kFloat32) {}
   Tensor(std::array<std::int64_t, 4> shape, DType dtype, Order order = Order::kDense)
       : shape_(shape), dtype_(dtype) {
@@ -62,7 +66,7 @@ class Tensor {
     each([&](std::size_t at) { all.push_back(read(at)); });
     return all;
   }
-  [[nodiscard]] const std::vector<std::byte>& bytes() const { return bytes_; }
+  [[nodiscard]] const Bytes& bytes() const { return bytes_; }
   [[nodiscard]] std::span<std::byte> storage() { return bytes_; }
   TensorView view() { return {bytes_.data(), dtype_, shape_, stride_}; }
 
@@ -105,7 +109,7 @@ class Tensor {
   std::array<std::int64_t, 4> shape_;
   DType dtype_;
   std::array<std::int64_t, 4> stride_{};
-  std::vector<std::byte> bytes_;
+  Bytes bytes_;
 };
 
 }  // namespace posenc::cases

@@ -15,7 +15,8 @@ constexpr const char* kExamples =
     "Examples:\n"
     "  posenc list\n"
     "  posenc inspect --encoding \"rope(theta=500000) + alibi\" --head-dim 64 --heads 8\n"
-    "  posenc inspect --hf config.json --seq-len 8192 --json\n";
+    "  posenc inspect --hf config.json --seq-len 8192 --json\n"
+    "  posenc bench cpu --filter attention/cope\n";
 
 // CLI11's own texts span lines and do not say where help is; a mistake is answered in one line.
 int report_mistake(const CLI::App& app, const CLI::ParseError& problem) {
@@ -47,6 +48,7 @@ int run(int argc, char** argv) {
   Action chosen;
   add_list(app, chosen);
   add_inspect(app, chosen);
+  add_bench(app, chosen);
   try {
     check_verb(app, argc, argv);
     app.parse(argc, argv);

@@ -45,10 +45,10 @@ struct Mine {
 
   cpu::Workspace space;
   RowTurner turner;
-  std::vector<float> rows;
-  std::vector<float> plain;
-  std::vector<float> out;
-  std::vector<float> lse;
+  AlignedFloats rows;
+  AlignedFloats plain;
+  AlignedFloats out;
+  AlignedFloats lse;
 };
 
 void run_task(const AttentionSetup& setup, const Task& task, Mine& mine) {
@@ -88,8 +88,8 @@ Status run_fused(const AttentionCall& call) {
 }  // namespace
 
 void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t head,
-                  const cpu::QueryBlock& block, RowTurner& turner, std::vector<float>& rows,
-                  std::vector<float>& plain) {
+                  const cpu::QueryBlock& block, RowTurner& turner, AlignedFloats& rows,
+                  AlignedFloats& plain) {
   std::fill(rows.begin(), rows.end(), 0.0f);
   std::fill(plain.begin(), plain.end(), 0.0f);
   for (std::size_t r = 0; r < block.count; ++r) {

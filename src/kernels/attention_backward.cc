@@ -75,12 +75,12 @@ struct Mine {
 
   cpu::Workspace space;
   RowTurner turner;
-  std::vector<float> rows;
-  std::vector<float> plain;
-  std::vector<float> grad_out;
-  std::vector<float> out_row;
-  std::vector<float> dq;
-  std::vector<float> dq_plain;
+  AlignedFloats rows;
+  AlignedFloats plain;
+  AlignedFloats grad_out;
+  AlignedFloats out_row;
+  AlignedFloats dq;
+  AlignedFloats dq_plain;
   std::array<float, cpu::kQueryBlock> lse{};
   std::array<float, cpu::kQueryBlock> delta{};
 };

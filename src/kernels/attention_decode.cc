@@ -45,8 +45,8 @@ class Decoder {
     softmax_.resize(rows);
     rows_ = rows;
     for (int t = 0; t < num_threads(); ++t) turners_.emplace_back(setup);
-    key_rows_.assign(turners_.size(), std::vector<float>(setup.padded_dim));
-    tables_.assign(turners_.size(), std::vector<float>(setup.cope_stride));
+    key_rows_.assign(turners_.size(), AlignedFloats(setup.padded_dim));
+    tables_.assign(turners_.size(), AlignedFloats(setup.cope_stride));
   }
 
   void run() {
@@ -126,7 +126,7 @@ class Decoder {
   // A cache of plain keys: each is turned on its way through.
   void score_turned(const Group& g, std::int64_t chunk, std::size_t count, const float* queries,
                     float* scores, int worker) {
-    std::vector<float>& row = key_rows_[static_cast<std::size_t>(worker)];
+    AlignedFloats& row = key_rows_[static_cast<std::size_t>(worker)];
     for (std::size_t j = 0; j < count; ++j) {
       const std::int64_t key = g.segment->first_key + chunk * kChunk + static_cast<std::int64_t>(j);
       read_row(setup_.call->k, g.segment->batch, g.kv_head, key, setup_.padded_dim, row.data());
@@ -197,7 +197,7 @@ class Decoder {
 
   void add_cope(const cpu::HeadProblem& p, std::size_t row, std::int64_t first, std::int64_t end,
                 int worker, float* scores) {
-    std::vector<float>& table = tables_[static_cast<std::size_t>(worker)];
+    AlignedFloats& table = tables_[static_cast<std::size_t>(worker)];
     fill_table(p, row, table);
     const float* gates = gates_.data() + row * keys_;
     const auto last = static_cast<float>(p.cope.npos - 1);
@@ -211,7 +211,7 @@ class Decoder {
     }
   }
 
-  void fill_table(const cpu::HeadProblem& p, std::size_t row, std::vector<float>& table) const {
+  void fill_table(const cpu::HeadProblem& p, std::size_t row, AlignedFloats& table) const {
     if (p.cope.shared != nullptr) {
       std::copy_n(p.cope.shared, p.cope.stride, table.begin());
     } else {
@@ -245,7 +245,7 @@ class Decoder {
   // Sums the chunks in their order, divides, and writes.
   void write_all() {
     const AttentionCall& call = *setup_.call;
-    std::vector<float>& row_out = key_rows_[0];
+    AlignedFloats& row_out = key_rows_[0];
     for (const Group& g : groups_) {
       for (std::size_t r = 0; r < g.rows; ++r) {
         const std::size_t row = g.first_row + r;
@@ -275,15 +275,15 @@ class Decoder {
   std::size_t rows_ = 0;
   std::int64_t chunks_ = 0;
   std::vector<Group> groups_;
-  std::vector<float> queries_;
-  std::vector<float> plain_;
-  std::vector<float> scores_;  // [rows][keys]
-  std::vector<float> gates_;
-  std::vector<float> partial_;  // [chunks][rows][padded_dim]
+  AlignedFloats queries_;
+  AlignedFloats plain_;
+  AlignedFloats scores_;  // [rows][keys]
+  AlignedFloats gates_;
+  AlignedFloats partial_;  // [chunks][rows][padded_dim]
   std::vector<cpu::SoftmaxRow> softmax_;
   std::vector<RowTurner> turners_;
-  std::vector<std::vector<float>> key_rows_;
-  std::vector<std::vector<float>> tables_;
+  std::vector<AlignedFloats> key_rows_;
+  std::vector<AlignedFloats> tables_;
 };
 
 }  // namespace

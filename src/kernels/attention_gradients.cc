@@ -9,7 +9,7 @@
 namespace posenc {
 namespace {
 
-void add(const std::vector<float>& from, std::vector<float>& to) {
+void add(const AlignedFloats& from, AlignedFloats& to) {
   for (std::size_t i = 0; i < from.size(); ++i) to[i] += from[i];
 }
 
@@ -189,7 +189,7 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
   const bool gates_from_values = cope != nullptr && cope->gate_source == Cope::GateSource::kValue;
   std::vector<RowTurner> turners(static_cast<std::size_t>(num_threads()), RowTurner(setup));
   const auto heads = static_cast<std::int64_t>(tasks.size() / splits);
-  std::vector<std::vector<float>> plains(turners.size(), std::vector<float>(setup.padded_dim));
+  std::vector<AlignedFloats> plains(turners.size(), AlignedFloats(setup.padded_dim));
   parallel_for(heads, [&](std::int64_t index, int worker) {
     TaskGradients& sum = tasks[static_cast<std::size_t>(index) * splits];
     for (std::size_t s = 1; s < splits; ++s) {
@@ -199,7 +199,7 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
       add(other.dgate_keys, sum.dgate_keys);
     }
     if (gates_from_values) add(sum.dgate_keys, sum.dv);
-    std::vector<float>& plain = plains[static_cast<std::size_t>(worker)];
+    AlignedFloats& plain = plains[static_cast<std::size_t>(worker)];
     for (std::int64_t j = 0; j < sum.segment.keys; ++j) {
       const std::int64_t key = sum.segment.first_key + j;
       const std::size_t at = static_cast<std::size_t>(j) * setup.padded_dim;

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "core/aligned.h"
 #include "kernels/attention_plan.h"
 
 namespace posenc {
@@ -20,16 +21,16 @@ class TaskGradients {
 
   std::int64_t kv_head;
   Segment segment;
-  std::vector<float> dk;  // [keys][padded_dim]
-  std::vector<float> dv;
-  std::vector<float> dgate_keys;
-  std::vector<float> dtoeplitz;      // [heads of the group][span]
+  AlignedFloats dk;  // [keys][padded_dim]
+  AlignedFloats dv;
+  AlignedFloats dgate_keys;
+  AlignedFloats dtoeplitz;           // [heads of the group][span]
   std::vector<double> dfire_slopes;  // [heads of the group][segments]
   std::vector<double> dfire_intercepts;
   std::vector<double> dfire_rows;  // c and the threshold, summed over rows
-  std::vector<float> dfire_psi;    // of the block at hand
-  std::vector<float> dfire_scale;
-  std::vector<float> dcope;                       // [dim][stride], or [heads of the group][stride]
+  AlignedFloats dfire_psi;         // of the block at hand
+  AlignedFloats dfire_scale;
+  AlignedFloats dcope;                            // [dim][stride], or [heads of the group][stride]
   std::vector<std::vector<double>> dfrequencies;  // [groups x pairs] per site-2 encoding
 
  private:

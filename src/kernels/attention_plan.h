@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/aligned.h"
 #include "kernels/cpu/attention_simd.h"
 #include "kernels/fire_tables.h"
 #include "kernels/rope_rows.h"
@@ -62,21 +63,21 @@ struct AttentionSetup {
   std::int64_t axes = 1;  // coordinates of a position
 
   // Toeplitz: [heads][span], distance n - m at toeplitz_zero + (n - m).
-  std::vector<float> toeplitz;
+  AlignedFloats toeplitz;
   std::int64_t toeplitz_span = 0;
   std::int64_t toeplitz_zero = 0;
 
   FireTables fire;
 
   // CoPE: scaled table [dim][stride], or per head a shared one [heads][stride].
-  std::vector<float> cope_table;
+  AlignedFloats cope_table;
   std::size_t cope_npos = 0;
   std::size_t cope_stride = 0;
 
   // Keys and values as rows, where the tensors themselves do not serve: [B * Hkv][Tk][padded_dim].
-  std::vector<float> k_rows;
-  std::vector<float> v_rows;
-  std::vector<float> gate_rows;
+  AlignedFloats k_rows;
+  AlignedFloats v_rows;
+  AlignedFloats gate_rows;
 
   [[nodiscard]] const Cope* cope() const {
     return state->cope ? &std::get<Cope>(state->spec.encodings[*state->cope]) : nullptr;
@@ -108,21 +109,21 @@ class RowTurner {
  private:
   void load(std::size_t encoding, Role role, std::int64_t group, std::int64_t batch,
             std::int64_t token);
-  void turn(std::size_t encoding, float sign, float* row);
+  void turn(std::size_t encoding, bool back, float* row);
   [[nodiscard]] std::int64_t position(Role role, std::int64_t batch, std::int64_t token,
                                       std::int64_t axis) const;
 
   const AttentionSetup& setup_;
   std::vector<cpu::RopeRowPlan> plans_;
-  std::vector<float> raw_;
-  std::vector<float> cos_;
-  std::vector<float> sin_;
-  std::vector<float> expanded_cos_;
-  std::vector<float> expanded_sin_;
+  AlignedFloats raw_;
+  AlignedFloats cos_;
+  AlignedFloats sin_;
+  AlignedFloats expanded_cos_;
+  AlignedFloats expanded_sin_;
   cpu::RopeAngles angles_{};
-  std::vector<float> before_;
-  std::vector<float> window_;
-  std::vector<float> pair_sums_;
+  AlignedFloats before_;
+  AlignedFloats window_;
+  AlignedFloats pair_sums_;
 };
 
 // A row of any type as float32, padded with zeros; and back.

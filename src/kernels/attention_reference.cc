@@ -10,7 +10,7 @@ namespace {
 std::vector<double> to_double(const ConstTensorView& x) {
   std::vector<double> all;
   if (!x.present()) return all;
-  std::vector<float> row(static_cast<std::size_t>(x.channels()));
+  AlignedFloats row(static_cast<std::size_t>(x.channels()));
   for (std::int64_t b = 0; b < x.batch(); ++b) {
     for (std::int64_t h = 0; h < x.heads(); ++h) {
       for (std::int64_t t = 0; t < x.tokens(); ++t) {
@@ -23,7 +23,7 @@ std::vector<double> to_double(const ConstTensorView& x) {
 }
 
 void from_double(const std::vector<double>& values, const TensorView& x) {
-  std::vector<float> row(static_cast<std::size_t>(x.channels()));
+  AlignedFloats row(static_cast<std::size_t>(x.channels()));
   std::size_t at = 0;
   for (std::int64_t b = 0; b < x.batch(); ++b) {
     for (std::int64_t h = 0; h < x.heads(); ++h) {

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "core/aligned.h"
 #include "kernels/attention_plan.h"
 
 namespace posenc {
@@ -14,8 +15,8 @@ Status check_path(const AttentionCall& call, const std::string& obstacle);
 
 // The queries of a block as rows: plain, and after site 2 and the scale.
 void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t head,
-                  const cpu::QueryBlock& block, RowTurner& turner, std::vector<float>& rows,
-                  std::vector<float>& plain);
+                  const cpu::QueryBlock& block, RowTurner& turner, AlignedFloats& rows,
+                  AlignedFloats& plain);
 
 // Few enough queries that the cache is better read once, row by row, than packed.
 bool is_decode(const AttentionCall& call) noexcept;

@@ -123,7 +123,7 @@ bool serves_as_rows(const AttentionSetup& setup, const ConstTensorView& x) {
   return x.dtype == DType::kFloat32 && setup.dim == setup.padded_dim && x.stride[2] >= 0;
 }
 
-void pack(AttentionSetup& setup, const ConstTensorView& x, bool turned, std::vector<float>& rows) {
+void pack(AttentionSetup& setup, const ConstTensorView& x, bool turned, AlignedFloats& rows) {
   if (!turned && serves_as_rows(setup, x)) return;
   const std::int64_t heads = x.heads();
   const std::int64_t tokens = x.tokens();
@@ -145,8 +145,8 @@ void pack(AttentionSetup& setup, const ConstTensorView& x, bool turned, std::vec
   });
 }
 
-cpu::Rows rows_of(const AttentionSetup& setup, const ConstTensorView& x,
-                  const std::vector<float>& rows, const Segment& s, std::int64_t head) {
+cpu::Rows rows_of(const AttentionSetup& setup, const ConstTensorView& x, const AlignedFloats& rows,
+                  const Segment& s, std::int64_t head) {
   if (!rows.empty()) {
     const std::int64_t at = (s.batch * x.heads() + head) * x.tokens() + s.first_key;
     return {rows.data() + static_cast<std::size_t>(at) * setup.padded_dim, setup.padded_dim};

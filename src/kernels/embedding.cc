@@ -74,7 +74,7 @@ struct Mine {
   explicit Mine(std::size_t dim) : scratch(dim), sum(dim), row(dim) {}
   std::vector<double> scratch;
   std::vector<double> sum;
-  std::vector<float> row;
+  AlignedFloats row;
   std::int64_t position = -1;  // whose vector `sum` holds
   bool filled = false;
 };
@@ -117,7 +117,7 @@ Status run_gradient(const EmbeddingGradientCall& call) {
     gradients.emplace_back();
     for (const auto& list : values) gradients.back().emplace_back(list.size(), 0.0);
   }
-  std::vector<float> row(dim);
+  AlignedFloats row(dim);
   for (std::size_t e = 0; e < call.spec->encodings.size(); ++e) {
     static_assert(encodings_at(Site::kInput) == 2, "of the inputs, Learned alone has parameters");
     if (!std::holds_alternative<Learned>(call.spec->encodings[e])) continue;

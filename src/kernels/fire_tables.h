@@ -7,6 +7,7 @@
 
 #include <vector>
 
+#include "core/aligned.h"
 #include "kernels/cpu/attention_simd.h"
 #include "posenc/encodings/fire.h"
 
@@ -46,12 +47,12 @@ class FireTables {
   std::size_t segments_ = 0;
   std::int64_t zero_ = 0;          // index of distance 0
   std::int64_t lowest_place_ = 0;  // place of the first row scale
-  std::vector<float> psi_;
-  std::vector<float> dpsi_;
-  std::vector<float> row_scale_;
-  std::vector<float> bounds_;
-  std::vector<float> slopes_;  // [heads][segments]
-  std::vector<float> intercepts_;
+  AlignedFloats psi_;
+  AlignedFloats dpsi_;
+  AlignedFloats row_scale_;
+  AlignedFloats bounds_;
+  AlignedFloats slopes_;  // [heads][segments]
+  AlignedFloats intercepts_;
   std::vector<bool> active_;  // [segments][width]
 };
 

@@ -26,7 +26,7 @@ Status run_forward(const LinearAttentionCall& call) {
   const auto workers = one_per_thread(setup);
   const std::size_t outer = forward_shape(setup).state_floats();
   const std::size_t floats = outer + cpu::row_floats(setup.features());
-  std::vector<float> sums(workers.size() * floats);
+  AlignedFloats sums(workers.size() * floats);
   const std::int64_t heads = setup.heads();
   const auto tasks = static_cast<std::int64_t>(setup.segments.size()) * heads;
   parallel_for(tasks, [&](std::int64_t task, int worker) {

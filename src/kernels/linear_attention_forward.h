@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/aligned.h"
 #include "kernels/linear_attention_rows.h"
 
 namespace posenc {
@@ -37,9 +38,9 @@ class LinearForward {
   FeatureRows queries_;
   FeatureRows keys_;
   cpu::ScanScratch scratch_;
-  std::vector<float> values_;
-  std::vector<float> running_;  // sums of the denominator's rows up to each key
-  std::vector<float> out_;
+  AlignedFloats values_;
+  AlignedFloats running_;  // sums of the denominator's rows up to each key
+  AlignedFloats out_;
 };
 
 // Rows of the longest chunk that a call can have.

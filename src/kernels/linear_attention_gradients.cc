@@ -7,7 +7,7 @@
 namespace posenc {
 namespace {
 
-void clear(std::vector<float>& values) { std::fill(values.begin(), values.end(), 0.0f); }
+void clear(AlignedFloats& values) { std::fill(values.begin(), values.end(), 0.0f); }
 
 }  // namespace
 
@@ -64,10 +64,9 @@ LinearBackward::LinearBackward(const LinearAttentionBackwardCall& call, const Li
       dv_(values_.size()),
       key_outer_(to_features_.state_floats()),
       key_sums_(keys_.stride),
-      query_sums_(
-          static_cast<std::size_t>(setup.group()),
-          {std::vector<float>(to_features_.state_floats()),
-           std::vector<float>(to_values_.state_floats()), std::vector<float>(keys_.stride)}) {}
+      query_sums_(static_cast<std::size_t>(setup.group()),
+                  {AlignedFloats(to_features_.state_floats()),
+                   AlignedFloats(to_values_.state_floats()), AlignedFloats(keys_.stride)}) {}
 
 // g and e of a chunk; zero where there is no query, or where it sees no key.
 void LinearBackward::read_outputs(const Segment& s, std::int64_t head, const PlaceChunk& chunk) {

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "core/aligned.h"
 #include "kernels/linear_attention_rows.h"
 
 namespace posenc {
@@ -36,9 +37,9 @@ class LinearBackward {
  private:
   // Sums over queries for one query head: g q'^T, q' g^T and e times the denominator's rows.
   struct QuerySums {
-    std::vector<float> for_keys;
-    std::vector<float> for_values;
-    std::vector<float> for_sums;
+    AlignedFloats for_keys;
+    AlignedFloats for_values;
+    AlignedFloats for_sums;
   };
 
   void read_keys(const Segment& s, std::int64_t head, const PlaceChunk& chunk);
@@ -63,17 +64,17 @@ class LinearBackward {
   FeatureRows queries_;
   FeatureRows keys_;
   cpu::ScanScratch scratch_;
-  std::vector<float> values_;
-  std::vector<float> g_;
-  std::vector<float> e_;
-  std::vector<float> row_;       // of the saved output
-  std::vector<float> running_;   // sums of the denominator's rows
-  std::vector<float> dfeature_;  // dq' or dk'
-  std::vector<float> dvalue_;
-  std::vector<float> dk_;  // over the heads of a group
-  std::vector<float> dv_;
-  std::vector<float> key_outer_;  // SUM_j v_j k'_j^T
-  std::vector<float> key_sums_;
+  AlignedFloats values_;
+  AlignedFloats g_;
+  AlignedFloats e_;
+  AlignedFloats row_;       // of the saved output
+  AlignedFloats running_;   // sums of the denominator's rows
+  AlignedFloats dfeature_;  // dq' or dk'
+  AlignedFloats dvalue_;
+  AlignedFloats dk_;  // over the heads of a group
+  AlignedFloats dv_;
+  AlignedFloats key_outer_;  // SUM_j v_j k'_j^T
+  AlignedFloats key_sums_;
   std::vector<QuerySums> query_sums_;  // per head of a group
 };
 

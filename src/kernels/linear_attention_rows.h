@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "core/aligned.h"
 #include "kernels/linear_attention_setup.h"
 
 namespace posenc {
@@ -19,11 +20,11 @@ struct FeatureRows {
 
   std::size_t features;  // channels of a rotated row
   std::size_t dim;
-  std::size_t stride;          // of rotated rows
-  std::size_t plain_stride;    // of plain rows
-  std::vector<float> rotated;  // T phi(x), or u(T x) and a 1
-  std::vector<float> plain;    // phi(x); empty for the cosine
-  std::vector<float> lengths;  // |T x| for the cosine, 0 where u(T x) is 0
+  std::size_t stride;        // of rotated rows
+  std::size_t plain_stride;  // of plain rows
+  AlignedFloats rotated;     // T phi(x), or u(T x) and a 1
+  AlignedFloats plain;       // phi(x); empty for the cosine
+  AlignedFloats lengths;     // |T x| for the cosine, 0 where u(T x) is 0
 };
 
 // Reads and writes the tokens of one call; one per thread. Nothing here allocates after
@@ -67,7 +68,7 @@ class TokenReader {
   AttentionCall one_token_;  // what the turner sees: a sequence of the token at hand
   AttentionSetup turner_setup_;
   RowTurner turner_;
-  std::vector<float> x_;
+  AlignedFloats x_;
 };
 
 }  // namespace posenc

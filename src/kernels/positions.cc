@@ -18,6 +18,26 @@ std::int64_t PositionsView::at(std::int64_t batch, std::int64_t token,
   return token;
 }
 
+PositionsView::Range PositionsView::range(std::int64_t batches, std::int64_t tokens,
+                                          std::int64_t axes) const noexcept {
+  if (ids == nullptr && offsets.empty()) return {0, tokens - 1};  // packed: not beyond that
+  if (ids == nullptr) {
+    const auto [first, last] = std::minmax_element(offsets.begin(), offsets.end());
+    return {*first, *last + tokens - 1};
+  }
+  Range found{at(0, 0, 0), at(0, 0, 0)};
+  for (std::int64_t b = 0; b < batches; ++b) {
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      for (std::int64_t axis = 0; axis < axes; ++axis) {
+        const std::int64_t position = at(b, t, axis);
+        found.least = std::min(found.least, position);
+        found.most = std::max(found.most, position);
+      }
+    }
+  }
+  return found;
+}
+
 Status PositionsView::check(const char* name, std::int64_t batches,
                             std::int64_t tokens) const noexcept {
   const int forms =

@@ -24,18 +24,27 @@ Status check_call(const RopeCall& call) noexcept {
   return check_output(kOp, "k_out", call.k_out, call.k);
 }
 
+const std::byte* first_row(const ConstTensorView& x, const RopeBlock& block) {
+  if (!x.present() || x.empty()) return nullptr;
+  return static_cast<const std::byte*>(x.data) + x.row_offset(block.batch, 0, block.first);
+}
+
+// All heads of a block; `then` is the tensor whose first head comes after the last one.
 void turn_block(const Rotary& rotary, const cpu::RopeRowPlan& plan, const RopeBlock& block,
-                const ConstTensorView& in, const TensorView& out, const RopeScratch& scratch) {
+                const ConstTensorView& in, const TensorView& out, const RopeScratch& scratch,
+                const ConstTensorView& then) {
   const auto element = static_cast<std::ptrdiff_t>(dtype_size(in.dtype));
+  const auto* data = static_cast<const std::byte*>(in.data);
   for (std::int64_t h = 0; h < in.heads(); ++h) {
     const std::size_t at =
         static_cast<std::size_t>(rotary.group_of(h, in.heads())) * cpu::expanded_size(plan);
-    cpu::turn_rows(
-        plan, static_cast<const std::byte*>(in.data) + in.row_offset(block.batch, h, block.first),
-        in.stride[2] * element,
-        static_cast<std::byte*>(out.data) + out.row_offset(block.batch, h, block.first),
-        out.stride[2] * element, static_cast<std::size_t>(block.count),
-        {scratch.cos.data() + at, scratch.sin.data() + at}, scratch.stride);
+    const std::byte* next = h + 1 < in.heads()
+                                ? data + in.row_offset(block.batch, h + 1, block.first)
+                                : first_row(then, block);
+    cpu::turn_rows(plan, data + in.row_offset(block.batch, h, block.first), in.stride[2] * element,
+                   static_cast<std::byte*>(out.data) + out.row_offset(block.batch, h, block.first),
+                   out.stride[2] * element, static_cast<std::size_t>(block.count),
+                   {scratch.cos.data() + at, scratch.sin.data() + at}, scratch.stride, next);
   }
 }
 
@@ -43,7 +52,10 @@ Status run(const RopeCall& call) {
   const RotaryCache& tables = *call.tables;
   const Rotary& rotary = tables.rotary();
   cpu::RopeRowPlan plan = rope_plan(rotary, call.q.dtype);
-  if (call.transposed) plan.sign = -1.0f;
+  plan.back = call.transposed;
+  if (plan.dtype == DType::kBfloat16) {
+    plan.word_pairs = cpu::word_pairs(plan.interleaved, plan.pairs);
+  }
   const std::int64_t tokens = call.q.tokens();
   TokenRows query_rows(tables, call.positions, Role::kQuery);
   TokenRows key_rows(tables, call.positions, Role::kKey);
@@ -53,17 +65,17 @@ Status run(const RopeCall& call) {
   if (apart) {
     if (Status s = key_rows.find(call.q.batch(), tokens); !s.ok()) return s;
   }
+  const RopeBlocks blocks(call.q, rotary, plan);
   std::vector<RopeScratch> scratch(static_cast<std::size_t>(num_threads()),
-                                   RopeScratch(tables, plan));
-  const std::int64_t tasks = rope_tasks(call.q);
-  parallel_for(tasks, [&](std::int64_t task, int worker) {
+                                   RopeScratch(tables, plan, blocks));
+  parallel_for(blocks.tasks(), [&](std::int64_t task, int worker) {
     RopeScratch& mine = scratch[static_cast<std::size_t>(worker)];
-    const RopeBlock block = rope_block(task, tokens);
+    const RopeBlock block = blocks.at(task);
     load_angles(query_rows, rotary, plan, block, mine);
-    turn_block(rotary, plan, block, call.q, call.q_out, mine);
+    turn_block(rotary, plan, block, call.q, call.q_out, mine, call.k);
     if (!call.k.present()) return;
     if (apart) load_angles(key_rows, rotary, plan, block, mine);
-    turn_block(rotary, plan, block, call.k, call.k_out, mine);
+    turn_block(rotary, plan, block, call.k, call.k_out, mine, {});
   });
   return {};
 }

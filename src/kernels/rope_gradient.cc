@@ -36,8 +36,8 @@ Status check_call(const RopeFrequencyGradientCall& call) noexcept {
 // Adds what one block of tokens of q or k asks of the frequencies, token by token and head by head.
 void add_block(const RopeFrequencyGradientCall& call, const cpu::RopeRowPlan& plan,
                const RopeBlock& block, const ConstTensorView& x, const ConstTensorView& dy,
-               const RopeScratch& scratch, std::vector<float>& window,
-               std::vector<float>& pair_sums, double* sums) {
+               const RopeScratch& scratch, AlignedFloats& window, AlignedFloats& pair_sums,
+               double* sums) {
   const Rotary& rotary = call.tables->rotary();
   const double sign = rotary.inverse ? -1.0 : 1.0;
   for (std::int64_t t = 0; t < block.count; ++t) {
@@ -68,21 +68,22 @@ Status run(const RopeFrequencyGradientCall& call) {
   TokenRows key_rows(tables, call.positions, Role::kKey);
   if (Status s = query_rows.find(call.q.batch(), call.q.tokens()); !s.ok()) return s;
   if (Status s = key_rows.find(call.q.batch(), call.q.tokens()); !s.ok()) return s;
-  const std::int64_t tasks = rope_tasks(call.q);
+  const RopeBlocks blocks(call.q, tables.rotary(), plan);
+  const std::int64_t tasks = blocks.tasks();
   const std::size_t entries = call.dinv_freq.size();
   std::vector<double> partial(static_cast<std::size_t>(tasks) * entries, 0.0);
   struct Mine {
     RopeScratch scratch;
-    std::vector<float> window;
-    std::vector<float> pair_sums;
+    AlignedFloats window;
+    AlignedFloats pair_sums;
   };
   std::vector<Mine> all(static_cast<std::size_t>(num_threads()),
-                        Mine{RopeScratch(tables, plan), std::vector<float>(4 * plan.pairs),
-                             std::vector<float>(plan.pairs)});
+                        Mine{RopeScratch(tables, plan, blocks), AlignedFloats(4 * plan.pairs),
+                             AlignedFloats(plan.pairs)});
   parallel_for(tasks, [&](std::int64_t task, int worker) {
     Mine& mine = all[static_cast<std::size_t>(worker)];
     double* sums = partial.data() + static_cast<std::size_t>(task) * entries;
-    const RopeBlock block = rope_block(task, call.q.tokens());
+    const RopeBlock block = blocks.at(task);
     load_angles(query_rows, tables.rotary(), plan, block, mine.scratch);
     add_block(call, plan, block, call.q, call.dq_out, mine.scratch, mine.window, mine.pair_sums,
               sums);

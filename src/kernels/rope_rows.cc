@@ -8,8 +8,10 @@ namespace posenc {
 namespace {
 
 constexpr const char* kOp = "rope";
-// Tokens whose angles are held at once: a few kilobytes, and rows enough per head to stream.
-constexpr std::int64_t kBlock = 16;
+// Angles of a block of tokens stay in the first level of cache, and its rows of one head are a run long
+// enough for the next head's to arrive meanwhile.
+constexpr std::size_t kAngleBytes = 32 * 1024;
+constexpr std::int64_t kMostTokens = 64;
 
 using Long = long long;
 
@@ -51,17 +53,17 @@ Status check_rope_inputs(const ConstTensorView& q, const ConstTensorView& k,
 }
 
 cpu::RopeRowPlan rope_plan(const Rotary& rotary, DType dtype) noexcept {
-  return {dtype,
-          rotary.layout == PairLayout::kInterleaved,
-          static_cast<std::size_t>(rotary.pairs()),
-          static_cast<std::size_t>(rotary.dim_offset),
-          static_cast<std::size_t>(rotary.head_dim),
-          1.0f};
+  return {dtype, rotary.layout == PairLayout::kInterleaved,
+          static_cast<std::size_t>(rotary.pairs()), static_cast<std::size_t>(rotary.dim_offset),
+          static_cast<std::size_t>(rotary.head_dim)};
 }
 
 Status TokenRows::find(std::int64_t batches, std::int64_t tokens) {
   tokens_ = tokens;
-  if (tables_.policy().mode == CachePolicy::Mode::kOnDemand) return {};
+  const CachePolicy& policy = tables_.policy();
+  if (policy.mode == CachePolicy::Mode::kOnDemand || batches * tokens == 0) return {};
+  const PositionsView::Range range = positions_.range(batches, tokens, axes());
+  if (range.least >= 0 && range.most < policy.length) return {};  // precomputed: none can fail
   rows_.resize(static_cast<std::size_t>(batches * tokens * axes()));
   std::size_t at = 0;
   for (std::int64_t b = 0; b < batches; ++b) {
@@ -81,37 +83,47 @@ RotaryCache::Row TokenRows::row_of(std::int64_t b, std::int64_t t, std::int64_t 
   return tables_.row(role_, positions_.at(b, t, axis), {scratch, tables_.row_floats()});
 }
 
-void TokenRows::load(std::int64_t b, std::int64_t t, float* scratch, float* cos, float* sin) const {
+RotaryCache::Row TokenRows::load(std::int64_t b, std::int64_t t, float* scratch,
+                                 const MixedRow& mixed) const {
+  if (axes() == 1) return row_of(b, t, 0, scratch);
   const Rotary& rotary = tables_.rotary();
   const auto pairs = static_cast<std::size_t>(rotary.pairs());
+  const std::size_t entries = static_cast<std::size_t>(rotary.groups()) * pairs;
   for (std::int64_t axis = 0; axis < axes(); ++axis) {
     const RotaryCache::Row row = row_of(b, t, axis, scratch);
-    for (std::int64_t g = 0; g < rotary.groups(); ++g) {
-      for (std::size_t p = 0; p < pairs; ++p) {
-        if (rotary.axes.axis_of_pair[p] != axis) continue;
-        const std::size_t at = static_cast<std::size_t>(g) * pairs + p;
-        cos[at] = row.cos[at];
-        sin[at] = row.sin[at];
-      }
+    for (std::size_t at = 0; at < entries; ++at) {
+      if (rotary.axes.axis_of_pair[at % pairs] != axis) continue;
+      mixed.cos[at] = row.cos[at];
+      mixed.sin[at] = row.sin[at];
     }
   }
+  return {mixed.cos, mixed.sin};
 }
 
-std::int64_t rope_tasks(const ConstTensorView& x) noexcept {
-  return x.batch() * ((x.tokens() + kBlock - 1) / kBlock);
+RopeBlocks::RopeBlocks(const ConstTensorView& x, const Rotary& rotary,
+                       const cpu::RopeRowPlan& plan) noexcept
+    : batches_(x.batch()), tokens_(x.tokens()) {
+  const std::size_t bytes = 2 * sizeof(float) * static_cast<std::size_t>(rotary.groups()) *
+                            std::max<std::size_t>(cpu::expanded_size(plan), 1);
+  size_ = std::clamp<std::int64_t>(static_cast<std::int64_t>(kAngleBytes / bytes), 1, kMostTokens);
 }
 
-RopeBlock rope_block(std::int64_t task, std::int64_t tokens) noexcept {
-  const std::int64_t per_batch = (tokens + kBlock - 1) / kBlock;
-  const std::int64_t first = task % per_batch * kBlock;
-  return {task / per_batch, first, std::min(kBlock, tokens - first)};
+std::int64_t RopeBlocks::tasks() const noexcept {
+  return batches_ * ((tokens_ + size_ - 1) / size_);
 }
 
-RopeScratch::RopeScratch(const RotaryCache& tables, const cpu::RopeRowPlan& plan)
+RopeBlock RopeBlocks::at(std::int64_t task) const noexcept {
+  const std::int64_t per_batch = (tokens_ + size_ - 1) / size_;
+  const std::int64_t first = task % per_batch * size_;
+  return {task / per_batch, first, std::min(size_, tokens_ - first)};
+}
+
+RopeScratch::RopeScratch(const RotaryCache& tables, const cpu::RopeRowPlan& plan,
+                         const RopeBlocks& blocks)
     : stride(static_cast<std::size_t>(tables.rotary().groups()) * cpu::expanded_size(plan)),
       row(tables.row_floats()),
       cos_sin(tables.row_floats()),
-      cos(static_cast<std::size_t>(kBlock) * stride),
+      cos(static_cast<std::size_t>(blocks.size()) * stride),
       sin(cos.size()) {}
 
 void load_angles(const TokenRows& rows, const Rotary& rotary, const cpu::RopeRowPlan& plan,
@@ -119,11 +131,11 @@ void load_angles(const TokenRows& rows, const Rotary& rotary, const cpu::RopeRow
   const std::size_t half = scratch.cos_sin.size() / 2;
   const std::size_t size = cpu::expanded_size(plan);
   for (std::int64_t t = 0; t < block.count; ++t) {
-    float* cos = scratch.cos_sin.data();
-    rows.load(block.batch, block.first + t, scratch.row.data(), cos, cos + half);
+    const RotaryCache::Row row = rows.load(block.batch, block.first + t, scratch.row.data(),
+                                           {scratch.cos_sin.data(), scratch.cos_sin.data() + half});
     for (std::size_t g = 0; g < static_cast<std::size_t>(rotary.groups()); ++g) {
       const std::size_t to = static_cast<std::size_t>(t) * scratch.stride + g * size;
-      cpu::expand_angles(plan, cos + g * plan.pairs, cos + half + g * plan.pairs,
+      cpu::expand_angles(plan, row.cos + g * plan.pairs, row.sin + g * plan.pairs,
                          scratch.cos.data() + to, scratch.sin.data() + to);
     }
   }

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "core/aligned.h"
 #include "kernels/cpu/rope_simd.h"
 #include "posenc/encodings/rotary_cache.h"
 #include "posenc/kernels/positions.h"
@@ -16,16 +17,22 @@ Status check_rope_inputs(const ConstTensorView& q, const ConstTensorView& k,
 
 cpu::RopeRowPlan rope_plan(const Rotary& rotary, DType dtype) noexcept;
 
-// Rows of every token and axis, looked up once: afterwards no position can fail, and no thread waits
-// for a table to grow.
+// Rows of every token and axis, looked up once unless all are precomputed: afterwards no position can
+// fail, and no thread waits for a table to grow.
 class TokenRows {
  public:
   TokenRows(const RotaryCache& tables, const PositionsView& positions, Role role)
       : tables_(tables), positions_(positions), role_(role) {}
 
   Status find(std::int64_t batches, std::int64_t tokens);
-  // Cos and sin of a token, each pair from the row of its own axis; groups x pairs entries each.
-  void load(std::int64_t b, std::int64_t t, float* scratch, float* cos, float* sin) const;
+  // Cos and sin of a token, groups x pairs entries each: the table's own row, or with several axes
+  // `mixed`, each pair from the row of its own axis.
+  struct MixedRow {
+    float* cos;
+    float* sin;
+  };
+  RotaryCache::Row load(std::int64_t b, std::int64_t t, float* scratch,
+                        const MixedRow& mixed) const;
 
  private:
   [[nodiscard]] std::int64_t axes() const { return tables_.rotary().axes.axes; }
@@ -45,18 +52,30 @@ struct RopeBlock {
   std::int64_t first;
   std::int64_t count;
 };
-std::int64_t rope_tasks(const ConstTensorView& x) noexcept;
-RopeBlock rope_block(std::int64_t task, std::int64_t tokens) noexcept;
+
+// How a tensor is cut into blocks, one task each.
+class RopeBlocks {
+ public:
+  RopeBlocks(const ConstTensorView& x, const Rotary& rotary, const cpu::RopeRowPlan& plan) noexcept;
+  [[nodiscard]] std::int64_t tasks() const noexcept;
+  [[nodiscard]] RopeBlock at(std::int64_t task) const noexcept;
+  [[nodiscard]] std::int64_t size() const noexcept { return size_; }  // tokens, at most
+
+ private:
+  std::int64_t batches_;
+  std::int64_t tokens_;
+  std::int64_t size_;
+};
 
 // What one thread needs: raw rows of a token, and the expanded angles of a block of tokens.
 struct RopeScratch {
-  RopeScratch(const RotaryCache& tables, const cpu::RopeRowPlan& plan);
+  RopeScratch(const RotaryCache& tables, const cpu::RopeRowPlan& plan, const RopeBlocks& blocks);
 
   std::size_t stride;  // floats from one token's angles to the next
-  std::vector<float> row;
-  std::vector<float> cos_sin;
-  std::vector<float> cos;
-  std::vector<float> sin;
+  AlignedFloats row;
+  AlignedFloats cos_sin;
+  AlignedFloats cos;
+  AlignedFloats sin;
 };
 
 // Fills the scratch with the angles of a block.

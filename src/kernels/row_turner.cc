@@ -13,8 +13,8 @@ RowTurner::RowTurner(const AttentionSetup& setup) : setup_(setup) {
     pairs = std::max(pairs, plans_.back().pairs);
   }
   raw_.resize(raw);
-  for (std::vector<float>* buffer : {&cos_, &sin_, &pair_sums_}) buffer->resize(pairs);
-  for (std::vector<float>* buffer : {&expanded_cos_, &expanded_sin_}) buffer->resize(2 * pairs);
+  for (AlignedFloats* buffer : {&cos_, &sin_, &pair_sums_}) buffer->resize(pairs);
+  for (AlignedFloats* buffer : {&expanded_cos_, &expanded_sin_}) buffer->resize(2 * pairs);
   before_.resize(setup.padded_dim);
   window_.resize(4 * pairs);
 }
@@ -56,10 +56,10 @@ void RowTurner::load(std::size_t encoding, Role role, std::int64_t group, std::i
   angles_ = {expanded_cos_.data(), expanded_sin_.data()};
 }
 
-void RowTurner::turn(std::size_t encoding, float sign, float* row) {
+void RowTurner::turn(std::size_t encoding, bool back, float* row) {
   auto* bytes = reinterpret_cast<std::byte*>(row);
   cpu::RopeRowPlan plan = plans_[encoding];
-  plan.sign = sign;
+  plan.back = back;
   cpu::turn_rows(plan, bytes, 0, bytes, 0, 1, angles_, 0);
 }
 
@@ -67,7 +67,7 @@ void RowTurner::forward(Role role, std::int64_t head, std::int64_t heads, std::i
                         std::int64_t token, float* row) {
   for (std::size_t e = 0; e < plans_.size(); ++e) {
     load(e, role, setup_.tables[e]->rotary().group_of(head, heads), batch, token);
-    turn(e, 1.0f, row);
+    turn(e, false, row);
   }
 }
 
@@ -81,7 +81,7 @@ void RowTurner::backward(Role role, std::int64_t head, std::int64_t heads, std::
       std::copy_n(plain, setup_.padded_dim, before_.data());
       for (std::size_t earlier = 0; earlier < e; ++earlier) {
         load(earlier, role, setup_.tables[earlier]->rotary().group_of(head, heads), batch, token);
-        turn(earlier, 1.0f, before_.data());
+        turn(earlier, false, before_.data());
       }
       load(e, role, group, batch, token);
       std::fill(pair_sums_.begin(), pair_sums_.end(), 0.0f);
@@ -97,7 +97,7 @@ void RowTurner::backward(Role role, std::int64_t head, std::int64_t heads, std::
       }
     }
     load(e, role, group, batch, token);
-    turn(e, -1.0f, row);
+    turn(e, true, row);
   }
 }
 

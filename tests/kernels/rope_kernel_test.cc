@@ -10,7 +10,7 @@ namespace {
 using cases::Tensor;
 
 // One tensor, run with a form of positions; returns the bytes.
-std::vector<std::byte> run_with(const PositionsView& positions, std::int64_t batch = 2) {
+Tensor::Bytes run_with(const PositionsView& positions, std::int64_t batch = 2) {
   Rng rng(3);
   const RotaryCache tables(make_rotary(Rope{}, {.head_dim = 16, .heads = 4}, {}), {.length = 64});
   Tensor q({batch, 4, 12, 16}, DType::kFloat32);
@@ -60,7 +60,7 @@ TEST(RopeKernel, MistakesNameTheArgumentAndWriteNothing) {
   Rng rng(1);
   Tensor q({1, 4, 6, 16}, DType::kFloat32);
   q.fill_random(rng);
-  const std::vector<std::byte> before = q.bytes();
+  const Tensor::Bytes before = q.bytes();
   const auto message = [&](auto change) {
     RopeCall call;
     call.q = q.view();

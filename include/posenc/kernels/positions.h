@@ -31,6 +31,13 @@ struct PositionsView {
   // Position of a token along an axis. Must have passed check().
   [[nodiscard]] std::int64_t at(std::int64_t batch, std::int64_t token,
                                 std::int64_t axis) const noexcept;
+  // Bounds of all positions of a tensor with at least one token. Must have passed check().
+  struct Range {
+    std::int64_t least;
+    std::int64_t most;
+  };
+  [[nodiscard]] Range range(std::int64_t batches, std::int64_t tokens,
+                            std::int64_t axes) const noexcept;
   // Whether the form fits the tensor; `name` signs the message.
   [[nodiscard]] Status check(const char* name, std::int64_t batches,
                              std::int64_t tokens) const noexcept;

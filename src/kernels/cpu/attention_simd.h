@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "core/aligned.h"
 #include "posenc/core/dropout.h"
 
 namespace posenc::cpu {
@@ -83,18 +84,18 @@ class Workspace {
  public:
   Workspace(std::size_t padded_dim, std::size_t npos_stride, std::size_t keys, bool backward);
 
-  std::vector<float> q_transposed;  // [dim][kQueryBlock]
-  std::vector<float> g_transposed;  // output gradients, likewise
-  std::vector<float> plain_transposed;
-  std::vector<float> scores;  // [kKeyBlock][kQueryBlock]
-  std::vector<float> dscores;
-  std::vector<float> gate_logits;
-  std::vector<float> gates;
-  std::vector<float> segments;  // CoPE's positions: whole part, clipped to the table, and fraction
-  std::vector<float> fractions;
-  std::vector<float> tables;  // [kQueryBlock][npos_stride]
-  std::vector<float> dtables;
-  std::vector<float> carries;  // [key blocks + 1][kCarry]
+  AlignedFloats q_transposed;  // [dim][kQueryBlock]
+  AlignedFloats g_transposed;  // output gradients, likewise
+  AlignedFloats plain_transposed;
+  AlignedFloats scores;  // [kKeyBlock][kQueryBlock]
+  AlignedFloats dscores;
+  AlignedFloats gate_logits;
+  AlignedFloats gates;
+  AlignedFloats segments;  // CoPE's positions: whole part, clipped to the table, and fraction
+  AlignedFloats fractions;
+  AlignedFloats tables;  // [kQueryBlock][npos_stride]
+  AlignedFloats dtables;
+  AlignedFloats carries;  // [key blocks + 1][kCarry]
 };
 
 // out [kQueryBlock][padded_dim] and lse [kQueryBlock].

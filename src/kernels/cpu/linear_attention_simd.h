@@ -17,6 +17,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "core/aligned.h"
+
 namespace posenc::cpu {
 
 // Tokens that are multiplied with each other before they go into the sum.
@@ -46,9 +48,9 @@ struct ScanRows {
 
 struct ScanScratch {
   explicit ScanScratch(std::size_t channels);
-  std::vector<float> transposed;  // [depth][kTokenChunk]
-  std::vector<float> scores;      // [kTokenChunk][kTokenChunk]
-  std::vector<float> product;     // [depth][row_floats(columns)]
+  AlignedFloats transposed;  // [depth][kTokenChunk]
+  AlignedFloats scores;      // [kTokenChunk][kTokenChunk]
+  AlignedFloats product;     // [depth][row_floats(columns)]
 };
 
 void scan_apply(const ScanShape& shape, const ScanRows& rows, std::size_t count, Sees sees,

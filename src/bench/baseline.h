@@ -1,0 +1,37 @@
+// What a user would write without this library: the same mathematics composed from libtorch
+// operations, with scores, biases and positions as tensors.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "cases/problem.h"
+
+namespace posenc::bench {
+
+class Baseline {
+ public:
+  virtual ~Baseline() = default;
+  virtual void run(bool with_backward) = 0;
+  // The output of the last run, to be compared with the kernel's.
+  [[nodiscard]] virtual std::vector<double> out() const = 0;
+
+ protected:
+  Baseline() = default;
+  Baseline(const Baseline&) = default;
+  Baseline& operator=(const Baseline&) = default;
+};
+
+// On the inputs of the problem, which must outlive it. Nothing where this was built without libtorch,
+// or where the composition does not know the case (masks other than causal).
+std::unique_ptr<Baseline> make_baseline(const cases::Case& c, cases::Problem& problem);
+
+// "libtorch 1.13.1", or empty.
+std::string baseline_library();
+
+// Threads of the baselines, and whether their products go through oneDNN: its products are faster on
+// some machines and slower on others.
+void set_baseline_threads(int threads);
+void set_baseline_onednn(bool on);
+
+}  // namespace posenc::bench

@@ -1,0 +1,38 @@
+// What the machine can do, measured beside the rows that are compared with it.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+
+namespace posenc::bench {
+
+// One product of 1024 x 1024 matrices with OpenBLAS, on as many threads as the kernels use.
+class Sgemm {
+ public:
+  Sgemm();
+  ~Sgemm();
+  Sgemm(const Sgemm&) = delete;
+  Sgemm& operator=(const Sgemm&) = delete;
+
+  void run();
+  static constexpr double kFlops = 2.0 * 1024 * 1024 * 1024;
+  // The CPU that OpenBLAS takes this one for.
+  static std::string core();
+
+ private:
+  struct State;
+  State* state_;
+};
+
+// Debian's OpenBLAS takes CPUs newer than itself for very old ones; a limit that low would flatter us,
+// and so would baselines that call it. The name to set OPENBLAS_CORETYPE to before the process
+// starts, or nothing where it chose well.
+std::string better_openblas_core();
+
+// Reads every byte, changes nothing about it, and writes it back where it was.
+void update_in_place(std::span<std::byte> bytes);
+// Reads every byte.
+void read_through(std::span<const std::byte> bytes);
+
+}  // namespace posenc::bench

@@ -1,0 +1,13 @@
+// Built where libtorch is switched off: rows then have no baseline.
+#include "bench/baseline.h"
+
+namespace posenc::bench {
+
+std::unique_ptr<Baseline> make_baseline(const cases::Case& /*c*/, cases::Problem& /*problem*/) {
+  return nullptr;
+}
+std::string baseline_library() { return ""; }
+void set_baseline_threads(int /*threads*/) {}
+void set_baseline_onednn(bool /*on*/) {}
+
+}  // namespace posenc::bench
