@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "bench/baseline.h"
 #include "bench/limits.h"
@@ -136,7 +137,8 @@ void time_in_turns(const TimedCase& timed, cases::Problem& problem, const Option
   row.fraction_of_limit = (work / best) / (limit.amount / best_limit);
 }
 
-std::vector<Row> measure(const TimedCase& timed, const Options& options) {
+// Everything but the times.
+Row prepare(const TimedCase& timed, cases::Problem& problem, const Options& options) {
   constexpr std::array<const char*, 4> kLimits = {"", "sgemm", "update", "read"};
   Row row;
   row.name = timed.name;
@@ -148,21 +150,55 @@ std::vector<Row> measure(const TimedCase& timed, const Options& options) {
   const cases::Comparison found = cases::check(cases::small_twin(timed.c), timed.with_backward);
   row.checked = found.fine();
   row.problem = found.mismatch;
+  row.path = problem.path();
+  measure_baseline(timed, problem, options, row);
+  row.peak_bytes = peak_bytes_of([&] { run(problem, timed.with_backward); });
+  return row;
+}
+
+std::vector<Row> measure(const TimedCase& timed, const Options& options) {
   const auto problem = cases::make_problem(timed.c);
-  row.path = problem->path();
-  measure_baseline(timed, *problem, options, row);
-  row.peak_bytes = peak_bytes_of([&] { run(*problem, timed.with_backward); });
+  Row row = prepare(timed, *problem, options);
   time_in_turns(timed, *problem, options, row);
   return {row};
+}
+
+// Lengths in turns, so that what is between two of them is not the machine's mood.
+std::vector<Row> measure_series(const std::vector<TimedCase>& series, const Options& options) {
+  std::vector<std::unique_ptr<cases::Problem>> problems;
+  std::vector<Row> rows;
+  for (const TimedCase& timed : series) {
+    problems.push_back(cases::make_problem(timed.c));
+    rows.push_back(prepare(timed, *problems.back(), options));
+    rows.back().ms = kNever;
+  }
+  const double enough = options.effort.seconds * static_cast<double>(series.size());
+  const double start = seconds_now();
+  for (int n = 0; n < options.effort.least || seconds_now() - start < enough; ++n) {
+    for (std::size_t i = 0; i < series.size(); ++i) {
+      const double time = seconds_of([&] { run(*problems[i], series[i].with_backward); });
+      rows[i].ms = std::min(rows[i].ms, 1e3 * time);
+    }
+  }
+  for (std::size_t i = 1; i < rows.size(); ++i) rows[i].per_doubling = rows[i].ms / rows[i - 1].ms;
+  return rows;
 }
 
 }  // namespace
 
 std::vector<Job> cpu_jobs() {
   std::vector<Job> jobs;
+  std::map<std::string, std::vector<TimedCase>> series;
   for (const TimedCase& timed : cases::timed_cases()) {
-    jobs.push_back(
-        {timed.name, [timed](const Options& options) { return measure(timed, options); }});
+    if (!timed.series.empty()) {
+      series[timed.series].push_back(timed);
+    } else {
+      jobs.push_back(
+          {timed.name, [timed](const Options& options) { return measure(timed, options); }});
+    }
+  }
+  for (const auto& [name, rows] : series) {
+    jobs.push_back({name, [rows = rows](const Options& o) { return measure_series(rows, o); }});
   }
   for (Job& job : rope_ladder_jobs()) jobs.push_back(std::move(job));
   return jobs;

@@ -24,6 +24,7 @@ struct Row {
   std::string limit_unit;             // GFLOP/s or GB/s
   std::optional<double> fraction_of_limit;
   std::optional<double> relative_to_plain;  // time over that of the kernel without encodings
+  std::optional<double> per_doubling;       // time over that at half the length, in a series
   std::optional<std::int64_t> peak_bytes;   // beyond inputs and outputs that were there
   std::optional<std::int64_t> baseline_peak_bytes;
   std::optional<std::int64_t> table_bytes;  // of cos and sin, in the ladder

@@ -85,6 +85,7 @@ void add_linear_attention(std::vector<TimedCase>& all) {
                .keys = t,
                .head_dim = 64};
       row.with_backward = with_backward;
+      row.series = with_backward ? "linear_attention/forward+backward" : "linear_attention/forward";
       row.baseline = t <= 4096;
       all.push_back(row);
     }

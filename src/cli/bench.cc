@@ -64,6 +64,7 @@ Json row_json(const Row& row) {
                {"limit_unit", row.limit_unit},
                {"fraction_of_limit", or_null(row.fraction_of_limit)},
                {"relative_to_plain", or_null(row.relative_to_plain)},
+               {"per_doubling", or_null(row.per_doubling)},
                {"peak_bytes", or_null(row.peak_bytes)},
                {"baseline_peak_bytes", or_null(row.baseline_peak_bytes)},
                {"table_bytes", or_null(row.table_bytes)},
@@ -86,20 +87,21 @@ void print_header() {
       "  ms: best of several runs      x base: baseline's time over ours\n"
       "  limit: share of {{sgemm, update, read}} reached   plain: time over that without "
       "encodings\n"
-      "  MiB: peak beyond inputs and outputs\n\n"
-      "{:<52}{:>10}{:>11}{:>9}{:>8}{:>7}{:>9}{:>11}  {}\n",
+      "  x2: time over that at half the length           MiB: peak beyond inputs and outputs\n\n"
+      "{:<56}{:>10}{:>11}{:>8}{:>7}{:>7}{:>6}{:>9}{:>10}  {}\n",
       bench::Sgemm::core(),
       bench::baseline_library().empty() ? "none (built without libtorch)"
                                         : bench::baseline_library(),
-      num_threads(), "row", "ms", "base ms", "x base", "limit", "plain", "MiB", "base MiB",
+      num_threads(), "row", "ms", "base ms", "x base", "limit", "plain", "x2", "MiB", "base MiB",
       "checked");
 }
 
 void print_row(const Row& row) {
-  fmt::print("{:<52}{:>10.3f}{:>11}{:>9}{:>8}{:>7}{:>9}{:>11}  {}\n", row.name, row.ms,
+  fmt::print("{:<56}{:>10.3f}{:>11}{:>8}{:>7}{:>7}{:>6}{:>9}{:>10}  {}\n", row.name, row.ms,
              number(row.baseline_ms, 2), number(row.speedup(), 2), number(row.fraction_of_limit, 2),
-             number(row.relative_to_plain, 2), mebibytes(row.peak_bytes),
-             mebibytes(row.baseline_peak_bytes), row.checked ? "yes" : "NO: " + row.problem);
+             number(row.relative_to_plain, 2), number(row.per_doubling, 2),
+             mebibytes(row.peak_bytes), mebibytes(row.baseline_peak_bytes),
+             row.checked ? "yes" : "NO: " + row.problem);
   std::fflush(stdout);
 }
 

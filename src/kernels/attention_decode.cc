@@ -200,14 +200,14 @@ class Decoder {
     AlignedFloats& table = tables_[static_cast<std::size_t>(worker)];
     fill_table(p, row, table);
     const float* gates = gates_.data() + row * keys_;
-    const auto last = static_cast<float>(p.cope.npos - 1);
-    float sum = 0.0f;
+    const auto last = static_cast<double>(p.cope.npos - 1);
+    double sum = 0.0;
     for (std::int64_t m = end; m-- > first;) {
-      sum += gates[m];
-      const float position = std::min(sum, last);
-      const float low = std::floor(position);
-      const auto f = static_cast<std::size_t>(low);
-      scores[m] += table[f] + (position - low) * (table[f + 1] - table[f]);
+      sum += static_cast<double>(gates[m]);
+      const double position = std::min(sum, last);
+      const auto f = static_cast<std::size_t>(position);
+      const auto fraction = static_cast<float>(position - static_cast<double>(f));
+      scores[m] += table[f] + fraction * (table[f + 1] - table[f]);
     }
   }
 

@@ -23,31 +23,64 @@ HWY_INLINE const T* row_at(const CacheRows& rows, std::size_t j) {
   return reinterpret_cast<const T*>(rows.data + static_cast<std::ptrdiff_t>(j) * rows.stride);
 }
 
-// Q queries at once, so that a row is read and converted once for all of them.
+// Fetches a row that comes a few kilobytes later: the hardware does not look past a page by itself.
+template <class T>
+HWY_INLINE void fetch_ahead(const CacheRows& rows, std::size_t j, std::size_t first_channel,
+                            std::size_t channels) {
+  constexpr std::size_t kRowsAhead = 16;
+  constexpr std::size_t kLine = 64;
+  const auto* row =
+      reinterpret_cast<const std::byte*>(row_at<T>(rows, j + kRowsAhead) + first_channel);
+  for (std::size_t i = 0; i < channels * sizeof(T); i += kLine) __builtin_prefetch(row + i);
+}
+
+// Q queries and R rows at once: a row is read and converted once for all queries, and there are sums
+// enough in flight to hide the latency of an addition.
+template <class T, std::size_t Q, std::size_t R>
+HWY_INLINE void dot_rows_at(const CacheRows& rows, std::size_t j, const float* queries,
+                            std::size_t query_stride, float* scores, std::size_t score_stride) {
+  const hn::ScalableTag<float> d;
+  const hn::CappedTag<float, 1> d1;
+  const std::size_t lanes = hn::Lanes(d);
+  const T* row[R];
+  hn::Vec<decltype(d)> sum[Q][R];
+  for (std::size_t r = 0; r < R; ++r) {
+    row[r] = row_at<T>(rows, j + r);
+    fetch_ahead<T>(rows, j + r, 0, rows.dim);
+    for (std::size_t q = 0; q < Q; ++q) sum[q][r] = hn::Zero(d);
+  }
+  std::size_t c = 0;
+  for (; c + lanes <= rows.dim; c += lanes) {
+    for (std::size_t r = 0; r < R; ++r) {
+      const auto key = load_as_float(d, row[r] + c);
+      for (std::size_t q = 0; q < Q; ++q) {
+        sum[q][r] = hn::MulAdd(key, hn::LoadU(d, queries + q * query_stride + c), sum[q][r]);
+      }
+    }
+  }
+  for (std::size_t q = 0; q < Q; ++q) {
+    for (std::size_t r = 0; r < R; ++r) {
+      auto rest = hn::Zero(d1);
+      for (std::size_t i = c; i < rows.dim; ++i) {
+        rest = hn::MulAdd(load_as_float(d1, row[r] + i),
+                          hn::LoadU(d1, queries + q * query_stride + i), rest);
+      }
+      scores[q * score_stride + j + r] =
+          hn::GetLane(hn::SumOfLanes(d, sum[q][r])) + hn::GetLane(rest);
+    }
+  }
+}
+
 template <class T, std::size_t Q>
 void dot_block(const CacheRows& rows, const float* queries, std::size_t query_stride, float* scores,
                std::size_t score_stride) {
-  const hn::ScalableTag<float> d;
-  const std::size_t lanes = hn::Lanes(d);
-  for (std::size_t j = 0; j < rows.count; ++j) {
-    const T* row = row_at<T>(rows, j);
-    hn::Vec<decltype(d)> sum[Q];
-    for (std::size_t q = 0; q < Q; ++q) sum[q] = hn::Zero(d);
-    std::size_t c = 0;
-    for (; c + lanes <= rows.dim; c += lanes) {
-      const auto key = load_as_float(d, row + c);
-      for (std::size_t q = 0; q < Q; ++q) {
-        sum[q] = hn::MulAdd(key, hn::LoadU(d, queries + q * query_stride + c), sum[q]);
-      }
-    }
-    for (std::size_t q = 0; q < Q; ++q) {
-      float total = hn::GetLane(hn::SumOfLanes(d, sum[q]));
-      const hn::CappedTag<float, 1> d1;
-      for (std::size_t rest = c; rest < rows.dim; ++rest) {
-        total += hn::GetLane(load_as_float(d1, row + rest)) * queries[q * query_stride + rest];
-      }
-      scores[q * score_stride + j] = total;
-    }
+  constexpr std::size_t kRows = Q == 1 ? 4 : 2;
+  std::size_t j = 0;
+  for (; j + kRows <= rows.count; j += kRows) {
+    dot_rows_at<T, Q, kRows>(rows, j, queries, query_stride, scores, score_stride);
+  }
+  for (; j < rows.count; ++j) {
+    dot_rows_at<T, Q, 1>(rows, j, queries, query_stride, scores, score_stride);
   }
 }
 
@@ -63,6 +96,7 @@ HWY_INLINE void add_block(D d, const CacheRows& rows, std::size_t c, const float
   }
   for (std::size_t j = 0; j < rows.count; ++j) {
     const T* row = row_at<T>(rows, j) + c;
+    fetch_ahead<T>(rows, j, c, V * lanes);
     for (std::size_t v = 0; v < V; ++v) {
       const auto value = load_as_float(d, row + v * lanes);
       for (std::size_t q = 0; q < Q; ++q) {
