@@ -1,0 +1,93 @@
+#include "posenc/kernels/attention.h"
+
+#include <cmath>
+
+#include "capi/arguments.h"
+
+namespace posenc::capi {
+namespace {
+
+constexpr const char* kOp = "attention";
+
+posenc_attention_call read_call(const char* name, const posenc_attention_call* given) {
+  const auto c = read_struct(kOp, name, given, offsetof(posenc_attention_call, parameters));
+  check_reserved(kOp, name, c.reserved);
+  required(kOp, "plan", c.plan);
+  return c;
+}
+
+// All but the parameters.
+AttentionCall call_of(const posenc_attention_call& c) {
+  AttentionCall call;
+  call.plan = c.plan->plan.get();
+  call.q = tensor_of(kOp, "q", c.q);
+  call.k = tensor_of(kOp, "k", c.k);
+  call.v = tensor_of(kOp, "v", c.v);
+  call.gate_k = tensor_of(kOp, "gate_k", c.gate_k);
+  call.out = tensor_of(kOp, "out", c.out);
+  call.lse = span_of(kOp, "lse", c.lse, c.lse_count);
+  call.mask = mask_of(kOp, c.mask, call.k);
+  call.q_positions = positions_of(kOp, "q_positions", c.q_positions,
+                                  {call.q.batch(), call.q.tokens(), c.plan->axes});
+  call.k_positions = positions_of(kOp, "k_positions", c.k_positions,
+                                  {call.k.batch(), call.k.tokens(), c.plan->axes});
+  if (!std::isfinite(c.scale)) {
+    fail(StatusCode::kOutOfRange, "[attention] scale must be finite but got %g", c.scale);
+  }
+  if (c.scale != 0.0) call.scale = c.scale;
+  call.dropout = {c.dropout_rate, c.dropout_seed};
+  call.keys_are_turned = read_flag(kOp, "keys_are_turned", c.keys_are_turned);
+  return call;
+}
+
+AttentionCall complete_call_of(const posenc_attention_call& c) {
+  required_tensor(kOp, "q", c.q);
+  required_tensor(kOp, "k", c.k);
+  required_tensor(kOp, "v", c.v);
+  required_tensor(kOp, "out", c.out);
+  AttentionCall call = call_of(c);
+  call.parameters = values_of(kOp, *c.plan, c.parameters).get();
+  return call;
+}
+
+Status backward(const posenc_attention_backward_call* given) {
+  const char* op = "attention_backward";
+  const auto c = read_struct(op, "call", given, offsetof(posenc_attention_backward_call, dgate_k));
+  const posenc_attention_call forward = read_call("forward", c.forward);
+  AttentionBackwardCall call;
+  call.forward = complete_call_of(forward);
+  call.grad_out = required_tensor(op, "grad_out", c.grad_out);
+  call.dq = required_tensor(op, "dq", c.dq);
+  call.dk = required_tensor(op, "dk", c.dk);
+  call.dv = required_tensor(op, "dv", c.dv);
+  call.dgate_k = tensor_of(op, "dgate_k", c.dgate_k);
+  call.dparameters = gradients_of(op, *forward.plan, call.forward.parameters, c.dparameters);
+  return attention_backward(call);
+}
+
+}  // namespace
+}  // namespace posenc::capi
+
+using posenc::capi::guarded;
+
+extern "C" {
+
+posenc_status posenc_attention(const posenc_attention_call* call) noexcept {
+  return guarded([&] {
+    return attention(posenc::capi::complete_call_of(posenc::capi::read_call("call", call)));
+  });
+}
+
+posenc_status posenc_attention_backward(const posenc_attention_backward_call* call) noexcept {
+  return guarded([&] { return posenc::capi::backward(call); });
+}
+
+int64_t posenc_attention_explain(const posenc_attention_call* call, char* buffer,
+                                 size_t capacity) noexcept {
+  return guarded([&] {
+    const auto described = posenc::capi::call_of(posenc::capi::read_call("call", call));
+    return posenc::capi::write_text("attention_explain", explain(described), buffer, capacity);
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,82 @@
+#include "capi/arguments.h"
+#include "capi/rotary_access.h"
+#include "kernels/attention_plan.h"
+
+using posenc::AttentionPlan;
+using posenc::CachePolicy;
+using posenc::StatusCode;
+using posenc::capi::guarded;
+using posenc::capi::required;
+
+namespace {
+
+constexpr const char* kOp = "plan_create";
+
+CachePolicy policy_of(const posenc_plan_options& options) {
+  posenc::capi::check_choice(kOp, "cache_mode", options.cache_mode, 3);
+  CachePolicy policy;
+  if (options.cache_mode == POSENC_CACHE_PRECOMPUTED) policy.mode = CachePolicy::Mode::kPrecomputed;
+  if (options.cache_mode == POSENC_CACHE_ON_DEMAND) policy.mode = CachePolicy::Mode::kOnDemand;
+  if (options.cache_length != 0)
+    policy.length = options.cache_length == -1 ? 0 : options.cache_length;
+  if (options.cache_block != 0) policy.block = options.cache_block;
+  if (options.cache_max_bytes != 0) policy.max_bytes = options.cache_max_bytes;
+  validate(policy);
+  return policy;
+}
+
+posenc::Lengths lengths_of(const posenc_plan_options& options) {
+  const auto check = [](const char* name, int64_t length) {
+    if (length >= 0 && length <= posenc::capi::kFarthestPosition) return length;
+    posenc::capi::fail(StatusCode::kOutOfRange, "[%s] %s must be in [0, 2^60] but got %lld", kOp,
+                       name, static_cast<long long>(length));
+  };
+  return {check("sequence_length", options.sequence_length),
+          check("context_length", options.context_length)};
+}
+
+// Coordinates of a position: the most that any site-2 encoding reads.
+int64_t axes_of(const AttentionPlan::State& state) {
+  int64_t axes = 1;
+  for (std::size_t r = 0; r < state.rotary.size(); ++r) {
+    const auto* rope = std::get_if<posenc::Rope>(&state.spec.encodings[state.rotary[r]]);
+    if (rope == nullptr) continue;
+    axes = std::max(axes, make_rotary(*rope, state.shape, state.lengths).axes.axes);
+  }
+  return axes;
+}
+
+}  // namespace
+
+extern "C" {
+
+posenc_status posenc_plan_create(const posenc_spec* spec, const posenc_plan_options* options,
+                                 posenc_plan** plan) noexcept {
+  return guarded([&] {
+    required(kOp, "spec", spec);
+    const posenc_plan_options given =
+        posenc::capi::read_struct(kOp, "options", options, offsetof(posenc_plan_options, kv_heads));
+    posenc_plan*& out = required(kOp, "plan", plan);
+    posenc::capi::check_reserved(kOp, "options", given.reserved);
+    const posenc::ModelShape shape = posenc::capi::shape_of(kOp, given.shape);
+    const int64_t kv_heads = given.kv_heads == 0 ? shape.heads : given.kv_heads;
+    auto made = std::make_unique<posenc_plan>();
+    made->plan = std::make_shared<AttentionPlan>(spec->spec, shape, kv_heads, lengths_of(given),
+                                                 policy_of(given));
+    made->no_values = std::make_shared<posenc::capi::Values>(spec->spec.encodings.size());
+    made->parameters = parameters(spec->spec, shape).size();
+    made->axes = axes_of(made->plan->state());
+    out = made.release();
+  });
+}
+
+void posenc_plan_free(posenc_plan* plan) noexcept { delete plan; }
+
+int64_t posenc_plan_rotary_count(const posenc_plan* plan) noexcept {
+  return guarded([&] {
+    const auto& state = required("plan_rotary_count", "plan", plan).plan->state();
+    return static_cast<int64_t>(state.rotary.size());
+  });
+}
+
+}  // extern "C"

@@ -1,0 +1,336 @@
+// Attention through the C ABI: the same bits as in C++, forward, backward and decoding.
+#include "posenc/kernels/attention.h"
+
+#include <cstring>
+
+#include "capi/c_handles.h"
+#include "posenc/kernels/rope.h"
+
+namespace posenc {
+namespace {
+
+using testing::c_positions;
+using testing::c_tensor;
+using testing::fails;
+using testing::make_parameters;
+using testing::make_plan;
+using testing::make_spec;
+using testing::ok;
+using testing::ParametersHandle;
+using testing::PlanHandle;
+using testing::sized;
+using testing::SpecHandle;
+using testing::Tensor;
+
+struct Case {
+  std::string spec = "rope + alibi(trainable=true)";
+  DType dtype = DType::kFloat32;
+  std::int64_t queries = 20;
+  std::int64_t keys = 20;
+};
+
+// One call made ready on both sides; outputs are apart.
+class Both {
+ public:
+  explicit Both(const Case& c)
+      : shape{.head_dim = 8, .heads = 4},
+        spec(parse_spec(c.spec)),
+        plan(spec, shape, 2, {c.keys}),
+        spec_handle(make_spec(c.spec)),
+        plan_handle(make_plan(spec_handle.get(), shape, 2, c.keys)),
+        parameters(make_parameters(spec_handle.get(), shape, 5)),
+        dparameters(make_parameters(spec_handle.get(), shape, 6)),
+        values(testing::values_of(parameters.get(), spec, shape)),
+        q({2, 4, c.queries, 8}, c.dtype, testing::Order::kTokensFirst),
+        k({2, 2, c.keys, 8}, c.dtype),
+        v(k),
+        gate_k(k),
+        grad_out(q) {
+    Rng rng(9);
+    for (Tensor* t : {&q, &k, &v, &gate_k, &grad_out}) t->fill_random(rng);
+    for (Tensor* t : {&outs[0], &outs[1], &dqs[0], &dqs[1]}) *t = q;
+    for (Tensor* t : {&dks[0], &dks[1], &dvs[0], &dvs[1], &dgates[0], &dgates[1]}) *t = k;
+    for (auto& lse : lses) lse.resize(static_cast<std::size_t>(8 * c.queries));
+  }
+
+  AttentionCall cpp() {
+    AttentionCall call;
+    call.plan = &plan;
+    call.parameters = &values;
+    call.q = q.view();
+    call.k = k.view();
+    call.v = v.view();
+    call.out = outs[0].view();
+    call.lse = lses[0];
+    call.mask.causal = true;
+    return call;
+  }
+  posenc_attention_call c() {
+    auto call = sized<posenc_attention_call>();
+    call.plan = plan_handle.get();
+    call.parameters = parameters.get();
+    call.q = c_tensor(q);
+    call.k = c_tensor(k);
+    call.v = c_tensor(v);
+    call.out = c_tensor(outs[1]);
+    call.lse = lses[1].data();
+    call.lse_count = lses[1].size();
+    call.mask.flags = POSENC_CAUSAL;
+    return call;
+  }
+
+  // Forward and backward on both sides.
+  void compare(const AttentionCall& cpp, const posenc_attention_call& c) {
+    const Status forward = attention(cpp);
+    ASSERT_TRUE(forward.ok()) << forward.message();
+    ASSERT_TRUE(ok(posenc_attention(&c)));
+    EXPECT_EQ(outs[1].bytes(), outs[0].bytes());
+    EXPECT_EQ(lses[1], lses[0]);
+    std::array<char, 256> path{};
+    EXPECT_GT(posenc_attention_explain(&c, path.data(), path.size()), 0);
+    EXPECT_EQ(path.data(), explain(cpp));
+
+    std::vector<Parameters> dvalues;
+    AttentionBackwardCall cpp_back;
+    cpp_back.forward = cpp;
+    cpp_back.grad_out = grad_out.view();
+    cpp_back.dq = dqs[0].view();
+    cpp_back.dk = dks[0].view();
+    cpp_back.dv = dvs[0].view();
+    if (cpp.gate_k.present()) cpp_back.dgate_k = dgates[0].view();
+    cpp_back.dparameters = &dvalues;
+    ASSERT_TRUE(attention_backward(cpp_back).ok());
+    auto back = sized<posenc_attention_backward_call>();
+    back.forward = &c;
+    back.grad_out = c_tensor(grad_out);
+    back.dq = c_tensor(dqs[1]);
+    back.dk = c_tensor(dks[1]);
+    back.dv = c_tensor(dvs[1]);
+    if (c.gate_k.data != nullptr) back.dgate_k = c_tensor(dgates[1]);
+    back.dparameters = dparameters.get();
+    ASSERT_TRUE(ok(posenc_attention_backward(&back)));
+    EXPECT_EQ(dqs[1].bytes(), dqs[0].bytes());
+    EXPECT_EQ(dks[1].bytes(), dks[0].bytes());
+    EXPECT_EQ(dvs[1].bytes(), dvs[0].bytes());
+    EXPECT_EQ(dgates[1].bytes(), dgates[0].bytes());
+    EXPECT_EQ(testing::values_of(dparameters.get(), spec, shape), dvalues);
+  }
+
+  ModelShape shape;
+  Spec spec;
+  AttentionPlan plan;
+  SpecHandle spec_handle;
+  PlanHandle plan_handle;
+  ParametersHandle parameters;
+  ParametersHandle dparameters;
+  std::vector<Parameters> values;
+  Tensor q, k, v, gate_k, grad_out;
+  std::array<Tensor, 2> outs{q, q}, dqs{q, q}, dks{k, k}, dvs{k, k}, dgates{k, k};
+  std::array<std::vector<float>, 2> lses;
+};
+
+TEST(CAttention, ForwardAndBackwardGiveTheBitsOfCpp) {
+  for (const char* spec :
+       {"none", "rope + alibi(trainable=true)", "xpos + t5", "kerple + fire", "cope",
+        "rope(schedule=learnable) + relative", "cope + cope(npos_max=8)"}) {
+    for (const DType dtype : {DType::kFloat32, DType::kBfloat16, DType::kFloat16}) {
+      SCOPED_TRACE(std::string(spec) + " " + dtype_name(dtype));
+      Both both({.spec = spec, .dtype = dtype});
+      both.compare(both.cpp(), both.c());
+    }
+  }
+}
+
+TEST(CAttention, OptionsReachTheKernel) {
+  {
+    Both both({.spec = "rope"});
+    auto cpp = both.cpp();
+    auto c = both.c();
+    cpp.scale = c.scale = 0.3;
+    cpp.dropout = {0.25, 77};
+    c.dropout_rate = 0.25;
+    c.dropout_seed = 77;
+    cpp.mask.window_left = c.mask.window_left = 3;
+    cpp.mask.window_right = c.mask.window_right = 2;
+    cpp.mask.causal = false;
+    c.mask.flags = POSENC_WINDOW_LEFT | POSENC_WINDOW_RIGHT;
+    both.compare(cpp, c);
+    cpp.mask.window_right = -1;
+    c.mask.flags = POSENC_WINDOW_LEFT;
+    both.compare(cpp, c);
+  }
+  {
+    Both both({.spec = "cope(gate_source=separate)"});
+    auto cpp = both.cpp();
+    auto c = both.c();
+    cpp.gate_k = both.gate_k.view();
+    c.gate_k = c_tensor(both.gate_k);
+    both.compare(cpp, c);
+  }
+  {
+    Both both({.spec = "rope + alibi"});
+    const std::vector<std::uint8_t> key_mask = [] {
+      std::vector<std::uint8_t> mask(40, 1);
+      mask[3] = mask[25] = 0;
+      return mask;
+    }();
+    const std::vector<std::int64_t> cumulative = {0, 7, 20};
+    auto cpp = both.cpp();
+    auto c = both.c();
+    cpp.mask.key_mask = c.mask.key_mask = key_mask.data();
+    c.mask.key_mask_count = key_mask.size();
+    cpp.mask.cu_queries = cumulative;
+    c.mask.cu_queries = cumulative.data();
+    c.mask.cu_queries_count = cumulative.size();
+    both.compare(cpp, c);
+    cpp.mask.cu_keys = cumulative;
+    c.mask.cu_keys = cumulative.data();
+    c.mask.cu_keys_count = cumulative.size();
+    both.compare(cpp, c);
+  }
+}
+
+TEST(CAttention, PositionsReachTheKernel) {
+  for (const char* spec : {"rope", "rope + alibi"}) {  // the second takes the reference's path
+    Both both({.spec = spec});
+    const std::vector<std::int64_t> offsets = {5, 1000};
+    auto cpp = both.cpp();
+    auto c = both.c();
+    cpp.q_positions.offsets = cpp.k_positions.offsets = offsets;
+    c.q_positions = c.k_positions = c_positions(POSENC_POSITIONS_OFFSETS, offsets);
+    both.compare(cpp, c);
+  }
+}
+
+TEST(CAttention, DecodesFromTurnedKeys) {
+  Both both({.spec = "rope + alibi", .queries = 1});
+  const RotaryCache cache(make_rotary(Rope{}, both.shape, {}), {});
+  RopeCall cpp_turn;
+  Tensor turned = both.k;
+  cpp_turn.q = cpp_turn.q_out = turned.view();
+  cpp_turn.tables = &cache;
+  ASSERT_TRUE(rope(cpp_turn).ok());
+  auto turn = sized<posenc_rope_call>();
+  turn.plan = both.plan_handle.get();
+  turn.q = c_tensor(both.k);
+  ASSERT_TRUE(ok(posenc_rope(&turn)));
+  ASSERT_EQ(both.k.bytes(), turned.bytes());
+  auto cpp = both.cpp();
+  auto c = both.c();
+  cpp.keys_are_turned = true;
+  c.keys_are_turned = 1;
+  both.compare(cpp, c);
+}
+
+TEST(CAttention, MistakesAreNamedAndWriteNothing) {
+  Both both({});
+  const auto before = both.outs[1].bytes();
+  const SpecHandle other = make_spec("alibi");
+  const ParametersHandle others = make_parameters(other.get(), both.shape, 1);
+  const auto expect = [&](const auto& change, posenc_status code, const char* words) {
+    auto call = both.c();
+    change(call);
+    EXPECT_TRUE(fails(posenc_attention(&call), code, words));
+    EXPECT_EQ(both.outs[1].bytes(), before);
+  };
+  const posenc_status invalid = POSENC_INVALID_ARGUMENT;
+  for (const auto member : {&posenc_attention_call::q, &posenc_attention_call::k,
+                            &posenc_attention_call::v, &posenc_attention_call::out}) {
+    expect([&](auto& c) { c.*member = {}; }, invalid, "must be given, but it is all zero");
+  }
+  expect([](auto& c) { c.q.shape[1] = 2; }, invalid, "q must have 4 heads but got 2");
+  expect([](auto& c) { c.parameters = nullptr; }, invalid,
+         "parameters must not be null, for the plan's spec has 1");
+  expect([&](auto& c) { c.parameters = others.get(); }, invalid,
+         "parameters must be made for the plan's spec and shape");
+  expect([](auto& c) { c.lse = nullptr; }, invalid, "lse must not be null");
+  expect([](auto& c) { c.lse_count = 3; }, invalid, "lse must have 160 entries but got 3");
+  expect([](auto& c) { c.scale = NAN; }, POSENC_OUT_OF_RANGE, "scale must be finite");
+  expect([](auto& c) { c.dropout_rate = 1.0; }, invalid, "dropout rate must be in [0, 1)");
+  expect([](auto& c) { c.mask.flags = 8; }, invalid, "mask.flags must be in [0, 7] but got 8");
+  expect([](auto& c) { c.mask.reserved = 1; }, invalid, "mask.reserved");
+  expect([](auto& c) { c.mask.flags = POSENC_WINDOW_LEFT, c.mask.window_left = -1; },
+         POSENC_OUT_OF_RANGE, "mask.window_left must be >= 0 but got -1");
+  expect([](auto& c) { c.mask.key_mask_count = 3; }, invalid, "mask.key_mask must not be null");
+  const std::uint8_t one = 1;
+  expect([&](auto& c) { c.mask.key_mask = &one, c.mask.key_mask_count = 1; }, invalid,
+         "mask.key_mask must have 40 entries but got 1");
+  expect([](auto& c) { c.mask.cu_keys_count = 1; }, invalid, "mask.cu_keys must not be null");
+  expect([](auto& c) { c.keys_are_turned = 5; }, invalid, "keys_are_turned");
+}
+
+TEST(CAttention, GradientsDoNotGoIntoTheParameters) {
+  Both both({});
+  const auto forward = both.c();
+  ASSERT_TRUE(ok(posenc_attention(&forward)));
+  auto back = sized<posenc_attention_backward_call>();
+  back.forward = &forward;
+  back.grad_out = c_tensor(both.grad_out);
+  back.dq = c_tensor(both.dqs[1]);
+  back.dk = c_tensor(both.dks[1]);
+  back.dv = c_tensor(both.dvs[1]);
+  back.dparameters = both.parameters.get();
+  EXPECT_TRUE(fails(posenc_attention_backward(&back), POSENC_INVALID_ARGUMENT,
+                    "dparameters must not be the parameters themselves"));
+  const SpecHandle other = make_spec("alibi");
+  const ParametersHandle others = make_parameters(other.get(), both.shape, 1);
+  back.dparameters = others.get();
+  EXPECT_TRUE(fails(posenc_attention_backward(&back), POSENC_INVALID_ARGUMENT,
+                    "dparameters must be made for the plan's spec and shape"));
+  back.dparameters = nullptr;
+  EXPECT_TRUE(ok(posenc_attention_backward(&back)));
+}
+
+TEST(CAttention, HandlesMayBeFreedInAnyOrder) {
+  Both both({.spec = "rope"});
+  auto call = both.c();
+  both.spec_handle.reset();
+  both.parameters.reset();
+  call.parameters = nullptr;
+  EXPECT_TRUE(ok(posenc_attention(&call)));
+}
+
+TEST(CPlan, OptionsAreChecked) {
+  const SpecHandle spec = make_spec("rope");
+  const auto expect = [&](const auto& change, posenc_status code, const char* words) {
+    auto options = sized<posenc_plan_options>();
+    options.shape = {8, 4, 0};
+    change(options);
+    posenc_plan* plan = nullptr;
+    EXPECT_TRUE(fails(posenc_plan_create(spec.get(), &options, &plan), code, words));
+    EXPECT_EQ(plan, nullptr);
+  };
+  const posenc_status range = POSENC_OUT_OF_RANGE;
+  expect([](auto& o) { o.kv_heads = 3; }, range, "kv_heads must divide the heads (4) but got 3");
+  expect([](auto& o) { o.shape.head_dim = 0; }, range, "shape.head_dim");
+  expect([](auto& o) { o.sequence_length = -1; }, range, "sequence_length must be in [0, 2^60]");
+  expect([](auto& o) { o.context_length = INT64_MAX; }, range, "context_length");
+  expect([](auto& o) { o.cache_mode = 3; }, POSENC_INVALID_ARGUMENT, "cache_mode");
+  expect([](auto& o) { o.cache_length = -2; }, range, "length");
+  expect([](auto& o) { o.cache_block = -1; }, range, "block");
+  expect([](auto& o) { o.cache_max_bytes = 1; }, POSENC_RESOURCE_EXHAUSTED, "max_bytes");
+  expect([](auto& o) { o.reserved = 1; }, POSENC_INVALID_ARGUMENT, "options.reserved");
+}
+
+TEST(CPlan, CacheModesReachTheTables) {
+  const SpecHandle spec = make_spec("rope");
+  for (const int32_t mode :
+       {POSENC_CACHE_HYBRID, POSENC_CACHE_PRECOMPUTED, POSENC_CACHE_ON_DEMAND}) {
+    auto options = sized<posenc_plan_options>();
+    options.shape = {8, 1, 0};
+    options.cache_mode = mode;
+    options.cache_length = -1;  // nothing at once
+    posenc_plan* raw = nullptr;
+    ASSERT_TRUE(ok(posenc_plan_create(spec.get(), &options, &raw)));
+    const PlanHandle plan(raw);
+    Tensor q({1, 1, 1, 8}, DType::kFloat32);
+    auto call = sized<posenc_rope_call>();
+    call.plan = plan.get();
+    call.q = c_tensor(q);
+    const posenc_status status = posenc_rope(&call);
+    EXPECT_EQ(status, mode == POSENC_CACHE_PRECOMPUTED ? POSENC_OUT_OF_RANGE : POSENC_OK);
+  }
+}
+
+}  // namespace
+}  // namespace posenc
