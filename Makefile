@@ -3,7 +3,7 @@ PRESET ?= release
 JOBS   ?= $(shell nproc)
 POSENC := build/release/bin/posenc
 CPP_FILES = $(shell find src include tests benchmarks examples -name '*.cc' -o -name '*.h' \
-              -o -name '*.cu' -o -name '*.cuh')
+              -o -name '*.c' -o -name '*.cu' -o -name '*.cuh')
 
 .PHONY: help setup build demo test check format format-check tidy rules asan tsan fuzz bench \
         install clean
