@@ -1,4 +1,7 @@
-"""Every public header compiles alone, first in a file, and twice in a row (its guard works)."""
+"""Every public header compiles alone, first in a file, and twice in a row (its guard works).
+
+A header named *_c.h is for C: it must compile as C99 and as C++11 too, without a warning.
+"""
 
 import argparse
 from pathlib import Path
@@ -12,14 +15,27 @@ def layer_of(include_root, header):
     return parts[1] if len(parts) > 2 else None
 
 
+def languages_of(header):
+    """What a header is compiled as: (compiler's name, standard, flags)."""
+    languages = [("c++", "c++20", [])]
+    if header.name.endswith("_c.h"):
+        strict = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+        languages += [("c", "c99", strict), ("c++", "c++11", strict)]
+    return languages
+
+
 def check_header(args, include_root, root, header):
     """The problem of one header, or None."""
     name = header.relative_to(include_root).as_posix()
-    ok, diagnostics = compile_source(args, header, f"#include <{name}>\n#include <{name}>\n")
-    if ok:
-        return None
-    first = next((line for line in diagnostics.splitlines() if "error" in line), diagnostics)
-    return f"{header.relative_to(root)}:1: does not compile alone: {first}"
+    text = f"#include <{name}>\n#include <{name}>\n"
+    for language, standard, flags in languages_of(header):
+        ok, diagnostics = compile_source(args, header, text, language, standard, flags)
+        if not ok:
+            lines = diagnostics.splitlines()
+            first = next((line for line in lines if "error" in line), diagnostics)
+            where = f"{header.relative_to(root)}:1"
+            return f"{where}: does not compile alone as {standard}: {first}"
+    return None
 
 
 def main():

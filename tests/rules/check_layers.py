@@ -11,14 +11,15 @@ from pathlib import Path
 from rules_lib import finish, includes, read_table, source_files
 
 TORCH_PREFIXES = ("torch/", "ATen/", "c10/", "caffe2/")
-UMBRELLA = "posenc/posenc.h"
-UMBRELLA_LAYER = "kernels"  # posenc.h includes everything up to here
+# Headers outside of a layer's folder, and where they belong: posenc.h includes everything up to the
+# kernels, posenc_c.h is the C ABI.
+TOP_HEADERS = {"posenc/posenc.h": "kernels", "posenc/posenc_c.h": "capi"}
 
 
 def layer_of_include(root, path, target, quoted, layers):
     """The layer an include reaches, or None for outside code."""
-    if target == UMBRELLA:
-        return UMBRELLA_LAYER
+    if target in TOP_HEADERS:
+        return TOP_HEADERS[target]
     parts = target.split("/")
     if parts[0] == "posenc" and len(parts) > 2:
         return parts[1] if parts[1] in layers else None
@@ -59,11 +60,14 @@ def main():
     for layer in layers:
         files += [(p, layer, False) for p in source_files(args.root / "src" / layer)]
         files += [(p, layer, True) for p in source_files(args.root / "include/posenc" / layer)]
-    umbrella = args.root / "include" / UMBRELLA
-    if umbrella.is_file():
-        files.append((umbrella, UMBRELLA_LAYER, True))
-
     problems = []
+    for header in sorted((args.root / "include/posenc").glob("*.h")):
+        layer = TOP_HEADERS.get(header.relative_to(args.root / "include").as_posix())
+        if layer:
+            files.append((header, layer, True))
+        else:
+            problems.append(f"{header.relative_to(args.root)}:1: belongs into a layer's folder")
+
     for path, layer, public in files:
         problems += check_file(args.root, path, layer, public, layers, torch_layers)
     known = set(layers)

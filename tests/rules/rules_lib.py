@@ -4,7 +4,7 @@ import re
 import sys
 from pathlib import Path
 
-SOURCE_SUFFIXES = {".h", ".cc", ".cu", ".cuh", ".inc"}
+SOURCE_SUFFIXES = {".h", ".c", ".cc", ".cu", ".cuh", ".inc"}
 
 # Order matters: a quote inside a comment is no string, and the other way round.
 _TOKEN = re.compile(

@@ -84,6 +84,7 @@ class CompilingRules(unittest.TestCase):
         self.assertEqual(status, 1, output)
         folder = "include/posenc/core"
         expected = {f"{folder}/not_alone.h:1", f"{folder}/no_guard.h:1"}
+        expected |= {f"include/posenc/{name}_c.h:1" for name in ["needs_cpp", "warns"]}
         self.assertEqual(named_lines(output), expected, output)
         status, output = run("headers", "--root", FIXTURES / "headers/good", *common)
         self.assertEqual(status, 0, output)
@@ -122,6 +123,36 @@ class CompilingRules(unittest.TestCase):
             fine = "void g();\nvoid f() noexcept { g(); }  // refers to std::terminate"
             status, output = self.library_status(folder, fine)
             self.assertEqual(status, 0, output)
+
+
+    def exports_status(self, folder, code, flags=()):
+        """Verdict of the export rule on a shared library made of `code`."""
+        header, source, library = (Path(folder) / n for n in ["api.h", "api.cc", "libapi.so"])
+        header.write_text("POSENC_C_API int posenc_a(void);\nPOSENC_C_API const char *posenc_b(\n"
+                          "    int x);\n// POSENC_C_API int posenc_gone(void);\n")  # fmt: skip
+        source.write_text(code)
+        command = [OPTIONS.compiler, "-shared", "-fPIC", *flags, source, "-o", library]
+        subprocess.run(command, check=True)
+        return run("exports", "--header", header, library)
+
+    def test_exports(self):
+        both = 'extern "C" int posenc_a() { return 1; }\n'
+        both += 'extern "C" const char* posenc_b(int) { return ""; }\n'
+        with tempfile.TemporaryDirectory() as folder:
+            status, output = self.exports_status(folder, both)
+            self.assertEqual(status, 0, output)
+            other = "namespace other { int f() { return 1; } }"
+            status, output = self.exports_status(folder, both + other)
+            self.assertEqual(status, 1, output)
+            self.assertIn("libapi.so: exports _ZN5other1fEv, which api.h lacks\n", output)
+            status, output = self.exports_status(folder, both + 'extern "C" { int posenc_c = 1; }')
+            self.assertEqual(status, 1, output)
+            self.assertIn("exports posenc_c,", output)
+            status, output = self.exports_status(folder, both.split("\n")[0])
+            self.assertEqual(status, 1, output)
+            self.assertIn("api.h:2: posenc_b is not exported by libapi.so\n", output)
+            status, output = self.exports_status(folder, both, ["-fvisibility=hidden"])
+            self.assertEqual(status, 1, output)
 
 
 class DocsRule(unittest.TestCase):
