@@ -19,9 +19,14 @@ install(TARGETS ${installed} EXPORT posencTargets)
 install(EXPORT posencTargets NAMESPACE posenc:: DESTINATION ${package_dir})
 # The C ABI is a set of its own: who wants it alone needs none of what the archives need.
 if(TARGET posenc_capi)
-  set_target_properties(posenc_capi PROPERTIES INSTALL_RPATH "$ORIGIN")
   install(TARGETS posenc_capi EXPORT posenc_cTargets)
   install(EXPORT posenc_cTargets NAMESPACE posenc:: DESTINATION ${package_dir})
+endif()
+if(BUILD_SHARED_LIBS) # libraries find each other; a program's run path does not reach that far
+  set_target_properties(${installed} PROPERTIES INSTALL_RPATH "$ORIGIN")
+  if(TARGET posenc_capi)
+    set_target_properties(posenc_capi PROPERTIES INSTALL_RPATH "$ORIGIN")
+  endif()
 endif()
 if(TARGET posenc)
   if(BUILD_SHARED_LIBS) # the program finds its libraries beside itself

@@ -29,9 +29,12 @@ find_program(pkg_config NAMES pkg-config pkgconf REQUIRED)
 file(GLOB_RECURSE pc_file ${WORK}/moved/*/posenc.pc)
 cmake_path(GET pc_file PARENT_PATH pc_folder)
 set(ENV{PKG_CONFIG_PATH} ${pc_folder})
+run(${pkg_config} --variable=libdir posenc)
+string(STRIP "${RUN_OUTPUT}" libdir)
 run(${pkg_config} --cflags --libs posenc)
 separate_arguments(flags UNIX_COMMAND "${RUN_OUTPUT}")
-run(${COMPILER} -std=c++20 ${example}/main.cc -o ${WORK}/through_pkg_config ${flags})
+run(${COMPILER} -std=c++20 ${example}/main.cc -o ${WORK}/through_pkg_config ${flags}
+    -Wl,-rpath,${libdir})
 run(${WORK}/through_pkg_config)
 expect_output("posenc ${VERSION}")
 
