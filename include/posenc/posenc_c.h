@@ -115,7 +115,7 @@ POSENC_C_API int64_t posenc_t5_bucket(const posenc_spec* spec, int64_t relative)
 
 // Parameters.
 
-// The part of a model that an encoding must know. Sizes are at most 2^30.
+// The part of a model that an encoding must know. Sizes are at most 2^24.
 typedef struct posenc_shape {
   int64_t head_dim;
   int64_t heads;

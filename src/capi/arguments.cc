@@ -7,11 +7,11 @@ namespace {
 
 using Long = long long;
 
-constexpr std::int64_t kLargestSize = std::int64_t{1} << 30;
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 24;
 
 void check_size(const char* op, const char* name, std::int64_t value, std::int64_t least) {
   if (value >= least && value <= kLargestSize) return;
-  fail(StatusCode::kOutOfRange, "[%s] shape.%s must be in [%lld, 2^30] but got %lld", op, name,
+  fail(StatusCode::kOutOfRange, "[%s] shape.%s must be in [%lld, 2^24] but got %lld", op, name,
        static_cast<Long>(least), static_cast<Long>(value));
 }
 

@@ -23,6 +23,14 @@ std::unique_ptr<posenc_linear_state> make_state(const posenc_plan& plan,
     posenc::capi::fail(StatusCode::kOutOfRange, "[%s] batch must be in [0, 2^30] but got %lld",
                        kCreate, static_cast<long long>(batch));
   }
+  const posenc::ModelShape& shape = plan.plan->state().shape;
+  int64_t floats = (shape.head_dim + 64) * (shape.head_dim + 64);  // of one head's sums, padded
+  if (__builtin_mul_overflow(floats, shape.heads, &floats) ||
+      __builtin_mul_overflow(floats, std::max<int64_t>(batch, 1), &floats)) {
+    posenc::capi::fail(StatusCode::kResourceExhausted,
+                       "[%s] batch is too large for states of %lld heads of %lld channels", kCreate,
+                       static_cast<long long>(shape.heads), static_cast<long long>(shape.head_dim));
+  }
   const auto& values = posenc::capi::values_of(kCreate, plan, parameters);
   return std::make_unique<posenc_linear_state>(posenc_linear_state{
       plan.plan, values, plan.axes, LinearAttentionState(*plan.plan, values.get(), batch, read)});

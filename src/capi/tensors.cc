@@ -6,8 +6,9 @@ namespace {
 
 using Long = long long;
 
-// Elements, and elements between the first and the last, up to here stay clear of overflow in bytes.
-constexpr std::int64_t kMostElements = std::int64_t{1} << 58;
+// More elements, or elements between the first and the last, than any memory has; sizes of scratch
+// that follow from them stay far from overflow.
+constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
 
 bool fits_memory(const posenc_tensor& t) noexcept {
   std::int64_t elements = 1;

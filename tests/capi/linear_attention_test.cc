@@ -172,6 +172,10 @@ TEST(CLinearAttention, MistakesAreNamed) {
   options = {POSENC_ROTATED_NUMERATOR, POSENC_RELU, -1.0};
   EXPECT_LT(posenc_linear_state_create(c.plan.get(), nullptr, 1, &options, &state), 0);
   EXPECT_NE(std::string(posenc_last_error()).find("epsilon"), std::string::npos);
+  const SpecHandle none = make_spec("none");
+  const PlanHandle huge = make_plan(none.get(), {.head_dim = 1 << 24, .heads = 1 << 24});
+  EXPECT_TRUE(fails(posenc_linear_state_create(huge.get(), nullptr, 1, nullptr, &state),
+                    POSENC_RESOURCE_EXHAUSTED, "batch is too large"));
   EXPECT_EQ(state, nullptr);
   auto call = c.call;
   call.options.feature_map = -1;

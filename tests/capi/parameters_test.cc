@@ -84,12 +84,12 @@ TEST(CParameters, MistakesAreNamedAndChangeNothing) {
 TEST(CParameters, SizesThatNoMemoryHoldsAreRefused) {
   const SpecHandle learned = make_spec("learned(max_positions=16777216)");
   posenc_parameters* values = nullptr;
-  posenc_shape shape{int64_t{1} << 30, int64_t{1} << 30, 0};
+  posenc_shape shape{int64_t{1} << 24, int64_t{1} << 24, 0};
   EXPECT_TRUE(fails(posenc_parameters_create(learned.get(), &shape, 1, &values),
                     POSENC_RESOURCE_EXHAUSTED, "learned.weight has more than 2^40 entries"));
   shape.heads += 1;
   EXPECT_TRUE(fails(posenc_parameters_create(learned.get(), &shape, 1, &values),
-                    POSENC_OUT_OF_RANGE, "shape.heads must be in [1, 2^30]"));
+                    POSENC_OUT_OF_RANGE, "shape.heads must be in [1, 2^24]"));
   shape = {8, 0, 0};
   EXPECT_TRUE(fails(posenc_parameters_create(learned.get(), &shape, 1, &values),
                     POSENC_OUT_OF_RANGE, "shape.heads"));

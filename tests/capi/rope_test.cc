@@ -265,6 +265,7 @@ TEST(CRope, WrongTensorsAreRefused) {
   expect([](auto& c) { c.q.shape[0] = -1; }, invalid, "q must have no negative size");
   expect([](auto& c) { c.q.shape[0] = int64_t{1} << 60; }, invalid, "q has a shape or strides");
   expect([](auto& c) { c.q.stride[1] = INT64_MIN; }, invalid, "q has a shape or strides");
+  expect([](auto& c) { c.q.shape[2] = int64_t{1} << 45; }, invalid, "q has a shape or strides");
   expect([](auto& c) { c.q.data = nullptr; }, invalid, "q must not be null");
   expect([](auto& c) { c.q = {}; }, invalid, "q must be given");
   expect([&](auto& c) { c.k_out = c.q; }, invalid, "k must be given where k_out is");
