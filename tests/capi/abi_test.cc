@@ -6,6 +6,7 @@
 namespace posenc {
 namespace {
 
+using cases::Tensor;
 using testing::c_tensor;
 using testing::fails;
 using testing::make_parameters;
@@ -17,7 +18,6 @@ using testing::PlanHandle;
 using testing::sized;
 using testing::SpecHandle;
 using testing::StateHandle;
-using testing::Tensor;
 
 static_assert(noexcept(posenc_version()) && noexcept(posenc_attention(nullptr)) && noexcept(
     posenc_spec_free(nullptr)));

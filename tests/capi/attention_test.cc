@@ -9,6 +9,7 @@
 namespace posenc {
 namespace {
 
+using cases::Tensor;
 using testing::c_positions;
 using testing::c_tensor;
 using testing::fails;
@@ -20,7 +21,6 @@ using testing::ParametersHandle;
 using testing::PlanHandle;
 using testing::sized;
 using testing::SpecHandle;
-using testing::Tensor;
 
 struct Case {
   std::string spec = "rope + alibi(trainable=true)";
@@ -41,7 +41,7 @@ class Both {
         parameters(make_parameters(spec_handle.get(), shape, 5)),
         dparameters(make_parameters(spec_handle.get(), shape, 6)),
         values(testing::values_of(parameters.get(), spec, shape)),
-        q({2, 4, c.queries, 8}, c.dtype, testing::Order::kTokensFirst),
+        q({2, 4, c.queries, 8}, c.dtype, cases::Order::kTokensFirst),
         k({2, 2, c.keys, 8}, c.dtype),
         v(k),
         gate_k(k),

@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
+#include "cases/tensor.h"
 #include "posenc/encodings/spec.h"
 #include "posenc/posenc_c.h"
-#include "support/tensor.h"
 
 namespace posenc::testing {
 
@@ -84,7 +84,7 @@ inline std::vector<Parameters> values_of(const posenc_parameters* handle, const 
   return values;
 }
 
-inline posenc_tensor c_tensor(Tensor& tensor) {
+inline posenc_tensor c_tensor(cases::Tensor& tensor) {
   const TensorView view = tensor.view();
   posenc_tensor t{};
   t.data = view.data;

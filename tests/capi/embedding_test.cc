@@ -5,6 +5,7 @@
 namespace posenc {
 namespace {
 
+using cases::Tensor;
 using testing::c_positions;
 using testing::c_tensor;
 using testing::fails;
@@ -14,7 +15,6 @@ using testing::ok;
 using testing::ParametersHandle;
 using testing::sized;
 using testing::SpecHandle;
-using testing::Tensor;
 
 constexpr const char* kSpec = "learned(max_positions=32) + sinusoidal";
 const ModelShape kShape{.head_dim = 8, .heads = 1, .model_dim = 12};

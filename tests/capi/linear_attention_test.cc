@@ -2,15 +2,17 @@
 #include "posenc/kernels/linear_attention.h"
 
 #include "capi/c_handles.h"
-#include "support/linear_attention_case.h"
+#include "cases/attention_data.h"
+#include "cases/table.h"
 
 namespace posenc {
 namespace {
 
+using cases::linear_forms;
+using cases::LinearAttentionProblem;
+using cases::Tensor;
 using testing::c_tensor;
 using testing::fails;
-using testing::linear_forms;
-using testing::LinearFixture;
 using testing::make_parameters;
 using testing::make_plan;
 using testing::make_spec;
@@ -20,7 +22,6 @@ using testing::PlanHandle;
 using testing::sized;
 using testing::SpecHandle;
 using testing::StateHandle;
-using testing::Tensor;
 
 posenc_linear_options c_options(const LinearAttentionOptions& options) {
   return {
@@ -33,32 +34,32 @@ posenc_linear_options c_options(const LinearAttentionOptions& options) {
 // The fixture's problem once more, in C.
 class InC {
  public:
-  explicit InC(LinearFixture& f)
-      : spec(make_spec(f.c.spec)),
-        plan(make_plan(spec.get(), f.shape, f.c.kv_heads, f.c.keys)),
-        parameters(make_parameters(spec.get(), f.shape, 1)),
-        dparameters(make_parameters(spec.get(), f.shape, 1)),
-        out(f.q),
-        dq(f.q),
-        dk(f.k),
-        dv(f.v),
-        denominator(f.denominator.size()) {
-    for (const SpecParameter& p : posenc::parameters(f.spec, f.shape)) {
-      const auto& values = f.parameters[p.encoding][p.index];
+  explicit InC(LinearAttentionProblem& f)
+      : spec(make_spec(f.data.c.spec)),
+        plan(make_plan(spec.get(), f.data.shape, f.data.c.kv_heads, f.data.c.keys)),
+        parameters(make_parameters(spec.get(), f.data.shape, 1)),
+        dparameters(make_parameters(spec.get(), f.data.shape, 1)),
+        out(f.data.q),
+        dq(f.data.q),
+        dk(f.data.k),
+        dv(f.data.v),
+        denominator(f.data.row_sums.size()) {
+    for (const SpecParameter& p : posenc::parameters(f.data.spec, f.data.shape)) {
+      const auto& values = f.data.parameters[p.encoding][p.index];
       EXPECT_TRUE(ok(posenc_parameters_set_f64(parameters.get(), p.info.name.c_str(), values.data(),
                                                values.size())));
     }
     call = sized<posenc_linear_attention_call>();
     call.plan = plan.get();
     call.parameters = parameters.get();
-    call.q = c_tensor(f.q);
-    call.k = c_tensor(f.k);
-    call.v = c_tensor(f.v);
+    call.q = c_tensor(f.data.q);
+    call.k = c_tensor(f.data.k);
+    call.v = c_tensor(f.data.v);
     call.out = c_tensor(out);
     call.denominator = denominator.data();
     call.denominator_count = denominator.size();
-    call.mask.flags = f.c.causal ? POSENC_CAUSAL : 0;
-    call.options = c_options(f.c.options);
+    call.mask.flags = f.data.c.causal ? POSENC_CAUSAL : 0;
+    call.options = c_options(f.data.c.linear);
   }
 
   SpecHandle spec;
@@ -73,26 +74,27 @@ class InC {
 TEST(CLinearAttention, ForwardAndBackwardGiveTheBitsOfCpp) {
   for (const LinearAttentionOptions& options : linear_forms()) {
     for (const char* spec : {"none", "xpos", "rope(schedule=learnable)"}) {
-      LinearFixture f({.spec = spec, .options = options, .heads = 4});
-      SCOPED_TRACE(name_of(f.c));
+      LinearAttentionProblem f({.spec = spec, .heads = 4, .linear = options});
+      SCOPED_TRACE(name_of(f.data.c));
       InC c(f);
       ASSERT_TRUE(linear_attention(f.call()).ok());
       ASSERT_TRUE(ok(posenc_linear_attention(&c.call)));
-      EXPECT_EQ(c.out.values(), f.out.values());
-      EXPECT_EQ(c.denominator, f.denominator);
+      EXPECT_EQ(c.out.values(), f.data.out.values());
+      EXPECT_EQ(c.denominator, f.data.row_sums);
       ASSERT_TRUE(linear_attention_backward(f.backward_call()).ok());
       auto back = sized<posenc_linear_attention_backward_call>();
       back.forward = &c.call;
-      back.grad_out = c_tensor(f.grad_out);
+      back.grad_out = c_tensor(f.data.grad_out);
       back.dq = c_tensor(c.dq);
       back.dk = c_tensor(c.dk);
       back.dv = c_tensor(c.dv);
       back.dparameters = c.dparameters.get();
       ASSERT_TRUE(ok(posenc_linear_attention_backward(&back)));
-      EXPECT_EQ(c.dq.values(), f.dq.values());
-      EXPECT_EQ(c.dk.values(), f.dk.values());
-      EXPECT_EQ(c.dv.values(), f.dv.values());
-      EXPECT_EQ(testing::values_of(c.dparameters.get(), f.spec, f.shape), f.dparameters);
+      EXPECT_EQ(c.dq.values(), f.data.dq.values());
+      EXPECT_EQ(c.dk.values(), f.data.dk.values());
+      EXPECT_EQ(c.dv.values(), f.data.dv.values());
+      EXPECT_EQ(testing::values_of(c.dparameters.get(), f.data.spec, f.data.shape),
+                f.data.dparameters);
     }
   }
 }
@@ -114,25 +116,27 @@ posenc_linear_step step_of(const posenc_linear_attention_call& call, std::int64_
   return step;
 }
 
-LinearAttentionState::Step cpp_step_of(LinearFixture& f, std::int64_t first, std::int64_t count) {
+LinearAttentionState::Step cpp_step_of(LinearAttentionProblem& f, std::int64_t first,
+                                       std::int64_t count) {
   const auto cut = [&](TensorView view) {
     view.data = static_cast<std::byte*>(view.data) + view.row_offset(0, 0, first);
     view.shape[2] = count;
     return view;
   };
-  return {cut(f.q.view()), cut(f.k.view()), cut(f.v.view()), cut(f.out.view()), {}};
+  return {
+      cut(f.data.q.view()), cut(f.data.k.view()), cut(f.data.v.view()), cut(f.data.out.view()), {}};
 }
 
 TEST(CLinearAttention, StepsGiveTheBitsOfCppWhenTheOtherHandlesAreGone) {
   for (const char* spec : {"rope", "rope(schedule=learnable)"}) {
-    LinearFixture f({.spec = spec, .queries = 30, .keys = 30});
+    LinearAttentionProblem f({.spec = spec, .queries = 30, .keys = 30});
     InC c(f);
     posenc_linear_state* raw = nullptr;
     ASSERT_TRUE(ok(posenc_linear_state_create(c.plan.get(), c.parameters.get(), 1, nullptr, &raw)));
     const StateHandle state(raw);
     c.plan.reset();
     c.parameters.reset();
-    LinearAttentionState expected(f.plan, &f.parameters, 1);
+    LinearAttentionState expected(f.data.plan, &f.data.parameters, 1);
     EXPECT_EQ(posenc_linear_state_bytes(state.get()), static_cast<int64_t>(expected.bytes()));
     const auto take = [&](posenc_linear_state* into, std::int64_t first, std::int64_t count) {
       const auto step = step_of(c.call, first, count);
@@ -151,16 +155,16 @@ TEST(CLinearAttention, StepsGiveTheBitsOfCppWhenTheOtherHandlesAreGone) {
     take(state.get(), 0, 20);
     ASSERT_TRUE(expected.step(cpp_step_of(f, 0, 20)).ok());
     for (std::int64_t t = 20; t < 30; ++t) ASSERT_TRUE(expected.step(cpp_step_of(f, t, 1)).ok());
-    EXPECT_EQ(c.out.values(), f.out.values());
+    EXPECT_EQ(c.out.values(), f.data.out.values());
   }
 }
 
 TEST(CLinearAttention, MistakesAreNamed) {
-  LinearFixture f({});
+  LinearAttentionProblem f({.spec = "rope"});
   InC c(f);
   const SpecHandle alibi = make_spec("alibi");
-  const PlanHandle needs_rows = make_plan(alibi.get(), f.shape);
-  const ParametersHandle slopes = make_parameters(alibi.get(), f.shape, 1);
+  const PlanHandle needs_rows = make_plan(alibi.get(), f.data.shape);
+  const ParametersHandle slopes = make_parameters(alibi.get(), f.data.shape, 1);
   posenc_linear_state* state = nullptr;
   EXPECT_TRUE(fails(posenc_linear_state_create(needs_rows.get(), slopes.get(), 1, nullptr, &state),
                     POSENC_UNSUPPORTED, "alibi"));

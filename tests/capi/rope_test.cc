@@ -6,6 +6,7 @@
 namespace posenc {
 namespace {
 
+using cases::Tensor;
 using testing::c_positions;
 using testing::c_tensor;
 using testing::fails;
@@ -17,14 +18,13 @@ using testing::ParametersHandle;
 using testing::PlanHandle;
 using testing::sized;
 using testing::SpecHandle;
-using testing::Tensor;
 
 constexpr std::int64_t kBatch = 2;
 constexpr std::int64_t kTokens = 5;
 const ModelShape kShape{.head_dim = 16, .heads = 4};
 
 struct Inputs {
-  explicit Inputs(DType dtype, testing::Order order = testing::Order::kTokensFirst)
+  explicit Inputs(DType dtype, cases::Order order = cases::Order::kTokensFirst)
       : q({kBatch, 4, kTokens, 16}, dtype, order), k({kBatch, 2, kTokens, 16}, dtype, order) {
     Rng rng(3);
     q.fill_random(rng);
