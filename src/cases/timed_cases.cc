@@ -92,10 +92,11 @@ void add_linear_attention(std::vector<TimedCase>& all) {
   }
 }
 
-void add_decode(std::vector<TimedCase>& all) {
+void add_decode(const std::string& spec, std::vector<TimedCase>& all) {
   TimedCase row;
-  row.name = "decode/none/K32768/D128/bfloat16";
+  row.name = fmt::format("decode/{}/K32768/D128/bfloat16", spec);
   row.c = {.op = Operation::kDecode,
+           .spec = spec,
            .heads = 32,
            .kv_heads = 32,
            .queries = 1,
@@ -103,6 +104,8 @@ void add_decode(std::vector<TimedCase>& all) {
            .head_dim = 128,
            .dtype = DType::kBfloat16};
   row.limit = Limit::kRead;
+  row.plain = "decode/none/K32768/D128/bfloat16";
+  row.baseline = spec == "none";
   all.push_back(row);
 }
 
@@ -124,7 +127,7 @@ std::vector<TimedCase> timed_cases() {
   }
   add_long_cope(all);
   add_linear_attention(all);
-  add_decode(all);
+  for (const char* spec : {"none", "alibi", "t5", "cope"}) add_decode(spec, all);
   return all;
 }
 

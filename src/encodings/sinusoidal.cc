@@ -38,8 +38,12 @@ std::vector<double> sinusoidal_frequencies(const Sinusoidal& config, std::int64_
 }
 
 void embedding(const Sinusoidal& config, std::int64_t position, std::span<double> out) {
-  const std::vector<double> frequencies =
-      sinusoidal_frequencies(config, static_cast<std::int64_t>(out.size()));
+  embedding(config, sinusoidal_frequencies(config, static_cast<std::int64_t>(out.size())), position,
+            out);
+}
+
+void embedding(const Sinusoidal& config, std::span<const double> frequencies, std::int64_t position,
+               std::span<double> out) noexcept {
   const bool interleaved = config.layout == Sinusoidal::Layout::kInterleaved;
   const std::size_t half = out.size() / 2;
   std::fill(out.begin(), out.end(), 0.0);

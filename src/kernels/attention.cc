@@ -122,7 +122,20 @@ Status check_path(const AttentionCall& call, const std::string& obstacle) {
       obstacle.c_str());
 }
 
+std::string explain(const Spec& spec, const AttentionShapes& shapes) {
+  const AttentionPlan plan(spec, {.head_dim = shapes.head_dim, .heads = shapes.heads},
+                           shapes.kv_heads, {std::max<std::int64_t>(shapes.keys, 1)},
+                           {.mode = CachePolicy::Mode::kOnDemand});
+  AttentionCall call;
+  call.plan = &plan;
+  call.q.shape = {shapes.batch, shapes.heads, shapes.queries, shapes.head_dim};
+  call.k.shape = {shapes.batch, shapes.kv_heads, shapes.keys, shapes.head_dim};
+  call.mask.causal = true;
+  return explain(call);
+}
+
 std::string explain(const AttentionCall& call) {
+  if (call.plan == nullptr) return "nothing: plan must not be null";
   const std::string obstacle = obstacle_of(call);
   if (!obstacle.empty()) return "reference (float64): " + obstacle;
   const AttentionPlan::State& state = call.plan->state();

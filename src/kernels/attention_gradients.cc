@@ -17,7 +17,7 @@ void add_biases(const AttentionSetup& setup, const std::vector<TaskGradients>& t
                 std::vector<Parameters>& gradients) {
   const AttentionPlan::State& state = *setup.state;
   const std::int64_t group = state.shape.heads / state.kv_heads;
-  const auto span = static_cast<std::size_t>(setup.toeplitz_span);
+  const auto span = static_cast<std::size_t>(setup.distances.span());
   for (std::int64_t head = 0; !state.biases.empty() && head < state.shape.heads; ++head) {
     std::vector<double> table(span, 0.0);
     for (const TaskGradients& task : tasks) {
@@ -27,7 +27,7 @@ void add_biases(const AttentionSetup& setup, const std::vector<TaskGradients>& t
     }
     for (std::size_t i = 0; i < span; ++i) {
       if (table[i] == 0.0) continue;
-      const std::int64_t d = static_cast<std::int64_t>(i) - setup.toeplitz_zero;
+      const std::int64_t d = static_cast<std::int64_t>(i) - setup.distances.before;
       for (const std::size_t index : state.biases) {
         std::visit(
             [&](const auto& e) {
@@ -129,8 +129,8 @@ TaskGradients::TaskGradients(const AttentionSetup& setup, const Segment& in_segm
     dfire_psi.assign(cpu::kQueryBlock, 0.0f);
     dfire_scale = dfire_psi;
   }
-  if (!setup.toeplitz.empty()) {
-    dtoeplitz.assign(group * static_cast<std::size_t>(setup.toeplitz_span), 0.0f);
+  if (setup.toeplitz != nullptr) {
+    dtoeplitz.assign(group * static_cast<std::size_t>(setup.distances.span()), 0.0f);
   }
   for (std::size_t r = 0; r < state.rotary.size(); ++r) {
     const Rotary& rotary = setup.tables[r]->rotary();
@@ -151,8 +151,8 @@ cpu::BackwardOutputs TaskGradients::outputs(const AttentionSetup& setup, std::in
   out.dv = dv.data();
   out.dgate_keys = dgate_keys.data();
   if (!dtoeplitz.empty()) {
-    out.dtoeplitz = dtoeplitz.data() + in_group * static_cast<std::size_t>(setup.toeplitz_span) +
-                    setup.toeplitz_zero;
+    out.dtoeplitz = dtoeplitz.data() + in_group * static_cast<std::size_t>(setup.distances.span()) +
+                    setup.distances.before;
   }
   if (!dfire_slopes.empty()) {
     out.dfire_slopes = dfire_slopes.data() + in_group * setup.fire.segments();

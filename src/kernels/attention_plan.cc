@@ -139,7 +139,7 @@ cpu::HeadProblem AttentionSetup::problem(const Segment& s, std::int64_t head) co
   if (mask.key_mask != nullptr) {
     p.key_mask = mask.key_mask + s.batch * call->k.tokens() + s.first_key;
   }
-  if (!toeplitz.empty()) p.toeplitz = toeplitz.data() + head * toeplitz_span + toeplitz_zero;
+  if (toeplitz != nullptr) p.toeplitz = toeplitz->at(head);
   if (state->fire) p.fire = fire.problem(head);
   if (const Cope* config = cope()) {
     p.cope.npos = cope_npos;

@@ -8,6 +8,7 @@
 #include "kernels/cpu/attention_simd.h"
 #include "kernels/fire_tables.h"
 #include "kernels/rope_rows.h"
+#include "kernels/toeplitz_tables.h"
 #include "posenc/kernels/attention.h"
 
 namespace posenc {
@@ -25,6 +26,7 @@ struct AttentionPlan::State {
   std::vector<std::unique_ptr<RotaryCache>>
       tables;            // per site-2 encoding; null where alpha is trained
   std::string obstacle;  // why nothing is fused; empty when it is
+  ToeplitzCache toeplitz;
 };
 
 // Trained frequencies change from call to call: their tables cannot be kept.
@@ -62,10 +64,8 @@ struct AttentionSetup {
   std::vector<std::int64_t> k_ids;
   std::int64_t axes = 1;  // coordinates of a position
 
-  // Toeplitz: [heads][span], distance n - m at toeplitz_zero + (n - m).
-  AlignedFloats toeplitz;
-  std::int64_t toeplitz_span = 0;
-  std::int64_t toeplitz_zero = 0;
+  std::shared_ptr<const ToeplitzTables> toeplitz;  // null where there are no such biases
+  DistanceRange distances;
 
   FireTables fire;
 

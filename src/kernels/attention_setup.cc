@@ -66,34 +66,12 @@ DistanceRange distances_of(const AttentionSetup& setup) {
     range.places = std::max(range.places, std::max(s.keys, s.queries));
     range.lowest_place = std::min(range.lowest_place, s.place_offset());
   }
+  const AttentionMask& mask = setup.call->mask;
+  range.lowest_seen = -range.before;
+  if (mask.window_right >= 0) range.lowest_seen = std::max(range.lowest_seen, -mask.window_right);
+  if (mask.causal) range.lowest_seen = 0;
   range.slack = static_cast<std::int64_t>(cpu::kQueryBlock);
   return range;
-}
-
-// The sum of all Toeplitz biases as one table per head.
-void fill_toeplitz(AttentionSetup& setup, const DistanceRange& range) {
-  const AttentionPlan::State& state = *setup.state;
-  if (state.biases.empty()) return;
-  setup.toeplitz_zero = range.before;
-  setup.toeplitz_span = range.span();
-  setup.toeplitz.assign(static_cast<std::size_t>(state.shape.heads * setup.toeplitz_span), 0.0f);
-  parallel_for(state.shape.heads, [&](std::int64_t head, int) {
-    float* table = setup.toeplitz.data() + head * setup.toeplitz_span;
-    for (std::int64_t d = -range.before; d < range.places; ++d) {
-      double sum = 0.0;
-      for (const std::size_t index : state.biases) {
-        std::visit(
-            [&](const auto& e) {
-              if constexpr (BiasEncoding<std::decay_t<decltype(e)>>) {
-                sum += bias(e, (*setup.call->parameters)[index], head, std::max<std::int64_t>(d, 0),
-                            std::max<std::int64_t>(-d, 0));
-              }
-            },
-            state.spec.encodings[index]);
-      }
-      table[setup.toeplitz_zero + d] = static_cast<float>(sum);
-    }
-  });
 }
 
 void fill_cope(AttentionSetup& setup) {
@@ -182,11 +160,16 @@ Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool 
       static_cast<float>(call.scale.value_or(1.0 / std::sqrt(static_cast<double>(setup.dim))));
   if (Status s = find_tables(setup); !s.ok()) return s;
   const DistanceRange range = distances_of(setup);
-  fill_toeplitz(setup, range);
-  if (setup.state->fire) {
-    const std::size_t index = *setup.state->fire;
-    setup.fire = FireTables(std::get<Fire>(setup.state->spec.encodings[index]),
-                            (*call.parameters)[index], setup.state->shape.heads, range);
+  const AttentionPlan::State& state = *setup.state;
+  setup.distances = range;
+  if (!state.biases.empty()) {
+    setup.toeplitz =
+        state.toeplitz.get(state.spec, state.biases, state.shape.heads, *call.parameters, range);
+  }
+  if (state.fire) {
+    const std::size_t index = *state.fire;
+    setup.fire = FireTables(std::get<Fire>(state.spec.encodings[index]), (*call.parameters)[index],
+                            state.shape.heads, range);
   }
   fill_cope(setup);
   if (!pack_rows) return {};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <new>
+#include <span>
 
 #include "core/thread_pool.h"
 #include "kernels/attention_plan.h"
@@ -15,14 +16,14 @@ constexpr const char* kOp = "add_embeddings";
 using Long = long long;
 
 // E of one position into a row of float64, added to what is there.
-void add_vector(const Learned& learned, const Parameters& values, std::int64_t position,
+void add_vector(const Learned& /*learned*/, std::span<const double> table, std::int64_t position,
                 std::vector<double>& /*scratch*/, std::vector<double>& row) {
-  const auto entry = embedding(learned, values, position, static_cast<std::int64_t>(row.size()));
+  const double* entry = table.data() + static_cast<std::size_t>(position) * row.size();
   for (std::size_t c = 0; c < row.size(); ++c) row[c] += entry[c];
 }
-void add_vector(const Sinusoidal& sinusoidal, const Parameters& /*values*/, std::int64_t position,
-                std::vector<double>& scratch, std::vector<double>& row) {
-  embedding(sinusoidal, position, scratch);
+void add_vector(const Sinusoidal& sinusoidal, std::span<const double> frequencies,
+                std::int64_t position, std::vector<double>& scratch, std::vector<double>& row) {
+  embedding(sinusoidal, frequencies, position, scratch);
   for (std::size_t c = 0; c < row.size(); ++c) row[c] += scratch[c];
 }
 
@@ -79,7 +80,11 @@ struct Mine {
   bool filled = false;
 };
 
-void fill_sum(const EmbeddingCall& call, std::int64_t position, Mine& mine) {
+// What the vectors of each encoding are made of: a learned table, or frequencies.
+using Sources = std::vector<std::span<const double>>;
+
+void fill_sum(const EmbeddingCall& call, const Sources& sources, std::int64_t position,
+              Mine& mine) {
   if (mine.filled && mine.position == position) return;  // the same token of another batch entry
   mine.filled = true;
   mine.position = position;
@@ -88,7 +93,7 @@ void fill_sum(const EmbeddingCall& call, std::int64_t position, Mine& mine) {
     std::visit(
         [&]<class E>(const E& encoding) {
           if constexpr (E::kTraits.site == Site::kInput) {
-            add_vector(encoding, (*call.parameters)[e], position, mine.scratch, mine.sum);
+            add_vector(encoding, sources[e], position, mine.scratch, mine.sum);
           }
         },
         call.spec->encodings[e]);
@@ -98,10 +103,20 @@ void fill_sum(const EmbeddingCall& call, std::int64_t position, Mine& mine) {
 Status run(const EmbeddingCall& call) {
   const auto dim = static_cast<std::size_t>(call.x.channels());
   std::vector<Mine> all(static_cast<std::size_t>(num_threads()), Mine(dim));
+  std::vector<std::vector<double>> frequencies(call.spec->encodings.size());
+  Sources sources(frequencies.size());
+  for (std::size_t e = 0; e < sources.size(); ++e) {
+    const Encoding& encoding = call.spec->encodings[e];
+    if (std::holds_alternative<Learned>(encoding)) sources[e] = (*call.parameters)[e][0];
+    if (const auto* sinusoidal = std::get_if<Sinusoidal>(&encoding)) {
+      frequencies[e] = sinusoidal_frequencies(*sinusoidal, call.x.channels());
+      sources[e] = frequencies[e];
+    }
+  }
   parallel_for(call.x.tokens(), [&](std::int64_t t, int worker) {
     Mine& mine = all[static_cast<std::size_t>(worker)];
     for (std::int64_t b = 0; b < call.x.batch(); ++b) {
-      fill_sum(call, call.positions.at(b, t, 0), mine);
+      fill_sum(call, sources, call.positions.at(b, t, 0), mine);
       read_row(call.x, b, 0, t, dim, mine.row.data());
       for (std::size_t c = 0; c < dim; ++c) mine.row[c] += static_cast<float>(mine.sum[c]);
       write_row(call.y, b, 0, t, mine.row.data());

@@ -9,18 +9,10 @@
 
 #include "core/aligned.h"
 #include "kernels/cpu/attention_simd.h"
+#include "kernels/toeplitz_tables.h"
 #include "posenc/encodings/fire.h"
 
 namespace posenc {
-
-// Distances -before .. places - 1, with `slack` more entries that may be read.
-struct DistanceRange {
-  std::int64_t before = 0;
-  std::int64_t places = 0;
-  std::int64_t lowest_place = 0;
-  std::int64_t slack = 0;
-  [[nodiscard]] std::int64_t span() const { return before + places + slack; }
-};
 
 class FireTables {
  public:

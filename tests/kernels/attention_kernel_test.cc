@@ -5,6 +5,7 @@
 
 #include "cases/attention_data.h"
 #include "cases/compare.h"
+#include "posenc/core/error.h"
 #include "posenc/kernels/rope.h"
 
 namespace posenc {
@@ -69,6 +70,36 @@ TEST(AttentionKernel, ExplainSaysWhichPathRuns) {
             "fused, rope while reading rows, toeplitz table (alibi + t5), cope");
   EXPECT_EQ(path("rope + fire"), "fused, rope while reading rows, fire");
   EXPECT_EQ(path("cope + cope"), "reference (float64): more than one cope");
+  EXPECT_EQ(explain(AttentionCall{}), "nothing: plan must not be null");
+}
+
+TEST(AttentionKernel, ExplainNeedsNoTensors) {
+  const AttentionShapes prompt{.heads = 4, .kv_heads = 2, .queries = 100, .keys = 100};
+  EXPECT_EQ(explain(parse_spec("rope + alibi"), prompt),
+            "fused, rope while reading rows, toeplitz table (alibi)");
+  const AttentionShapes step{.heads = 4, .kv_heads = 2, .queries = 1, .keys = 100};
+  EXPECT_EQ(explain(parse_spec("alibi"), step), "decode, toeplitz table (alibi)");
+  EXPECT_THROW((void)explain(parse_spec("rope(rotary_dim=128)"), prompt), Error);
+}
+
+// The plan keeps the table of biases: it must notice new parameters and longer sequences.
+TEST(AttentionKernel, KeptBiasTablesFollowParametersAndLengths) {
+  const AttentionPlan plan(parse_spec("alibi(trainable=true) + t5"), {.head_dim = 16, .heads = 2},
+                           2);
+  for (const std::int64_t keys : {40, 41, 40, 300}) {
+    for (const bool causal : {true, false}) {
+      AttentionProblem f(Case{.spec = "alibi(trainable=true) + t5",
+                              .queries = 3,
+                              .keys = keys,
+                              .causal = causal,
+                              .seed = static_cast<std::uint64_t>(keys % 3)});
+      AttentionCall call = f.call();
+      call.plan = &plan;
+      ASSERT_TRUE(attention(call).ok());
+      const auto found = cases::compare(DType::kFloat32, f.results(false), f.expected(false));
+      EXPECT_TRUE(found.fine()) << keys << ": " << found.mismatch;
+    }
+  }
 }
 
 }  // namespace

@@ -60,5 +60,8 @@ std::vector<ParameterInfo> parameters(const Sinusoidal& config, const ModelShape
 std::vector<double> sinusoidal_frequencies(const Sinusoidal& config, std::int64_t model_dim);
 // Writes E(position) to out, which has model_dim entries.
 void embedding(const Sinusoidal& config, std::int64_t position, std::span<double> out);
+// The same from frequencies at hand: allocates nothing, for loops over many positions.
+void embedding(const Sinusoidal& config, std::span<const double> frequencies, std::int64_t position,
+               std::span<double> out) noexcept;
 
 }  // namespace posenc

@@ -95,4 +95,16 @@ Status attention_backward(const AttentionBackwardCall& call) noexcept;
 // "reference (float64): more than one cope".
 std::string explain(const AttentionCall& call);
 
+// The same before there are tensors, for a causal call with default positions. Throws Error where the
+// spec does not fit the shapes.
+struct AttentionShapes {
+  std::int64_t batch = 1;
+  std::int64_t heads = 1;
+  std::int64_t kv_heads = 1;
+  std::int64_t queries = 1;
+  std::int64_t keys = 1;
+  std::int64_t head_dim = 64;
+};
+std::string explain(const Spec& spec, const AttentionShapes& shapes);
+
 }  // namespace posenc

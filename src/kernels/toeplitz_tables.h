@@ -1,0 +1,60 @@
+// The sum of all Toeplitz biases of a spec as one float32 table per head, from the encodings' own
+// formulas, and the plan's memory of the last one: decoding asks for the same table at every step.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/aligned.h"
+#include "posenc/encodings/spec.h"
+
+namespace posenc {
+
+// Distances n - m from -before to places - 1, with `slack` more entries that may be read. Those below
+// `lowest_seen` are masked everywhere and need no value.
+struct DistanceRange {
+  std::int64_t before = 0;
+  std::int64_t places = 0;
+  std::int64_t lowest_place = 0;
+  std::int64_t lowest_seen = 0;
+  std::int64_t slack = 0;
+  [[nodiscard]] std::int64_t span() const { return before + places + slack; }
+};
+
+class ToeplitzTables {
+ public:
+  // `biases` are the indices of the encodings to sum; `parameters` are of the whole spec.
+  ToeplitzTables(const Spec& spec, const std::vector<std::size_t>& biases, std::int64_t heads,
+                 const std::vector<Parameters>& parameters, const DistanceRange& range);
+
+  // Where distance 0 is; distances of the range may be read from there.
+  [[nodiscard]] const float* at(std::int64_t head) const {
+    return values_.data() + head * range_.span() + range_.before;
+  }
+  [[nodiscard]] bool has(const std::vector<Parameters>& parameters) const;
+  [[nodiscard]] bool covers(const DistanceRange& range) const;
+
+ private:
+  std::vector<std::size_t> biases_;
+  std::vector<Parameters> parameters_;  // of the biases
+  DistanceRange range_;
+  AlignedFloats values_;  // [heads][span]
+};
+
+// Hands out the last tables again while parameters stay as they are. A sequence that grows beyond them
+// gets tables of twice the length, so that steps cost nothing on average.
+class ToeplitzCache {
+ public:
+  std::shared_ptr<const ToeplitzTables> get(const Spec& spec,
+                                            const std::vector<std::size_t>& biases,
+                                            std::int64_t heads,
+                                            const std::vector<Parameters>& parameters,
+                                            DistanceRange range) const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::shared_ptr<const ToeplitzTables> last_;
+};
+
+}  // namespace posenc
