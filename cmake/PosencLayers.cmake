@@ -10,14 +10,15 @@ set(POSENC_LAYER_TABLE
     "kernels:   core encodings"
     "cases:     core encodings kernels"
     "capi:      core encodings kernels"
-    "torch:     core encodings kernels"
-    "python:    core encodings kernels torch"
-    "model:     core encodings kernels torch"
-    "tasks:     core encodings kernels torch model"
-    "lab:       core encodings kernels torch model tasks"
-    "report:    core encodings kernels torch model tasks"
+    "weights:   core encodings"
+    "torch:     core encodings kernels weights"
+    "python:    core encodings kernels weights torch"
+    "model:     core encodings kernels weights torch"
+    "tasks:     core encodings kernels weights torch model"
+    "lab:       core encodings kernels weights torch model tasks"
+    "report:    core encodings kernels weights torch model tasks"
     "bench:     core encodings kernels cases torch"
-    "cli:       core encodings kernels cases torch model tasks lab report bench"
+    "cli:       core encodings kernels cases weights torch model tasks lab report bench"
     "web:       core encodings kernels torch model tasks lab report")
 
 # Layers that may include torch, ATen or c10 headers; every other one builds without libtorch.

@@ -24,7 +24,7 @@ enum class ErrorKind {
   kConflict,     // each value is allowed, and together they are not
   kUnsupported,  // the named system cannot do this
   kResource,     // a limit on memory or length was reached
-  kIo,           // a file could not be read
+  kIo,           // a file could not be read or written
 };
 
 // Name of a kind as it appears in machine-readable output: "unknown_key", "not_finite", ...

@@ -1,0 +1,160 @@
+#include "weights/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <random>
+
+#include "weights/messages.h"
+
+namespace posenc::weights {
+namespace {
+
+constexpr const char* kCheckPath = "check the path and its permissions";
+// Linux moves at most 2 GiB in one call.
+constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
+
+// A name that no other process takes: opened with O_EXCL, and tried again where it exists. Not
+// mkstemp, which ignores the umask.
+std::pair<std::string, Descriptor> create_beside(const std::string& path) {
+  std::random_device random;
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    std::string name = fmt::format("{}.tmp-{:08x}", path, random());
+    Descriptor file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (file.number() >= 0) return {std::move(name), std::move(file)};
+    if (errno != EEXIST) break;
+  }
+  throw system_error(path, "cannot be written", errno, kCheckPath);
+}
+
+// What is there keeps its permissions when it is replaced.
+void keep_permissions(const std::string& path, const Descriptor& file) {
+  struct stat old {};
+  if (::lstat(path.c_str(), &old) == 0 && S_ISREG(old.st_mode)) {
+    (void)::fchmod(file.number(), old.st_mode & 07777);
+  }
+}
+
+}  // namespace
+
+void Descriptor::close() {
+  if (number_ >= 0) ::close(std::exchange(number_, -1));
+}
+
+InputFile::InputFile(std::string path) : path_(std::move(path)) {
+  // O_NONBLOCK: opening a pipe that nobody writes to would wait for ever.
+  file_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat status {};
+  if (file_.number() < 0 || ::fstat(file_.number(), &status) != 0) {
+    throw system_error(path_, "cannot be read", errno, kCheckPath);
+  }
+  if (!S_ISREG(status.st_mode)) {
+    throw file_error(ErrorKind::kIo, path_, "", "cannot be read: it is no regular file", "",
+                     kCheckPath);
+  }
+  size_ = static_cast<std::uint64_t>(status.st_size);
+}
+
+void InputFile::read(std::uint64_t offset, std::span<std::byte> into) const {
+  while (!into.empty()) {
+    const ssize_t got = ::pread(file_.number(), into.data(), std::min(into.size(), kMostAtOnce),
+                                static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw system_error(path_, "cannot be read", errno, kCheckPath);
+    if (got == 0) {
+      throw file_error(ErrorKind::kIo, path_, "",
+                       fmt::format("ends at byte {} and had {} when it was opened", offset, size_),
+                       "", "leave the file alone while it is read");
+    }
+    offset += static_cast<std::uint64_t>(got);
+    into = into.subspan(static_cast<std::size_t>(got));
+  }
+}
+
+std::string InputFile::read_text(std::uint64_t offset, std::size_t length) const {
+  std::string text(length, '\0');
+  read(offset, std::as_writable_bytes(std::span(text)));
+  return text;
+}
+
+AtomicFile::AtomicFile(std::string path, Overwrite overwrite)
+    : path_(std::move(path)), overwrite_(overwrite) {
+  if (overwrite == Overwrite::kRefuse && ::access(path_.c_str(), F_OK) == 0) {
+    throw failure(EEXIST);
+  }
+  std::tie(temporary_, file_) = create_beside(path_);
+  if (overwrite == Overwrite::kReplace) keep_permissions(path_, file_);
+}
+
+AtomicFile::~AtomicFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+Error AtomicFile::failure(int error_number) const {
+  if (error_number == EEXIST) {
+    return file_error(ErrorKind::kIo, path_, "", "exists already", "",
+                      "choose another name, or allow to replace it");
+  }
+  const bool full = error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG;
+  return system_error(path_, "cannot be written", error_number,
+                      full ? "make room; what was there is untouched" : kCheckPath);
+}
+
+void AtomicFile::write(std::span<const std::byte> data) {
+  while (!data.empty()) {
+    const ssize_t put = ::write(file_.number(), data.data(), std::min(data.size(), kMostAtOnce));
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) throw failure(errno);
+    data = data.subspan(static_cast<std::size_t>(put));
+  }
+}
+
+void AtomicFile::sync() {
+  if (file_.number() < 0) return;
+  if (::fsync(file_.number()) != 0) throw failure(errno);
+  file_.close();
+}
+
+void AtomicFile::rename_into_place() {
+#ifdef RENAME_NOREPLACE
+  if (overwrite_ == Overwrite::kRefuse) {
+    if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) == 0) {
+      return;
+    }
+    // Some file systems do not know the flag; the check below is the next best.
+    if (errno != EINVAL && errno != ENOSYS) throw failure(errno);
+  }
+#endif
+  if (overwrite_ == Overwrite::kRefuse && ::access(path_.c_str(), F_OK) == 0) {
+    throw failure(EEXIST);
+  }
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw failure(errno);
+}
+
+void AtomicFile::commit() {
+  sync();
+  rename_into_place();
+  temporary_.clear();
+  sync_folder(folder_of(path_));
+}
+
+void sync_folder(const std::string& folder) {
+  const Descriptor open(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // EINVAL: a file system that cannot sync folders.
+  if (open.number() < 0 || (::fsync(open.number()) != 0 && errno != EINVAL)) {
+    throw system_error(folder, "cannot be synced", errno, "the files in it are in place");
+  }
+}
+
+std::string folder_of(const std::string& path) {
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+}  // namespace posenc::weights

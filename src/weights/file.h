@@ -1,0 +1,79 @@
+// Files of the system below reader and writer: whole reads and writes, and replacement at once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "posenc/core/error.h"
+#include "posenc/weights/safetensors.h"
+
+namespace posenc::weights {
+
+// An open file; closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int number = -1) : number_(number) {}
+  ~Descriptor() { close(); }
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(number_, other.number_);
+    return *this;
+  }
+  [[nodiscard]] int number() const { return number_; }
+  void close();
+
+ private:
+  int number_;
+};
+
+// A regular file to read from, at any place.
+class InputFile {
+ public:
+  explicit InputFile(std::string path);
+  [[nodiscard]] std::uint64_t size() const { return size_; }
+  // Fills `into`, or throws: a file that has become shorter is an error.
+  void read(std::uint64_t offset, std::span<std::byte> into) const;
+  [[nodiscard]] std::string read_text(std::uint64_t offset, std::size_t length) const;
+
+ private:
+  std::string path_;
+  Descriptor file_;
+  std::uint64_t size_ = 0;
+};
+
+// Writes a file beside `path` under a temporary name, on the same file system, and renames it. A
+// symbolic link at `path` is replaced, not followed.
+class AtomicFile {
+ public:
+  AtomicFile(std::string path, Overwrite overwrite);
+  ~AtomicFile();
+  AtomicFile(AtomicFile&&) = delete;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  void write(std::span<const std::byte> data);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  // The content is on the disk and the temporary is closed.
+  void sync();
+  // Syncs if need be, renames, and makes the rename last.
+  void commit();
+
+ private:
+  void rename_into_place();
+  [[nodiscard]] Error failure(int error_number) const;
+
+  std::string path_;
+  std::string temporary_;  // empty once there is none to remove
+  Overwrite overwrite_;
+  Descriptor file_;
+};
+
+// Makes new names and renames in a folder last through a crash.
+void sync_folder(const std::string& folder);
+std::string folder_of(const std::string& path);
+
+}  // namespace posenc::weights
