@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/choices.h"
 #include "cli/inspection.h"
 #include "cli/verbs.h"
 #include "core/value.h"
@@ -32,18 +32,6 @@ struct Named {
   Spec spec;
   ModelShape shape;
 };
-
-// The allowed names, and the value of one of them once the parser has checked it.
-template <class E>
-std::vector<std::string> names_of() {
-  const auto names = enum_names(E{});
-  return {names.begin(), names.end()};
-}
-template <class E>
-E value_of(const std::string& name) {
-  const auto names = enum_names(E{});
-  return static_cast<E>(std::find(names.begin(), names.end(), name) - names.begin());
-}
 
 InspectRequest request_from(const Options& options) {
   InspectRequest request;

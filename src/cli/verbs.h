@@ -12,6 +12,7 @@ using Action = std::function<int()>;
 void add_list(CLI::App& app, Action& chosen);
 void add_inspect(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
+void add_convert(CLI::App& app, Action& chosen);
 
 // Exit codes: fine, anything unforeseen, the user's mistake.
 inline constexpr int kFine = 0;

@@ -106,18 +106,26 @@ Error AtomicFile::failure(int error_number) const {
                       full ? "make room; what was there is untouched" : kCheckPath);
 }
 
+void AtomicFile::give_up(int error_number) {
+  file_.close();
+  ::unlink(temporary_.c_str());
+  temporary_.clear();
+  throw failure(error_number);
+}
+
 void AtomicFile::write(std::span<const std::byte> data) {
   while (!data.empty()) {
     const ssize_t put = ::write(file_.number(), data.data(), std::min(data.size(), kMostAtOnce));
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) throw failure(errno);
+    if (put < 0) give_up(errno);
     data = data.subspan(static_cast<std::size_t>(put));
   }
 }
 
 void AtomicFile::sync() {
+  if (temporary_.empty()) throw failure(EBADF);
   if (file_.number() < 0) return;
-  if (::fsync(file_.number()) != 0) throw failure(errno);
+  if (::fsync(file_.number()) != 0) give_up(errno);
   file_.close();
 }
 

@@ -57,13 +57,15 @@ class AtomicFile {
   [[nodiscard]] const std::string& path() const { return path_; }
   void write(std::span<const std::byte> data);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  // The content is on the disk and the temporary is closed.
+  // The content is on the disk and the temporary is closed. An error here or in write() is final.
   void sync();
   // Syncs if need be, renames, and makes the rename last.
   void commit();
 
  private:
   void rename_into_place();
+  // Removes the temporary and throws: a file with a piece missing must not be finished later.
+  [[noreturn]] void give_up(int error_number);
   [[nodiscard]] Error failure(int error_number) const;
 
   std::string path_;

@@ -15,7 +15,7 @@ Error mistake(ErrorKind kind, const std::string& key, const std::string& rule,
   return {kind, {.scope = "convert", .key = key, .rule = rule, .value = value, .hint = hint}};
 }
 
-Error row_error(const TensorInfo& tensor, Role role, const std::string& rule) {
+Error row_error(const TensorInfo& tensor, ProjectionRole role, const std::string& rule) {
   return mistake(
       ErrorKind::kConflict, fmt::format("{} ({})", in_quotes(tensor.name), role_name(role)), rule,
       shape_text(tensor.shape), "check --head-dim, --heads and --kv-heads, or --keep it");
@@ -81,9 +81,10 @@ void LayoutPlanner::check_roles() const {
   for (const auto& [name, tensor] : tensors_) {
     const auto found = belonging(name, options_);
     if (!found || found->part == Part::kInputs) continue;
-    const bool fused = found->role >= Role::kConcat;
-    q = q || fused || found->role == Role::kQuery;
-    k = k || fused || found->role == Role::kKey || found->role == Role::kLatentKey;
+    const bool fused = found->role >= ProjectionRole::kConcat;
+    q = q || fused || found->role == ProjectionRole::kQuery;
+    k = k || fused || found->role == ProjectionRole::kKey ||
+        found->role == ProjectionRole::kLatentKey;
   }
   if (q && k) return;
   const std::string missing = q ? "k" : k ? "q" : "q and k";
@@ -113,8 +114,8 @@ void LayoutPlanner::resolve_head_dim() {
   for (const auto& [name, tensor] : tensors_) {
     const auto found = belonging(name, options_);
     if (!found || found->part != Part::kRows || rows_of(*tensor) == 0) continue;
-    const bool fused = found->role >= Role::kConcat;
-    if (!fused && found->role != Role::kQuery) continue;
+    const bool fused = found->role >= ProjectionRole::kConcat;
+    if (!fused && found->role != ProjectionRole::kQuery) continue;
     const std::int64_t parts = fused ? heads_.heads + 2 * fused_kv_heads() : heads_.heads;
     if (rows_of(*tensor) % parts != 0) {
       throw row_error(*tensor, found->role, fmt::format("must have a multiple of {} rows", parts));
@@ -180,13 +181,14 @@ void LayoutPlanner::plan_scale(const Belonging& belonging, TensorPlan& plan) con
 void LayoutPlanner::plan_rows(const Belonging& belonging, TensorPlan& plan) const {
   plan.action = TensorAction::kPermuted;
   plan.note = role_name(belonging.role);
-  const Role role = belonging.role;
-  if (role == Role::kQueryNorm || role == Role::kKeyNorm) return plan_norm(belonging, plan);
+  const ProjectionRole role = belonging.role;
+  if (role == ProjectionRole::kQueryNorm || role == ProjectionRole::kKeyNorm)
+    return plan_norm(belonging, plan);
   const std::int64_t rows = rows_of(plan.source);
   plan.row_bytes = bytes_per_row(plan.source, rows);
-  if (role == Role::kLatentKey) return plan_latent(plan);
-  if (role != Role::kQuery && role != Role::kKey) return plan_fused(role, plan);
-  const std::int64_t heads = role == Role::kQuery ? heads_.heads : heads_.kv_heads;
+  if (role == ProjectionRole::kLatentKey) return plan_latent(plan);
+  if (role != ProjectionRole::kQuery && role != ProjectionRole::kKey) return plan_fused(role, plan);
+  const std::int64_t heads = role == ProjectionRole::kQuery ? heads_.heads : heads_.kv_heads;
   if (heads > 0 && rows != heads * heads_.head_dim) {
     throw row_error(plan.source, role,
                     fmt::format("must have {} heads of {} rows", heads, heads_.head_dim));
@@ -200,11 +202,11 @@ void LayoutPlanner::plan_rows(const Belonging& belonging, TensorPlan& plan) cons
 
 // [head_dim] for all heads, or [heads, head_dim], or [heads * head_dim]: channels in that order.
 void LayoutPlanner::plan_norm(const Belonging& belonging, TensorPlan& plan) const {
-  const Role role = belonging.role;
+  const ProjectionRole role = belonging.role;
   std::int64_t channels = plan.source.shape.empty() ? 0 : 1;
   for (const std::int64_t dim : plan.source.shape) channels *= dim;
   plan.row_bytes = bytes_per_row(plan.source, channels);
-  const std::int64_t heads = role == Role::kQueryNorm ? heads_.heads : heads_.kv_heads;
+  const std::int64_t heads = role == ProjectionRole::kQueryNorm ? heads_.heads : heads_.kv_heads;
   const bool fits =
       channels > 0 && channels % heads_.head_dim == 0 &&
       (heads == 0 || channels == heads_.head_dim || channels == heads * heads_.head_dim);
@@ -218,7 +220,7 @@ void LayoutPlanner::plan_norm(const Belonging& belonging, TensorPlan& plan) cons
 void LayoutPlanner::plan_latent(TensorPlan& plan) const {
   const std::int64_t rows = rows_of(plan.source);
   if (rows < heads_.rotary_dim) {
-    throw row_error(plan.source, Role::kLatentKey,
+    throw row_error(plan.source, ProjectionRole::kLatentKey,
                     fmt::format("must have at least {} rows", heads_.rotary_dim));
   }
   plan.first_row = static_cast<std::uint64_t>(rows - heads_.rotary_dim);
@@ -230,8 +232,8 @@ void LayoutPlanner::plan_latent(TensorPlan& plan) const {
   plan.blocks = {{std::move(tail), 1}};
 }
 
-void LayoutPlanner::plan_fused(Role role, TensorPlan& plan) const {
-  if (role == Role::kUnclear) {
+void LayoutPlanner::plan_fused(ProjectionRole role, TensorPlan& plan) const {
+  if (role == ProjectionRole::kUnclear) {
     throw mistake(ErrorKind::kMissingKey, in_quotes(plan.source.name),
                   "holds q, k and v in an order that its name does not tell", "",
                   "add --qkv concat or --qkv grouped");
@@ -248,7 +250,7 @@ void LayoutPlanner::plan_fused(Role role, TensorPlan& plan) const {
                     fmt::format("must have {} + 2 * {} heads of {} rows", heads_.heads, kv_heads,
                                 heads_.head_dim));
   }
-  if (role == Role::kConcat) {  // all of q and k; v follows and stays
+  if (role == ProjectionRole::kConcat) {  // all of q and k; v follows and stays
     plan.blocks = {{window_, static_cast<std::uint64_t>(heads_.heads + kv_heads)}};
     return;
   }

@@ -33,7 +33,7 @@ class LayoutPlanner {
   void plan_scale(const Belonging& belonging, TensorPlan& plan) const;
   void plan_norm(const Belonging& belonging, TensorPlan& plan) const;
   void plan_latent(TensorPlan& plan) const;
-  void plan_fused(Role role, TensorPlan& plan) const;
+  void plan_fused(ProjectionRole role, TensorPlan& plan) const;
   [[nodiscard]] std::int64_t fused_kv_heads() const;
 
   TensorsByName tensors_;

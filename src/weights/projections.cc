@@ -10,33 +10,33 @@ namespace {
 
 struct Known {
   std::string_view pattern;
-  Role role;
+  ProjectionRole role;
 };
 
 // query_key_value is grouped in GPT-NeoX and Falcon, concatenated in ChatGLM; the first of the three
 // has a module name of its own.
 constexpr std::array kKnown = {
-    Known{"q_proj", Role::kQuery},
-    Known{"q_b_proj", Role::kQuery},
-    Known{"wq", Role::kQuery},
-    Known{"to_q", Role::kQuery},
-    Known{"self.query", Role::kQuery},
-    Known{"k_proj", Role::kKey},
-    Known{"wk", Role::kKey},
-    Known{"to_k", Role::kKey},
-    Known{"self.key", Role::kKey},
-    Known{"kv_a_proj_with_mqa", Role::kLatentKey},
-    Known{"q_norm", Role::kQueryNorm},
-    Known{"q_layernorm", Role::kQueryNorm},
-    Known{"k_norm", Role::kKeyNorm},
-    Known{"k_layernorm", Role::kKeyNorm},
-    Known{"attention.query_key_value", Role::kGrouped},
-    Known{"wqkv", Role::kGrouped},
-    Known{"self_attn.qkv_proj", Role::kConcat},
-    Known{"Wqkv", Role::kConcat},
-    Known{"c_attn", Role::kConcat},
-    Known{"query_key_value", Role::kUnclear},
-    Known{"qkv_proj", Role::kUnclear},
+    Known{"q_proj", ProjectionRole::kQuery},
+    Known{"q_b_proj", ProjectionRole::kQuery},
+    Known{"wq", ProjectionRole::kQuery},
+    Known{"to_q", ProjectionRole::kQuery},
+    Known{"self.query", ProjectionRole::kQuery},
+    Known{"k_proj", ProjectionRole::kKey},
+    Known{"wk", ProjectionRole::kKey},
+    Known{"to_k", ProjectionRole::kKey},
+    Known{"self.key", ProjectionRole::kKey},
+    Known{"kv_a_proj_with_mqa", ProjectionRole::kLatentKey},
+    Known{"q_norm", ProjectionRole::kQueryNorm},
+    Known{"q_layernorm", ProjectionRole::kQueryNorm},
+    Known{"k_norm", ProjectionRole::kKeyNorm},
+    Known{"k_layernorm", ProjectionRole::kKeyNorm},
+    Known{"attention.query_key_value", ProjectionRole::kGrouped},
+    Known{"wqkv", ProjectionRole::kGrouped},
+    Known{"self_attn.qkv_proj", ProjectionRole::kConcat},
+    Known{"Wqkv", ProjectionRole::kConcat},
+    Known{"c_attn", ProjectionRole::kConcat},
+    Known{"query_key_value", ProjectionRole::kUnclear},
+    Known{"qkv_proj", ProjectionRole::kUnclear},
 };
 
 // Towers of images and sound, and DeepSeek's indexer: heads and pairing of their own.
@@ -45,19 +45,20 @@ constexpr std::array<std::string_view, 9> kElsewhere = {
     "audio_model",  "mm_projector", "image_encoder",  "indexer",
 };
 
-bool is_fused(Role role) {
-  return role == Role::kConcat || role == Role::kGrouped || role == Role::kUnclear;
+bool is_fused(ProjectionRole role) {
+  return role == ProjectionRole::kConcat || role == ProjectionRole::kGrouped ||
+         role == ProjectionRole::kUnclear;
 }
 
 // The patterns that a user gave for this role, in place of the known ones.
-const Patterns* given(const LayoutOptions& options, Role role) {
-  if (role == Role::kQuery) return options.q.empty() ? nullptr : &options.q;
-  if (role == Role::kKey) return options.k.empty() ? nullptr : &options.k;
+const Patterns* given(const LayoutOptions& options, ProjectionRole role) {
+  if (role == ProjectionRole::kQuery) return options.q.empty() ? nullptr : &options.q;
+  if (role == ProjectionRole::kKey) return options.k.empty() ? nullptr : &options.k;
   if (is_fused(role)) return options.fused.empty() ? nullptr : &options.fused;
   return nullptr;
 }
 
-Part part_of(std::string_view rest, Role role) {
+Part part_of(std::string_view rest, ProjectionRole role) {
   constexpr std::array<std::string_view, 5> kRows = {"", "weight", "bias", "base_layer.weight",
                                                      "base_layer.bias"};
   constexpr std::array<std::string_view, 3> kScales = {"weight_scale", "weight_scale_inv",
@@ -67,7 +68,7 @@ Part part_of(std::string_view rest, Role role) {
   const auto among = [&](const auto& names) {
     return std::find(names.begin(), names.end(), rest) != names.end();
   };
-  const bool norm = role == Role::kQueryNorm || role == Role::kKeyNorm;
+  const bool norm = role == ProjectionRole::kQueryNorm || role == ProjectionRole::kKeyNorm;
   if (among(kRows) || rest.starts_with("lora_B") || rest.starts_with("lora_magnitude_vector")) {
     return Part::kRows;
   }
@@ -77,7 +78,8 @@ Part part_of(std::string_view rest, Role role) {
   return Part::kUnknown;
 }
 
-std::optional<Belonging> by_pattern(std::string_view name, const Patterns& patterns, Role role) {
+std::optional<Belonging> by_pattern(std::string_view name, const Patterns& patterns,
+                                    ProjectionRole role) {
   const auto rest = rest_after(patterns, name);
   if (!rest) return std::nullopt;
   return Belonging{role, part_of(*rest, role), *rest};
@@ -85,23 +87,23 @@ std::optional<Belonging> by_pattern(std::string_view name, const Patterns& patte
 
 }  // namespace
 
-std::string_view role_name(Role role) {
+std::string_view role_name(ProjectionRole role) {
   switch (role) {
-    case Role::kQuery:
+    case ProjectionRole::kQuery:
       return "q";
-    case Role::kKey:
+    case ProjectionRole::kKey:
       return "k";
-    case Role::kQueryNorm:
+    case ProjectionRole::kQueryNorm:
       return "q norm";
-    case Role::kKeyNorm:
+    case ProjectionRole::kKeyNorm:
       return "k norm";
-    case Role::kLatentKey:
+    case ProjectionRole::kLatentKey:
       return "latent k";
-    case Role::kConcat:
+    case ProjectionRole::kConcat:
       return "fused qkv, concat";
-    case Role::kGrouped:
+    case ProjectionRole::kGrouped:
       return "fused qkv, grouped";
-    case Role::kUnclear:
+    case ProjectionRole::kUnclear:
       break;
   }
   return "fused qkv";
@@ -115,17 +117,17 @@ bool is_kept(std::string_view name, const Patterns& keep) {
 
 std::optional<Belonging> belonging(std::string_view name, const LayoutOptions& options) {
   if (is_kept(name, options.keep)) return std::nullopt;
-  const Role fused = !options.order                          ? Role::kUnclear
-                     : *options.order == FusedOrder::kConcat ? Role::kConcat
-                                                             : Role::kGrouped;
-  if (auto found = by_pattern(name, options.q, Role::kQuery)) return found;
-  if (auto found = by_pattern(name, options.k, Role::kKey)) return found;
+  const ProjectionRole fused = !options.order                          ? ProjectionRole::kUnclear
+                               : *options.order == FusedOrder::kConcat ? ProjectionRole::kConcat
+                                                                       : ProjectionRole::kGrouped;
+  if (auto found = by_pattern(name, options.q, ProjectionRole::kQuery)) return found;
+  if (auto found = by_pattern(name, options.k, ProjectionRole::kKey)) return found;
   if (auto found = by_pattern(name, options.fused, fused)) return found;
   for (const Known& known : kKnown) {
     if (given(options, known.role) != nullptr) continue;
     const auto rest = rest_after(known.pattern, name);
     if (!rest) continue;
-    const Role role = is_fused(known.role) && options.order ? fused : known.role;
+    const ProjectionRole role = is_fused(known.role) && options.order ? fused : known.role;
     return Belonging{role, part_of(*rest, role), *rest};
   }
   return std::nullopt;

@@ -9,7 +9,7 @@
 
 namespace posenc::weights {
 
-enum class Role {
+enum class ProjectionRole {
   kQuery,
   kKey,
   kQueryNorm,  // a norm over q before it turns: one number per channel, of one head or of all
@@ -19,7 +19,7 @@ enum class Role {
   kGrouped,
   kUnclear,  // holds q, k and v, in an order that the name does not tell
 };
-std::string_view role_name(Role role);
+std::string_view role_name(ProjectionRole role);
 
 // What a tensor under a projection's name is to its rows.
 enum class Part {
@@ -30,7 +30,7 @@ enum class Part {
 };
 
 struct Belonging {
-  Role role = Role::kQuery;
+  ProjectionRole role = ProjectionRole::kQuery;
   Part part = Part::kRows;
   std::string_view rest;  // of the tensor's name after the projection's
 };
