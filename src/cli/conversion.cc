@@ -120,7 +120,8 @@ void add_layout_json(const ConvertReport& report, ordered_json& json) {
 
 void add_positions_json(const ConvertReport& report, ordered_json& json) {
   json["positions"] = report.spec;
-  json["left_at_initialisation"] = ordered_json::array();
+  json["left_at_initialisation"] = nullptr;
+  if (report.has_target) json["left_at_initialisation"] = ordered_json::array();
   for (const NamedShape& t : report.left_at_initialisation) {
     json["left_at_initialisation"].push_back({{"name", t.name}, {"shape", t.shape}});
   }
@@ -148,7 +149,8 @@ std::string conversion_text(const ConvertReport& report, ConvertMode mode, bool 
   } else {
     text += fmt::format("{} copied, {} skipped, {} left at initialisation",
                         count(report, TensorAction::kCopied), count(report, TensorAction::kSkipped),
-                        report.left_at_initialisation.size());
+                        report.has_target ? std::to_string(report.left_at_initialisation.size())
+                                          : "without --target it is not known what is");
   }
   if (!report.trainable.empty()) {
     text += fmt::format("; {} to train, {} frozen", report.trainable.size(), report.frozen.size());

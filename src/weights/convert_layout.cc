@@ -58,8 +58,9 @@ PairLayout source_layout(const Checkpoint& checkpoint, const LayoutOptions& opti
   if (mark) from = *mark;
   if (options.from) from = *options.from;
   if (from != options.to) return from;
-  const std::string hint =
-      mark || options.from ? "" : fmt::format("if not, add --from {}", name_of(other(from)));
+  const std::string hint = mark || options.from
+                               ? "there is nothing to convert"
+                               : fmt::format("if not, add --from {}", name_of(other(from)));
   throw file_error(ErrorKind::kConflict, checkpoint.path, "",
                    fmt::format("is {} already", name_of(options.to)), "", hint);
 }

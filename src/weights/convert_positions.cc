@@ -184,6 +184,7 @@ ConvertReport convert_positions(const std::string& in, const std::string& out,
   const PositionPlanner planner(options, checkpoint);
   ConvertReport report;
   report.spec = to_text(spec);
+  report.has_target = !options.target.empty();
   report.left_at_initialisation = planner.left();
   std::vector<ShardPlan> plans;
   for (const Reader& shard : checkpoint.shards) {

@@ -1,44 +1,22 @@
 // The program as a user meets it: exit codes, one-line errors, and JSON that can be relied on.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "cli/run_cli.h"
 #include "posenc/encodings/encoding.h"
 
 namespace {
 
 using nlohmann::json;
-
-struct Result {
-  int code = -1;
-  std::string out;  // both streams
-};
-
-Result run(const std::string& arguments) {
-  const std::string command = std::string(POSENC_CLI_PATH) + " " + arguments + " 2>&1";
-  FILE* pipe = popen(command.c_str(), "r");
-  Result result;
-  std::array<char, 4096> buffer{};
-  while (const std::size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) {
-    result.out.append(buffer.data(), n);
-  }
-  const int status = pclose(pipe);
-  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return result;
-}
-
-json run_json(const std::string& arguments) {
-  const Result result = run(arguments + " --json");
-  EXPECT_EQ(result.code, 0) << result.out;
-  return json::parse(result.out);
-}
+using posenc::testing::Result;
+using posenc::testing::run;
+using posenc::testing::run_json;
 
 std::string write_config(const std::string& name, const std::string& content) {
   const std::string path = ::testing::TempDir() + "posenc_" + name;
@@ -70,7 +48,7 @@ TEST(Cli, MistakesExitWithTwoAndOneLineThatHelps) {
 }
 
 TEST(Cli, HelpIsEverywhereAndHasAnExample) {
-  for (const char* arguments : {"--help", "list --help", "inspect --help"}) {
+  for (const char* arguments : {"--help", "list --help", "inspect --help", "convert --help"}) {
     const Result result = run(arguments);
     EXPECT_EQ(result.code, 0);
     EXPECT_NE(result.out.find("Example"), std::string::npos) << arguments;

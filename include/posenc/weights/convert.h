@@ -110,7 +110,8 @@ struct ConvertReport {
   HeadShape heads;
   // convert_positions
   std::string spec;
-  std::vector<NamedShape> left_at_initialisation;  // known only with a target
+  bool has_target = false;                         // else nothing is known of the next
+  std::vector<NamedShape> left_at_initialisation;  // what the new model has and the copy has not
   std::vector<std::string> trainable;              // both empty without freeze_except
   std::vector<std::string> frozen;
 };
