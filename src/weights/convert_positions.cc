@@ -15,7 +15,7 @@ namespace posenc::weights {
 namespace {
 
 const Patterns& known_positional() {
-  static const Patterns patterns = {
+  static const Patterns kPatterns = {
       "wpe",
       "*position_embeddings",
       "*position_embedding",
@@ -31,13 +31,13 @@ const Patterns& known_positional() {
       "position_ids",
       "learned.weight",
   };
-  return patterns;
+  return kPatterns;
 }
 
 const Patterns& known_attention() {
-  static const Patterns patterns = {"attn",       "self_attn", "attention", "self_attention",
-                                    "*Attention", "mha",       "*_attn"};
-  return patterns;
+  static const Patterns kPatterns = {"attn",       "self_attn", "attention", "self_attention",
+                                     "*Attention", "mha",       "*_attn"};
+  return kPatterns;
 }
 
 void check_spec(const Spec& spec) {

@@ -150,7 +150,8 @@ void report_plans(const Checkpoint& checkpoint, const std::vector<ShardPlan>& pl
     FileReport file{checkpoint.shards[i].path(), destination.files[i], 0};
     for (const TensorPlan& tensor : plans[i].tensors) {
       if (tensor.action != TensorAction::kSkipped) file.bytes += tensor.source.size();
-      report.tensors.push_back({tensor.source, tensor.action, tensor.note});
+      const TensorSpec& spec = tensor.source;
+      report.tensors.push_back({spec, tensor.action, tensor.note});
     }
     report.files.push_back(std::move(file));
   }

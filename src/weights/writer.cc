@@ -16,6 +16,7 @@ Error length_error(const std::string& path, const std::string& rule, std::uint64
 }  // namespace
 
 struct Writer::State {
+  State(const std::string& path, Overwrite overwrite) : file(path, overwrite) {}
   AtomicFile file;
 };
 
@@ -28,7 +29,7 @@ Writer::Writer(const std::string& path, std::vector<TensorSpec> tensors, const M
     : tensors_(place(std::move(tensors), path)) {
   const std::string header = header_bytes({tensors_, metadata}, path);
   if (!tensors_.empty()) remaining_ = tensors_.back().end;
-  state_.reset(new State{{path, overwrite}});
+  state_ = std::make_unique<State>(path, overwrite);
   state_->file.write(header);
 }
 
