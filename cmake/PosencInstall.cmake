@@ -28,13 +28,16 @@ if(BUILD_SHARED_LIBS) # libraries find each other; a program's run path does not
     set_target_properties(posenc_capi PROPERTIES INSTALL_RPATH "$ORIGIN")
   endif()
 endif()
-if(TARGET posenc)
-  if(BUILD_SHARED_LIBS) # the program finds its libraries beside itself
-    file(RELATIVE_PATH up /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
-    set_target_properties(posenc PROPERTIES INSTALL_RPATH "$ORIGIN/${up}")
+foreach(program IN ITEMS posenc posenc-bench)
+  if(NOT TARGET ${program})
+    continue()
   endif()
-  install(TARGETS posenc)
-endif()
+  if(BUILD_SHARED_LIBS) # a program finds its libraries beside itself
+    file(RELATIVE_PATH up /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
+    set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/${up}")
+  endif()
+  install(TARGETS ${program})
+endforeach()
 
 # Static archives leave fmt, yaml-cpp, Highway and the threads to whoever links them.
 if(BUILD_SHARED_LIBS)

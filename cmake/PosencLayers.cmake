@@ -18,7 +18,7 @@ set(POSENC_LAYER_TABLE
     "lab:       core encodings kernels weights torch model tasks"
     "report:    core encodings kernels weights torch model tasks"
     "bench:     core encodings kernels cases torch"
-    "cli:       core encodings kernels cases weights torch model tasks lab report bench"
+    "cli:       core encodings kernels weights torch model tasks lab report"
     "web:       core encodings kernels torch model tasks lab report")
 
 # Layers that may include torch, ATen or c10 headers; every other one builds without libtorch.

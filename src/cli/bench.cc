@@ -1,166 +1,38 @@
-// posenc bench cpu: the kernels beside their baselines and the machine's limits.
-#include <fmt/format.h>
+// posenc bench: hands over to the program beside this one that knows libtorch.
 #include <unistd.h>
 
-#include <cstdlib>
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include <filesystem>
+#include <memory>
 
-#include "bench/baseline.h"
-#include "bench/limits.h"
-#include "bench/measure.h"
-#include "bench/memory.h"
 #include "cli/verbs.h"
 #include "posenc/core/error.h"
-#include "posenc/core/threads.h"
 
 namespace posenc::cli {
 namespace {
 
-using bench::Row;
-using Json = nlohmann::ordered_json;
-
-struct BenchArguments {
-  std::string filter;
-  double seconds = 0.5;
-  int threads = 0;
-  bool json = false;
-  bool list = false;
-  bool no_baseline = false;
-};
-
-// OpenBLAS chooses its kernels when the process starts, so a better choice needs a new start.
-void start_again_with(const std::string& core) {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::vector<std::string> words;
-  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
+int hand_over(std::vector<std::string> words) {
+  const auto program =
+      std::filesystem::read_symlink("/proc/self/exe").parent_path() / "posenc-bench";
+  words.insert(words.begin(), program.string());
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  setenv("OPENBLAS_CORETYPE", core.c_str(), 1);
-  execv("/proc/self/exe", arguments.data());  // on failure: go on with what there is
-}
-
-template <class Number>
-Json or_null(const std::optional<Number>& number) {
-  return number ? Json(*number) : Json(nullptr);
-}
-
-Json row_json(const Row& row) {
-  Json shape = {{"batch", row.c.batch},     {"heads", row.c.heads}, {"kv_heads", row.c.kv_heads},
-                {"queries", row.c.queries}, {"keys", row.c.keys},   {"head_dim", row.c.head_dim}};
-  Json json = {{"name", row.name},
-               {"op", cases::operation_name(row.c.op)},
-               {"encoding", row.c.spec},
-               {"pass", row.pass},
-               {"shape", shape},
-               {"dtype", dtype_name(row.c.dtype)},
-               {"threads", row.threads},
-               {"ms", row.ms},
-               {"baseline_ms", or_null(row.baseline_ms)},
-               {"speedup", or_null(row.speedup())},
-               {"limit", or_null(row.limit)},
-               {"limit_of", row.limit_of},
-               {"limit_unit", row.limit_unit},
-               {"fraction_of_limit", or_null(row.fraction_of_limit)},
-               {"relative_to_plain", or_null(row.relative_to_plain)},
-               {"per_doubling", or_null(row.per_doubling)},
-               {"peak_bytes", or_null(row.peak_bytes)},
-               {"baseline_peak_bytes", or_null(row.baseline_peak_bytes)},
-               {"table_bytes", or_null(row.table_bytes)},
-               {"path", row.path},
-               {"checked", row.checked}};
-  if (!row.problem.empty()) json["problem"] = row.problem;
-  return json;
-}
-
-std::string number(const std::optional<double>& x, int digits) {
-  return x ? fmt::format("{:.{}f}", *x, digits) : "-";
-}
-std::string mebibytes(const std::optional<std::int64_t>& bytes) {
-  return number(bytes ? std::optional(static_cast<double>(*bytes) / (1 << 20)) : std::nullopt, 1);
-}
-
-void print_header() {
-  fmt::print(
-      "OpenBLAS for {}, baselines {}, threads {}\n"
-      "  ms: best of several runs      x base: baseline's time over ours\n"
-      "  limit: share of {{sgemm, update, read}} reached   plain: time over that without "
-      "encodings\n"
-      "  x2: time over that at half the length           MiB: peak beyond inputs and outputs\n\n"
-      "{:<56}{:>10}{:>11}{:>8}{:>7}{:>7}{:>6}{:>9}{:>10}  {}\n",
-      bench::Sgemm::core(),
-      bench::baseline_library().empty() ? "none (built without libtorch)"
-                                        : bench::baseline_library(),
-      num_threads(), "row", "ms", "base ms", "x base", "limit", "plain", "x2", "MiB", "base MiB",
-      "checked");
-}
-
-void print_row(const Row& row) {
-  fmt::print("{:<56}{:>10.3f}{:>11}{:>8}{:>7}{:>7}{:>6}{:>9}{:>10}  {}\n", row.name, row.ms,
-             number(row.baseline_ms, 2), number(row.speedup(), 2), number(row.fraction_of_limit, 2),
-             number(row.relative_to_plain, 2), number(row.per_doubling, 2),
-             mebibytes(row.peak_bytes), mebibytes(row.baseline_peak_bytes),
-             row.checked ? "yes" : "NO: " + row.problem);
-  std::fflush(stdout);
-}
-
-std::vector<bench::Job> chosen_jobs(const std::string& filter) {
-  std::vector<bench::Job> jobs;
-  for (bench::Job& job : bench::cpu_jobs()) {
-    if (job.name.find(filter) != std::string::npos) jobs.push_back(std::move(job));
-  }
-  if (jobs.empty()) {
-    throw Error(ErrorKind::kUnknownKey, {.scope = "bench",
-                                         .key = "--filter",
-                                         .rule = "matches no row",
-                                         .value = "'" + filter + "'",
-                                         .hint = "see posenc bench cpu --list"});
-  }
-  return jobs;
-}
-
-int run_bench(const BenchArguments& arguments) {
-  const std::vector<bench::Job> jobs = chosen_jobs(arguments.filter);
-  if (arguments.list) {
-    for (const bench::Job& job : jobs) fmt::print("{}\n", job.name);
-    return kFine;
-  }
-  if (const std::string core = bench::better_openblas_core(); !core.empty()) start_again_with(core);
-  bench::give_freed_memory_back();
-  set_num_threads(arguments.threads);
-  if (!arguments.json) print_header();
-  Json all = Json::array();
-  bool checked = true;
-  for (const bench::Job& job : jobs) {
-    for (const Row& row : job.measure({{arguments.seconds, 3}, !arguments.no_baseline})) {
-      checked = checked && row.checked;
-      all.push_back(row_json(row));
-      if (!arguments.json) print_row(row);
-    }
-  }
-  if (arguments.json) fmt::print("{}\n", all.dump(2));
-  return checked ? kFine : kFailure;
+  execv(program.c_str(), arguments.data());
+  throw Error(ErrorKind::kIo, {.scope = "bench",
+                               .key = program.string(),
+                               .rule = "could not be started",
+                               .value = "",
+                               .hint = "it is built and installed beside posenc"});
 }
 
 }  // namespace
 
 void add_bench(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("bench", "measure the kernels against baselines and limits");
-  verb->require_subcommand(1);
-  CLI::App* cpu = verb->add_subcommand("cpu", "the CPU kernels; every result is checked first");
-  auto arguments = std::make_shared<BenchArguments>();
-  cpu->add_option("--filter", arguments->filter, "only rows whose name contains this");
-  cpu->add_option("--seconds", arguments->seconds, "time to spend on a row, at least three runs")
-      ->check(CLI::Range(0.0, 600.0))
-      ->capture_default_str();
-  cpu->add_option("--threads", arguments->threads, "threads of kernels and baselines; 0: all cores")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  cpu->add_flag("--json", arguments->json, "a list of rows, for programs");
-  cpu->add_flag("--list", arguments->list, "print the names of the rows and measure nothing");
-  cpu->add_flag("--no-baseline", arguments->no_baseline, "leave libtorch's compositions out");
-  cpu->callback([arguments, &chosen] { chosen = [arguments] { return run_bench(*arguments); }; });
+  verb->prefix_command();
+  verb->set_help_flag();  // goes with the rest
+  verb->callback(
+      [verb, &chosen] { chosen = [words = verb->remaining()] { return hand_over(words); }; });
 }
 
 }  // namespace posenc::cli

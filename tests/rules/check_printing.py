@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rules_lib import code_lines, finish, read_table, source_files
 
-PROGRAM_LAYERS = {"cli", "web"}  # these talk to a person
+PROGRAM_LAYERS = {"cli", "bench", "web"}  # these talk to a person
 _NOT_MEMBER = r"(?<![\w.>])(?:std::|::)?"
 
 FORBIDDEN = [
