@@ -13,8 +13,9 @@ class Baseline {
  public:
   virtual ~Baseline() = default;
   virtual void run(bool with_backward) = 0;
-  // The output of the last run, to be compared with the kernel's.
-  [[nodiscard]] virtual std::vector<double> out() const = 0;
+  // The output of the same composition in float32, to be compared with the kernel's: in bfloat16 it
+  // rounds at every step.
+  [[nodiscard]] virtual std::vector<double> float32_out() = 0;
 
  protected:
   Baseline() = default;

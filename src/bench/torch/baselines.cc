@@ -38,16 +38,21 @@ class RopeBaseline : public Baseline {
       : q_(on(p.q)),
         k_(on(p.k)),
         tables_(rope_tables(std::get<Rope>(p.spec.encodings[0]), p.shape, p.c.queries,
-                            torch_type(p.c.dtype))) {}
+                            torch_type(p.c.dtype))),
+        exact_(rope_tables(std::get<Rope>(p.spec.encodings[0]), p.shape, p.c.queries, at::kFloat)) {
+  }
   void run(bool /*with_backward*/) override {
     q_out_ = apply_rope(q_, tables_);
     k_out_ = apply_rope(k_, tables_);
   }
-  [[nodiscard]] std::vector<double> out() const override { return values_of(q_out_); }
+  [[nodiscard]] std::vector<double> float32_out() override {
+    return values_of(apply_rope(q_.to(at::kFloat), exact_));
+  }
 
  private:
   at::Tensor q_, k_, q_out_, k_out_;
   RopeTables tables_;
+  RopeTables exact_;
 };
 
 // Softmax attention with everything materialised; keys of a group are repeated, as is usual.
@@ -78,9 +83,11 @@ class AttentionBaseline : public Baseline {
         torch_parameters(spec_, shape_, parameter_values_, with_backward);
     const at::Tensor out = forward(q, k, v, parameters);
     if (with_backward) out.backward(grad_);
-    out_ = out.detach();
   }
-  [[nodiscard]] std::vector<double> out() const override { return values_of(out_); }
+  [[nodiscard]] std::vector<double> float32_out() override {
+    const TorchParameters parameters = torch_parameters(spec_, shape_, parameter_values_, false);
+    return values_of(forward(q_.to(at::kFloat), k_.to(at::kFloat), v_.to(at::kFloat), parameters));
+  }
 
  private:
   at::Tensor forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -102,7 +109,7 @@ class AttentionBaseline : public Baseline {
   ModelShape shape_;
   bool decoding_;  // one query, which sees every key
   std::vector<Parameters> parameter_values_;
-  at::Tensor q_, k_, v_, grad_, out_;
+  at::Tensor q_, k_, v_, grad_;
   Distances distances_;
   std::vector<RopeTables> ropes_;
 };
@@ -130,7 +137,7 @@ class LinearAttentionBaseline : public Baseline {
     if (with_backward) out.backward(grad_);
     out_ = out.detach();
   }
-  [[nodiscard]] std::vector<double> out() const override { return values_of(out_); }
+  [[nodiscard]] std::vector<double> float32_out() override { return values_of(out_); }
 
  private:
   at::Tensor q_, k_, v_, grad_, out_;

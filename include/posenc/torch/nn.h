@@ -1,0 +1,116 @@
+// Modules for libtorch: attention with any spec, with a cache to decode from; linear attention; and
+// positional embeddings of site 1. Parameters of the encodings are registered under stable names,
+// pos.<encoding>.<parameter>: pos.alibi.slopes, pos.cope.pos_emb; constants are buffers.
+//
+//   posenc::nn::Attention attention(
+//       posenc::nn::AttentionConfig{.model_dim = 512, .heads = 8, .spec = "rope + cope"});
+//   auto y = attention->forward(x);                              // x, y [B, T, model_dim]
+//
+//   posenc::nn::KeyValueCache cache;                             // decoding, without gradients
+//   auto prompt_out = attention->forward(prompt, &cache);
+//   auto next_out = attention->forward(token, &cache);
+#pragma once
+
+#include <torch/nn.h>
+
+#include <string>
+#include <vector>
+
+namespace posenc::nn {
+
+// The parameters of a spec for a shape, in the order that the operators want.
+class EncodingParametersImpl : public torch::nn::Module {
+ public:
+  EncodingParametersImpl(const std::string& spec, std::int64_t head_dim, std::int64_t heads,
+                         std::int64_t model_dim = 0, std::uint64_t seed = 0);
+  [[nodiscard]] const std::vector<at::Tensor>& tensors();
+
+ private:
+  struct Place {
+    std::shared_ptr<torch::nn::Module> module;
+    std::string name;
+    bool trainable;
+  };
+  std::vector<Place> places_;
+  std::vector<at::Tensor> tensors_;  // looked up anew at each call: to() replaces them
+};
+TORCH_MODULE(EncodingParameters);
+
+struct AttentionConfig {
+  std::int64_t model_dim = 0;
+  std::int64_t heads = 1;
+  std::int64_t kv_heads = 0;  // 0: as many as heads
+  std::int64_t head_dim = 0;  // 0: model_dim / heads
+  std::string spec = "none";  // encodings of site 1 are passed over: they belong to the input
+  bool bias = false;          // of the projections
+  bool causal = true;
+  std::int64_t window_left = -1;
+  double dropout = 0.0;    // of the weights, while training
+  std::uint64_t seed = 0;  // of the encodings' start and of the dropout
+};
+
+// Keys and values of the tokens so far, [B, Hkv, length, head_dim] of larger buffers. Keys are kept
+// turned where the spec has one rotation. For one module; a new sequence takes a new cache.
+struct KeyValueCache {
+  std::int64_t length = 0;
+  at::Tensor keys, values, gate_keys;
+};
+
+class AttentionImpl : public torch::nn::Module {
+ public:
+  explicit AttentionImpl(AttentionConfig config);
+
+  // x [B, T, model_dim]. key_mask [B, T] is false for padding. positions [T] or [B, T] are 0, 1, ... (or
+  // go on from the cache) unless given.
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {},
+                     const at::Tensor& positions = {});
+  at::Tensor forward(const at::Tensor& x, KeyValueCache* cache);
+
+  [[nodiscard]] const AttentionConfig& config() const { return config_; }
+
+  torch::nn::Linear q_proj{nullptr}, k_proj{nullptr}, v_proj{nullptr}, out_proj{nullptr};
+  torch::nn::Linear gate_proj{nullptr};  // for cope(gate_source=separate)
+  EncodingParameters pos{nullptr};
+
+ private:
+  // [B, T, heads * head_dim] -> [B, heads, T, head_dim], without a copy.
+  [[nodiscard]] at::Tensor split(const at::Tensor& x, std::int64_t heads) const;
+  [[nodiscard]] at::Tensor merge(const at::Tensor& out) const;
+
+  AttentionConfig config_;
+  std::string rotation_;    // the spec's one rotation, or empty
+  std::int64_t calls_ = 0;  // a new dropout for each
+};
+TORCH_MODULE(Attention);
+
+class LinearAttentionImpl : public torch::nn::Module {
+ public:
+  // form: elu, relu or cosine (posenc/torch/ops.h).
+  explicit LinearAttentionImpl(AttentionConfig config, std::string form = "elu");
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {});
+
+  torch::nn::Linear q_proj{nullptr}, k_proj{nullptr}, v_proj{nullptr}, out_proj{nullptr};
+  EncodingParameters pos{nullptr};
+
+ private:
+  AttentionConfig config_;
+  std::string form_;
+};
+TORCH_MODULE(LinearAttention);
+
+// x + SUM of the spec's encodings of site 1; others are passed over.
+class PositionalEmbeddingImpl : public torch::nn::Module {
+ public:
+  PositionalEmbeddingImpl(const std::string& spec, std::int64_t model_dim, std::uint64_t seed = 0);
+  // x [B, T, model_dim]; positions [T] or [B, T], default 0, 1, ...
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& positions = {});
+
+  EncodingParameters pos{nullptr};
+
+ private:
+  std::string spec_;
+  std::int64_t model_dim_;
+};
+TORCH_MODULE(PositionalEmbedding);
+
+}  // namespace posenc::nn

@@ -1,0 +1,180 @@
+#include "torch/arguments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace posenc::ops {
+namespace {
+
+DType dtype_of(const at::Tensor& x) {
+  switch (x.scalar_type()) {
+    case at::kFloat:
+      return DType::kFloat32;
+    case at::kBFloat16:
+      return DType::kBfloat16;
+    case at::kHalf:
+      return DType::kFloat16;
+    default:
+      TORCH_CHECK(false, "[posenc] tensors must be float32, bfloat16 or float16 here but got ",
+                  x.scalar_type());
+  }
+}
+
+std::vector<std::int64_t> integers_of(const char* op, const char* name, const OptionalTensor& x) {
+  if (!x.has_value() || !x->defined()) return {};
+  TORCH_CHECK(x->dim() == 1 && at::isIntegralType(x->scalar_type(), false), "[", op, "] ", name,
+              " must be a list of whole numbers but got ", x->scalar_type(), " with ", x->dim(),
+              " dimensions");
+  const at::Tensor wide = x->to(at::kCPU, at::kLong).contiguous();
+  return {wide.data_ptr<std::int64_t>(), wide.data_ptr<std::int64_t>() + wide.numel()};
+}
+
+}  // namespace
+
+Spec parse_any(const std::string& spec) {
+  const auto first = spec.find_first_not_of(" \t\n");
+  const bool json = first != std::string::npos && (spec[first] == '[' || spec[first] == '{');
+  return json ? parse_spec_json(spec) : parse_spec(spec);
+}
+
+std::vector<Parameters> split_parameters(const Prepared& prepared, const at::Tensor& flat) {
+  TORCH_CHECK(flat.dim() == 1 && flat.numel() == prepared.parameter_count,
+              "[posenc] parameters must have ", prepared.parameter_count, " entries for ",
+              to_text(prepared.spec), " but got ", flat.numel());
+  const at::Tensor wide = flat.to(at::kCPU, at::kDouble).contiguous();
+  const double* at = wide.data_ptr<double>();
+  std::vector<Parameters> values(prepared.spec.encodings.size());
+  for (const SpecParameter& p : prepared.parameters) {
+    values[p.encoding].emplace_back(at, at + p.info.count());
+    at += p.info.count();
+  }
+  return values;
+}
+
+at::Tensor join_parameters(const Prepared& prepared, const std::vector<Parameters>& values,
+                           const at::Tensor& like) {
+  at::Tensor joined = at::empty({prepared.parameter_count}, at::kDouble);
+  auto* at = joined.data_ptr<double>();
+  for (const SpecParameter& p : prepared.parameters) {
+    const std::vector<double>& entries = values[p.encoding][p.index];
+    at = std::copy(entries.begin(), entries.end(), at);
+  }
+  return joined.to(like.options());
+}
+
+at::Tensor with_contiguous_rows(const at::Tensor& x) {
+  return x.stride(-1) == 1 || x.size(-1) <= 1 ? x : x.contiguous();
+}
+
+TensorView view_of(const at::Tensor& x) {
+  TensorView view;
+  view.data = x.data_ptr();
+  view.dtype = dtype_of(x);
+  std::copy_n(x.sizes().begin(), 4, view.shape.begin());
+  std::copy_n(x.strides().begin(), 4, view.stride.begin());
+  view.stride[3] = 1;
+  return view;
+}
+
+std::vector<double> values_of(const at::Tensor& x) {
+  const at::Tensor wide = x.to(at::kDouble).contiguous();
+  return {wide.data_ptr<double>(), wide.data_ptr<double>() + wide.numel()};
+}
+
+at::Tensor tensor_of(const std::vector<double>& values, const at::Tensor& like) {
+  return at::tensor(values, at::kDouble).reshape(like.sizes()).to(like.scalar_type());
+}
+
+void check_rows(const char* op, const char* name, const at::Tensor& x, const at::Tensor& q) {
+  TORCH_CHECK(x.dim() == 4, "[", op, "] ", name,
+              " must be [batch, heads, tokens, channels] but got ", x.dim(), " dimensions");
+  TORCH_CHECK(at::isFloatingType(x.scalar_type()), "[", op, "] ", name,
+              " must have a floating type but got ", x.scalar_type());
+  TORCH_CHECK(x.scalar_type() == q.scalar_type(), "[", op, "] ", name, " must be ", q.scalar_type(),
+              " as q is but got ", x.scalar_type());
+  TORCH_CHECK(x.device() == q.device(), "[", op, "] ", name, " must be on ", q.device(),
+              " as q is but is on ", x.device());
+}
+
+at::Tensor full_positions(const char* op, const char* name, const OptionalTensor& positions,
+                          std::int64_t batch, std::int64_t tokens) {
+  if (!positions.has_value() || !positions->defined()) return {};
+  at::Tensor p = *positions;
+  TORCH_CHECK(at::isIntegralType(p.scalar_type(), false), "[", op, "] ", name,
+              " must be whole numbers but got ", p.scalar_type());
+  TORCH_CHECK(p.dim() >= 1 && p.dim() <= 3, "[", op, "] ", name,
+              " must be [tokens], [batch, tokens] or [batch, tokens, axes] but got ", p.dim(),
+              " dimensions");
+  if (p.dim() == 1) p = p.unsqueeze(0);
+  if (p.dim() == 2) p = p.unsqueeze(-1);
+  TORCH_CHECK((p.size(0) == batch || p.size(0) == 1) && p.size(1) == tokens, "[", op, "] ", name,
+              " must have ", batch, " (or 1) x ", tokens, " entries but got ", p.size(0), " x ",
+              p.size(1));
+  return p.expand({batch, tokens, p.size(2)}).to(at::kCPU, at::kLong).contiguous();
+}
+
+Places::Places(const char* op, const at::Tensor& q, const at::Tensor& k, bool causal,
+               std::int64_t window_left, std::int64_t window_right, const OptionalTensor& key_mask,
+               const OptionalTensor& cu_queries, const OptionalTensor& cu_keys,
+               const OptionalTensor& q_positions, const OptionalTensor& k_positions)
+    : causal_(causal),
+      window_left_(window_left),
+      window_right_(window_right),
+      q_positions_(full_positions(op, "q_positions", q_positions, q.size(0), q.size(2))),
+      k_positions_(full_positions(op, "k_positions", k_positions, k.size(0), k.size(2))),
+      cu_queries_(integers_of(op, "cu_queries", cu_queries)),
+      cu_keys_(integers_of(op, "cu_keys", cu_keys)) {
+  if (!key_mask.has_value() || !key_mask->defined()) return;
+  TORCH_CHECK(
+      key_mask->dim() == 2 && key_mask->size(0) == k.size(0) && key_mask->size(1) == k.size(2), "[",
+      op, "] key_mask must be [batch, keys] = [", k.size(0), ", ", k.size(2), "] but got ",
+      key_mask->sizes());
+  key_mask_ = key_mask->to(at::kCPU).ne(0).to(at::kByte).contiguous();
+}
+
+AttentionMask Places::mask() const {
+  AttentionMask mask;
+  mask.causal = causal_;
+  mask.window_left = window_left_;
+  mask.window_right = window_right_;
+  if (key_mask_.defined()) mask.key_mask = key_mask_.data_ptr<std::uint8_t>();
+  mask.cu_queries = cu_queries_;
+  mask.cu_keys = cu_keys_;
+  return mask;
+}
+
+PositionsView Places::view(const at::Tensor& positions) {
+  PositionsView view;
+  if (!positions.defined()) return view;
+  view.ids = positions.data_ptr<std::int64_t>();
+  view.batch_stride = positions.stride(0);
+  view.token_stride = positions.stride(1);
+  view.axis_stride = positions.size(2) > 1 ? 1 : 0;
+  return view;
+}
+
+ref::Masking Places::ref_masking() const {
+  ref::Masking masking{causal_, window_left_, window_right_, {}, cu_queries_, cu_keys_};
+  if (key_mask_.defined()) {
+    const auto* data = key_mask_.data_ptr<std::uint8_t>();
+    masking.key_mask.assign(data, data + key_mask_.numel());
+  }
+  return masking;
+}
+
+ref::TokenPositions Places::ref_positions() const {
+  ref::TokenPositions positions;
+  const auto copy = [](const at::Tensor& from, std::vector<std::int64_t>& to) {
+    if (!from.defined()) return;
+    to.assign(from.data_ptr<std::int64_t>(), from.data_ptr<std::int64_t>() + from.numel());
+  };
+  copy(q_positions_, positions.query);
+  copy(k_positions_, positions.key);
+  for (const at::Tensor& p : {q_positions_, k_positions_}) {
+    if (p.defined()) positions.axes = std::max(positions.axes, p.size(2));
+  }
+  return positions;
+}
+
+}  // namespace posenc::ops

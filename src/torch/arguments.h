@@ -1,0 +1,78 @@
+// From the tensors and strings of an operator's call to what the kernels take.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <memory>
+
+#include "posenc/kernels/linear_attention.h"
+#include "posenc/kernels/reference.h"
+
+namespace posenc::ops {
+
+using OptionalTensor = c10::optional<at::Tensor>;
+
+// A spec made ready for a shape. Parsing it and filling its tables takes longer than a short call, so
+// the last ones are kept, whoever asks.
+struct Prepared {
+  Prepared(const Spec& parsed, const ModelShape& model, std::int64_t kv_heads, Lengths lengths);
+
+  Spec spec;
+  ModelShape shape;
+  std::vector<SpecParameter> parameters;
+  std::int64_t parameter_count = 0;  // entries of all of them, one after the other
+  AttentionPlan plan;
+};
+std::shared_ptr<const Prepared> prepare(const std::string& spec, const ModelShape& shape,
+                                        std::int64_t kv_heads, std::int64_t length);
+
+// Text or JSON.
+Spec parse_any(const std::string& spec);
+
+// All parameters of a spec, one after the other in one tensor, and back.
+std::vector<Parameters> split_parameters(const Prepared& prepared, const at::Tensor& flat);
+at::Tensor join_parameters(const Prepared& prepared, const std::vector<Parameters>& values,
+                           const at::Tensor& like);
+
+// With contiguous channels; the tensor itself where it has them.
+at::Tensor with_contiguous_rows(const at::Tensor& x);
+TensorView view_of(const at::Tensor& x);
+std::vector<double> values_of(const at::Tensor& x);
+at::Tensor tensor_of(const std::vector<double>& values, const at::Tensor& like);
+
+// Checks names, types and dimensions that every operator wants: q [B, H, Tq, D] and k, v [B, Hkv, Tk, D]
+// on one device and of one floating type.
+void check_rows(const char* op, const char* name, const at::Tensor& x, const at::Tensor& q);
+
+// Masks and positions; the tensors they point into live as long as this does.
+class Places {
+ public:
+  Places(const char* op, const at::Tensor& q, const at::Tensor& k, bool causal,
+         std::int64_t window_left, std::int64_t window_right, const OptionalTensor& key_mask,
+         const OptionalTensor& cu_queries, const OptionalTensor& cu_keys,
+         const OptionalTensor& q_positions, const OptionalTensor& k_positions);
+
+  [[nodiscard]] AttentionMask mask() const;
+  [[nodiscard]] PositionsView q_positions() const { return view(q_positions_); }
+  [[nodiscard]] PositionsView k_positions() const { return view(k_positions_); }
+  [[nodiscard]] ref::Masking ref_masking() const;
+  [[nodiscard]] ref::TokenPositions ref_positions() const;
+
+ private:
+  static PositionsView view(const at::Tensor& positions);
+
+  bool causal_;
+  std::int64_t window_left_;
+  std::int64_t window_right_;
+  at::Tensor key_mask_;     // uint8 [B, Tk], or undefined
+  at::Tensor q_positions_;  // int64 [B, T, axes], or undefined
+  at::Tensor k_positions_;
+  std::vector<std::int64_t> cu_queries_;
+  std::vector<std::int64_t> cu_keys_;
+};
+
+// Positions as [B, T, axes] of 64 bits from [T], [B, T] or [B, T, axes] of 32 or 64.
+at::Tensor full_positions(const char* op, const char* name, const OptionalTensor& positions,
+                          std::int64_t batch, std::int64_t tokens);
+
+}  // namespace posenc::ops

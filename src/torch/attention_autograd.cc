@@ -1,0 +1,147 @@
+// Gradients of attention, the same for C++ and Python; and the operator that users call.
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/autograd/custom_function.h>
+#include <torch/library.h>
+
+#include "torch/attention_arguments.h"
+#include "torch/autograd.h"
+
+namespace posenc::ops {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::Variable;
+using torch::autograd::variable_list;
+
+// The backward of the backward: refused where it is asked for, not computed wrongly.
+class AttentionBackwardFunction : public torch::autograd::Function<AttentionBackwardFunction> {
+ public:
+  static variable_list forward(AutogradContext* /*ctx*/, const at::Tensor& grad_out,
+                               const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q,
+                               const at::Tensor& k, const at::Tensor& v,
+                               const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS) {
+    at::AutoDispatchBelowADInplaceOrView guard;
+    auto [dq, dk, dv, dgate, dparameters] =
+        call_attention_backward(grad_out, out, lse, q, k, v, parameters, POSENC_ATTENTION_NAMES);
+    return {dq, dk, dv, dgate, dparameters};
+  }
+  static variable_list backward(AutogradContext* /*ctx*/, const variable_list& /*gradients*/) {
+    refuse_double_backward("attention");
+    return {};
+  }
+};
+
+AttentionBackward attention_backward_autograd(const at::Tensor& grad_out, const at::Tensor& out,
+                                              const at::Tensor& lse, const at::Tensor& q,
+                                              const at::Tensor& k, const at::Tensor& v,
+                                              const at::Tensor& parameters,
+                                              POSENC_ATTENTION_PARAMETERS) {
+  const auto g = AttentionBackwardFunction::apply(grad_out, out, lse, q, k, v, parameters,
+                                                  POSENC_ATTENTION_NAMES);
+  return {g[0], g[1], g[2], g[3], g[4]};
+}
+
+class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
+ public:
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k,
+                               const at::Tensor& v, const at::Tensor& parameters,
+                               POSENC_ATTENTION_PARAMETERS) {
+    at::AutoDispatchBelowADInplaceOrView guard;
+    auto [out, lse] = call_attention(q, k, v, parameters, POSENC_ATTENTION_NAMES);
+    save_tensors(*ctx, {q, k, v, parameters, out, lse, or_undefined(gate_k), or_undefined(key_mask),
+                        or_undefined(cu_queries), or_undefined(cu_keys), or_undefined(q_positions),
+                        or_undefined(k_positions)});
+    auto& saved = ctx->saved_data;
+    saved["spec"] = spec;
+    saved["causal"] = causal;
+    saved["window_left"] = window_left;
+    saved["window_right"] = window_right;
+    saved["scale"] = scale;
+    saved["dropout"] = dropout;
+    saved["seed"] = seed;
+    saved["keys_are_turned"] = keys_are_turned;
+    ctx->mark_non_differentiable({lse});
+    return {out, lse};
+  }
+
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const variable_list t = ctx->get_saved_variables();
+    auto& saved = ctx->saved_data;
+    auto [dq, dk, dv, dgate, dparameters] = call_attention_backward(
+        gradients[0], t[4], t[5], t[0], t[1], t[2], t[3], optional(t[6]),
+        saved["spec"].toStringRef(), saved["causal"].toBool(), saved["window_left"].toInt(),
+        saved["window_right"].toInt(), optional(t[7]), optional(t[8]), optional(t[9]),
+        optional(t[10]), optional(t[11]), saved["scale"].toOptional<double>(),
+        saved["dropout"].toDouble(), saved["seed"].toInt(), saved["keys_are_turned"].toBool());
+    // In the order of forward's arguments, the context left out.
+    variable_list all(4 + 14);
+    all[0] = dq;
+    all[1] = dk;
+    all[2] = dv;
+    all[3] = dparameters;
+    if (t[6].defined()) all[4] = dgate;
+    return all;
+  }
+};
+
+AttentionForward attention_autograd(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                    const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS) {
+  const auto results = AttentionFunction::apply(q, k, v, parameters, POSENC_ATTENTION_NAMES);
+  return {results[0], results[1]};
+}
+
+// What users call: parameters one by one, as they train.
+AttentionForward attention_composite(
+    const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, std::string spec,
+    at::TensorList parameters, const OptionalTensor& gate_k, bool causal, std::int64_t window_left,
+    std::int64_t window_right, const OptionalTensor& key_mask, const OptionalTensor& cu_queries,
+    const OptionalTensor& cu_keys, const OptionalTensor& q_positions,
+    const OptionalTensor& k_positions, c10::optional<double> scale, double dropout,
+    std::int64_t seed, bool keys_are_turned) {
+  return call_attention(q, k, v, joined(parameters, q), POSENC_ATTENTION_NAMES);
+}
+
+at::Tensor decode_composite(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            std::string spec, at::TensorList parameters,
+                            const OptionalTensor& gate_k, std::int64_t window_left,
+                            const OptionalTensor& key_mask, const OptionalTensor& q_positions,
+                            const OptionalTensor& k_positions, c10::optional<double> scale,
+                            bool keys_are_turned) {
+  return std::get<0>(call_attention(q, k, v, joined(parameters, q), gate_k, spec, true, window_left,
+                                    -1, key_mask, {}, {}, q_positions, k_positions, scale, 0.0, 0,
+                                    keys_are_turned));
+}
+
+// Weights, or CoPE's positions.
+template <int kWhich>
+at::Tensor inside_composite(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            std::string spec, at::TensorList parameters,
+                            const OptionalTensor& gate_k, bool causal, std::int64_t window_left,
+                            std::int64_t window_right, const OptionalTensor& key_mask,
+                            const OptionalTensor& cu_queries, const OptionalTensor& cu_keys,
+                            const OptionalTensor& q_positions, const OptionalTensor& k_positions,
+                            c10::optional<double> scale) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("posenc::_attention_inside", "")
+                             .typed<decltype(call_attention)>();
+  const at::NoGradGuard looking;
+  return std::get<kWhich>(op.call(q, k, v, joined(parameters, q), gate_k, spec, causal, window_left,
+                                  window_right, key_mask, cu_queries, cu_keys, q_positions,
+                                  k_positions, scale, 0.0, 0, false));
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(posenc, Autograd, m) {
+  m.impl("_attention", attention_autograd);
+  m.impl("_attention_backward", attention_backward_autograd);
+}
+
+TORCH_LIBRARY_IMPL(posenc, CompositeImplicitAutograd, m) {
+  m.impl("attention", attention_composite);
+  m.impl("attention_decode", decode_composite);
+  m.impl("attention_weights", inside_composite<0>);
+  m.impl("cope_positions", inside_composite<1>);
+}
+
+}  // namespace posenc::ops

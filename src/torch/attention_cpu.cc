@@ -1,0 +1,197 @@
+// Attention on the CPU: the fused kernels for float32, bfloat16 and float16, the reference for float64.
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include "torch/attention_arguments.h"
+
+namespace posenc::ops {
+namespace {
+
+constexpr const char* kOp = "attention";
+
+}  // namespace
+
+AttentionArguments::AttentionArguments(
+    const at::Tensor& q_in, const at::Tensor& k_in, const at::Tensor& v_in,
+    const at::Tensor& parameters, const OptionalTensor& gate_keys, std::string spec, bool causal,
+    std::int64_t window_left, std::int64_t window_right, const OptionalTensor& key_mask,
+    const OptionalTensor& cu_queries, const OptionalTensor& cu_keys,
+    const OptionalTensor& q_positions, const OptionalTensor& k_positions,
+    c10::optional<double> scale, double dropout, std::int64_t seed, bool keys_are_turned)
+    : places_((check_rows(kOp, "q", q_in, q_in), check_rows(kOp, "k", k_in, q_in),
+               check_rows(kOp, "v", v_in, q_in), kOp),
+              q_in, k_in, causal, window_left, window_right, key_mask, cu_queries, cu_keys,
+              q_positions, k_positions),
+      scale_(scale),
+      dropout_{dropout, static_cast<std::uint64_t>(seed)},
+      keys_are_turned_(keys_are_turned) {
+  q = with_contiguous_rows(q_in);
+  k = with_contiguous_rows(k_in);
+  v = with_contiguous_rows(v_in);
+  if (gate_keys.has_value() && gate_keys->defined()) {
+    check_rows(kOp, "gate_k", *gate_keys, q_in);
+    gate_k = with_contiguous_rows(*gate_keys);
+  }
+  prepared = prepare(spec, {.head_dim = q.size(3), .heads = q.size(1)}, k.size(1), k.size(2));
+  values = split_parameters(*prepared, parameters);
+}
+
+AttentionCall AttentionArguments::call(const at::Tensor& out, const at::Tensor& lse) const {
+  AttentionCall call;
+  call.plan = &prepared->plan;
+  call.parameters = &values;
+  call.q = view_of(q);
+  call.k = view_of(k);
+  call.v = view_of(v);
+  if (gate_k.defined()) call.gate_k = view_of(gate_k);
+  call.out = view_of(out);
+  call.lse = {lse.data_ptr<float>(), static_cast<std::size_t>(lse.numel())};
+  call.mask = places_.mask();
+  call.q_positions = places_.q_positions();
+  call.k_positions = places_.k_positions();
+  if (scale_.has_value()) call.scale = *scale_;
+  call.dropout = dropout_;
+  call.keys_are_turned = keys_are_turned_;
+  return call;
+}
+
+ref::AttentionShape AttentionArguments::ref_shape() const {
+  return {q.size(0), q.size(1), k.size(1), q.size(2), k.size(2), q.size(3)};
+}
+
+ref::AttentionOptions AttentionArguments::ref_options() const {
+  TORCH_CHECK(!keys_are_turned_, "[attention] keys_are_turned is not known in float64");
+  ref::AttentionOptions options;
+  if (scale_.has_value()) options.scale = *scale_;
+  options.masking = places_.ref_masking();
+  options.positions = places_.ref_positions();
+  options.lengths = {std::max<std::int64_t>(k.size(2), 1)};
+  options.dropout = dropout_;
+  return options;
+}
+
+namespace {
+
+// Inputs in float64, as the reference takes them.
+struct ExactInputs {
+  explicit ExactInputs(const AttentionArguments& a)
+      : q(values_of(a.q)),
+        k(values_of(a.k)),
+        v(values_of(a.v)),
+        gate_k(a.gate_k.defined() ? values_of(a.gate_k) : std::vector<double>{}) {}
+  [[nodiscard]] ref::AttentionInputs inputs() const { return {q, k, v, gate_k}; }
+  std::vector<double> q, k, v, gate_k;
+};
+
+AttentionForward forward_float64(const AttentionArguments& a) {
+  const ExactInputs exact(a);
+  const auto result =
+      ref::attention(a.prepared->spec, a.values, a.ref_shape(), exact.inputs(), a.ref_options());
+  const at::Tensor lse =
+      at::tensor(result.lse, at::kDouble).reshape({a.q.size(0), a.q.size(1), a.q.size(2)});
+  return {tensor_of(result.out, a.q), lse};
+}
+
+AttentionForward attention_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                               const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS) {
+  const AttentionArguments a(q, k, v, parameters, POSENC_ATTENTION_NAMES);
+  if (q.scalar_type() == at::kDouble) return forward_float64(a);
+  const at::Tensor out = at::empty_like(a.q);
+  const at::Tensor lse =
+      at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(at::kFloat));
+  attention(a.call(out, lse)).throw_if_error();
+  return {out, lse};
+}
+
+AttentionBackward backward_float64(const at::Tensor& grad_out, const AttentionArguments& a,
+                                   const at::Tensor& parameters) {
+  const ExactInputs exact(a);
+  const auto g = ref::attention_backward(a.prepared->spec, a.values, a.ref_shape(), exact.inputs(),
+                                         values_of(grad_out), a.ref_options());
+  return {tensor_of(g.q, a.q), tensor_of(g.k, a.k), tensor_of(g.v, a.v),
+          a.gate_k.defined() ? tensor_of(g.gate_k, a.gate_k) : at::empty({0}, a.q.options()),
+          join_parameters(*a.prepared, g.parameters, parameters)};
+}
+
+AttentionBackward attention_backward_cpu(const at::Tensor& grad_out, const at::Tensor& out,
+                                         const at::Tensor& lse, const at::Tensor& q,
+                                         const at::Tensor& k, const at::Tensor& v,
+                                         const at::Tensor& parameters,
+                                         POSENC_ATTENTION_PARAMETERS) {
+  const AttentionArguments a(q, k, v, parameters, POSENC_ATTENTION_NAMES);
+  if (q.scalar_type() == at::kDouble) return backward_float64(grad_out, a, parameters);
+  const at::Tensor rows_out = with_contiguous_rows(out);
+  const at::Tensor rows_grad = with_contiguous_rows(grad_out.to(q.scalar_type()));
+  const at::Tensor dq = at::empty_like(a.q);
+  const at::Tensor dk = at::empty(a.k.sizes(), a.k.options());
+  const at::Tensor dv = at::empty(a.v.sizes(), a.v.options());
+  const at::Tensor dgate =
+      a.gate_k.defined() ? at::empty(a.gate_k.sizes(), a.q.options()) : at::empty({0}, q.options());
+  std::vector<Parameters> dvalues;
+  AttentionBackwardCall call;
+  call.forward = a.call(rows_out, lse.contiguous());
+  call.grad_out = view_of(rows_grad);
+  call.dq = view_of(dq);
+  call.dk = view_of(dk);
+  call.dv = view_of(dv);
+  if (a.gate_k.defined()) call.dgate_k = view_of(dgate);
+  call.dparameters = &dvalues;
+  attention_backward(call).throw_if_error();
+  return {dq, dk, dv, dgate, join_parameters(*a.prepared, dvalues, parameters)};
+}
+
+AttentionForward attention_meta(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                const at::Tensor& /*parameters*/, POSENC_ATTENTION_PARAMETERS) {
+  (void)std::make_tuple(POSENC_ATTENTION_NAMES);
+  check_rows(kOp, "q", q, q);
+  check_rows(kOp, "k", k, q);
+  check_rows(kOp, "v", v, q);
+  const auto sums = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return {at::empty_like(q), q.new_empty({q.size(0), q.size(1), q.size(2)}, sums)};
+}
+
+AttentionBackward attention_backward_meta(const at::Tensor& /*grad_out*/, const at::Tensor& /*out*/,
+                                          const at::Tensor& /*lse*/, const at::Tensor& q,
+                                          const at::Tensor& k, const at::Tensor& v,
+                                          const at::Tensor& parameters,
+                                          POSENC_ATTENTION_PARAMETERS) {
+  const at::Tensor gate = gate_k.has_value() && gate_k->defined()
+                              ? gate_k->new_empty(gate_k->sizes())
+                              : q.new_empty({0});
+  (void)std::make_tuple(POSENC_ATTENTION_NAMES);
+  return {at::empty_like(q), k.new_empty(k.sizes()), v.new_empty(v.sizes()), gate,
+          at::empty_like(parameters)};
+}
+
+}  // namespace
+
+AttentionForward call_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("posenc::_attention", "")
+                             .typed<decltype(attention_cpu)>();
+  return op.call(q, k, v, parameters, POSENC_ATTENTION_NAMES);
+}
+
+AttentionBackward call_attention_backward(const at::Tensor& grad_out, const at::Tensor& out,
+                                          const at::Tensor& lse, const at::Tensor& q,
+                                          const at::Tensor& k, const at::Tensor& v,
+                                          const at::Tensor& parameters,
+                                          POSENC_ATTENTION_PARAMETERS) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("posenc::_attention_backward", "")
+                             .typed<decltype(attention_backward_cpu)>();
+  return op.call(grad_out, out, lse, q, k, v, parameters, POSENC_ATTENTION_NAMES);
+}
+
+TORCH_LIBRARY_IMPL(posenc, CPU, m) {
+  m.impl("_attention", attention_cpu);
+  m.impl("_attention_backward", attention_backward_cpu);
+}
+
+TORCH_LIBRARY_IMPL(posenc, Meta, m) {
+  m.impl("_attention", attention_meta);
+  m.impl("_attention_backward", attention_backward_meta);
+}
+
+}  // namespace posenc::ops

@@ -1,0 +1,46 @@
+// Under autocast q, k and v may come in different types. They are brought to the widest of them: the
+// kernels compute rotations, scores and gates in float32 whatever the storage, and parameters stay
+// float32.
+#include <ATen/autocast_mode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/library.h>
+
+#include "torch/autograd.h"
+
+namespace posenc::ops {
+namespace {
+
+at::ScalarType widest(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+  return at::promote_types(q.scalar_type(), at::promote_types(k.scalar_type(), v.scalar_type()));
+}
+
+// Calls `op` below autocast with the first three arguments, or two, in one type.
+template <c10::DispatchKey kKey>
+void common_type_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
+  const c10::impl::ExcludeDispatchKeyGuard below(kKey);
+  const auto& arguments = op.schema().arguments();
+  const std::size_t first = stack->size() - arguments.size();
+  const bool has_values = arguments.size() > 2 && arguments[2].name() == "v";
+  at::Tensor q = (*stack)[first].toTensor();
+  at::Tensor k = (*stack)[first + 1].toTensor();
+  const at::Tensor v = has_values ? (*stack)[first + 2].toTensor() : k;
+  const at::ScalarType type = widest(q, k, v);
+  (*stack)[first] = q.to(type);
+  (*stack)[first + 1] = k.to(type);
+  if (has_values) (*stack)[first + 2] = v.to(type);
+  op.callBoxed(stack);
+}
+
+template <c10::DispatchKey kKey>
+void register_all(torch::Library& m) {
+  for (const char* name : {"attention", "attention_decode", "linear_attention", "rope"}) {
+    m.impl(name, torch::CppFunction::makeFromBoxedFunction<&common_type_boxed<kKey>>());
+  }
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(posenc, AutocastCPU, m) { register_all<c10::DispatchKey::AutocastCPU>(m); }
+TORCH_LIBRARY_IMPL(posenc, AutocastCUDA, m) { register_all<c10::DispatchKey::AutocastCUDA>(m); }
+
+}  // namespace posenc::ops

@@ -1,0 +1,244 @@
+#include "posenc/torch/nn.h"
+
+#include "posenc/core/rng.h"
+#include "posenc/torch/ops.h"
+#include "torch/arguments.h"
+
+namespace posenc::nn {
+namespace {
+
+// The encodings of some sites, in the spec's order.
+template <class Wanted>
+std::string part_of(const std::string& text, const Wanted& wanted) {
+  Spec part;
+  for (const Encoding& e : ops::parse_any(text).encodings) {
+    if (wanted(traits(e).site)) part.encodings.push_back(e);
+  }
+  return to_text(part);
+}
+
+bool is_input(Site site) { return site == Site::kInput; }
+bool is_not_input(Site site) { return site != Site::kInput; }
+
+// Keys can be cached turned where one rotation with constant frequencies turns them.
+std::string only_rotation(const std::string& text) {
+  Spec rotations;
+  for (const Encoding& e : ops::parse_any(text).encodings) {
+    if (traits(e).site == Site::kQueryKey) rotations.encodings.push_back(e);
+  }
+  if (rotations.encodings.size() != 1) return "";
+  const auto* rope = std::get_if<Rope>(&rotations.encodings[0]);
+  const bool learns = rope != nullptr && std::holds_alternative<LearnableSchedule>(rope->schedule);
+  return learns ? "" : to_text(rotations);
+}
+
+bool needs_gate_keys(const std::string& text) {
+  for (const Encoding& e : ops::parse_any(text).encodings) {
+    const auto* cope = std::get_if<Cope>(&e);
+    if (cope != nullptr && cope->gate_source == Cope::GateSource::kSeparate) return true;
+  }
+  return false;
+}
+
+AttentionConfig completed(AttentionConfig config) {
+  TORCH_CHECK(config.model_dim > 0 && config.heads > 0,
+              "[Attention] model_dim and heads must be positive but got ", config.model_dim,
+              " and ", config.heads);
+  if (config.kv_heads == 0) config.kv_heads = config.heads;
+  if (config.head_dim == 0) config.head_dim = config.model_dim / config.heads;
+  TORCH_CHECK(config.heads % config.kv_heads == 0, "[Attention] kv_heads must divide heads (",
+              config.heads, ") but got ", config.kv_heads);
+  config.spec = part_of(config.spec, is_not_input);
+  return config;
+}
+
+torch::nn::Linear linear(std::int64_t from, std::int64_t to, bool bias) {
+  return torch::nn::Linear(torch::nn::LinearOptions(from, to).bias(bias));
+}
+
+at::Tensor heads_first(const at::Tensor& x, std::int64_t heads, std::int64_t head_dim) {
+  return x.reshape({x.size(0), x.size(1), heads, head_dim}).transpose(1, 2);
+}
+at::Tensor heads_last(const at::Tensor& x) { return x.transpose(1, 2).flatten(2); }
+
+// Appends along the tokens of a buffer that doubles when it is full; returns what is filled.
+at::Tensor append(at::Tensor& buffer, std::int64_t length, const at::Tensor& more) {
+  const std::int64_t wanted = length + more.size(2);
+  if (!buffer.defined() || buffer.size(2) < wanted) {
+    const std::int64_t room = std::max<std::int64_t>(2 * wanted, 64);
+    at::Tensor larger = at::empty({more.size(0), more.size(1), room, more.size(3)}, more.options());
+    if (length > 0) larger.narrow(2, 0, length).copy_(buffer.narrow(2, 0, length));
+    buffer = larger;
+  }
+  buffer.narrow(2, length, more.size(2)).copy_(more);
+  return buffer.narrow(2, 0, wanted);
+}
+
+}  // namespace
+
+EncodingParametersImpl::EncodingParametersImpl(const std::string& spec, std::int64_t head_dim,
+                                               std::int64_t heads, std::int64_t model_dim,
+                                               std::uint64_t seed) {
+  const Spec parsed = ops::parse_any(spec);
+  const ModelShape shape{.head_dim = head_dim, .heads = heads, .model_dim = model_dim};
+  validate(parsed, shape);
+  Rng rng(seed);
+  std::vector<Parameters> values;
+  for (const Encoding& e : parsed.encodings) {
+    values.push_back(initial_parameters(posenc::parameters(e, shape), rng));
+  }
+  std::unordered_map<std::string, std::shared_ptr<torch::nn::Module>> modules;
+  for (const SpecParameter& p : posenc::parameters(parsed, shape)) {
+    const auto dot = p.info.name.find('.');
+    const std::string encoding = p.info.name.substr(0, dot);
+    const std::string name = p.info.name.substr(dot + 1);
+    auto& module = modules[encoding];
+    if (module == nullptr) {
+      module = register_module(encoding, std::make_shared<torch::nn::Module>());
+    }
+    const at::Tensor start =
+        at::tensor(values[p.encoding][p.index], at::kDouble).reshape(p.info.shape).to(at::kFloat);
+    if (p.info.trainable) {
+      module->register_parameter(name, start);
+    } else {
+      module->register_buffer(name, start);
+    }
+    places_.push_back({module, name, p.info.trainable});
+  }
+}
+
+const std::vector<at::Tensor>& EncodingParametersImpl::tensors() {
+  tensors_.clear();
+  for (const Place& place : places_) {
+    tensors_.push_back(place.trainable ? place.module->named_parameters(false)[place.name]
+                                       : place.module->named_buffers(false)[place.name]);
+  }
+  return tensors_;
+}
+
+AttentionImpl::AttentionImpl(AttentionConfig config)
+    : config_(completed(std::move(config))), rotation_(only_rotation(config_.spec)) {
+  const std::int64_t q_dim = config_.heads * config_.head_dim;
+  const std::int64_t k_dim = config_.kv_heads * config_.head_dim;
+  q_proj = register_module("q_proj", linear(config_.model_dim, q_dim, config_.bias));
+  k_proj = register_module("k_proj", linear(config_.model_dim, k_dim, config_.bias));
+  v_proj = register_module("v_proj", linear(config_.model_dim, k_dim, config_.bias));
+  out_proj = register_module("out_proj", linear(q_dim, config_.model_dim, config_.bias));
+  if (needs_gate_keys(config_.spec)) {
+    gate_proj = register_module("gate_proj", linear(config_.model_dim, k_dim, config_.bias));
+  }
+  pos = register_module("pos", EncodingParameters(config_.spec, config_.head_dim, config_.heads,
+                                                  config_.model_dim, config_.seed));
+}
+
+at::Tensor AttentionImpl::split(const at::Tensor& x, std::int64_t heads) const {
+  return heads_first(x, heads, config_.head_dim);
+}
+at::Tensor AttentionImpl::merge(const at::Tensor& out) const { return heads_last(out); }
+
+at::Tensor AttentionImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,
+                                  const at::Tensor& positions) {
+  ops::AttentionOptions options;
+  options.causal = config_.causal;
+  options.window_left = config_.window_left;
+  options.key_mask = key_mask;
+  options.q_positions = options.k_positions = positions;
+  if (is_training() && config_.dropout > 0.0) {
+    options.dropout = config_.dropout;
+    options.seed = static_cast<std::int64_t>(config_.seed) + ++calls_;
+  }
+  if (!gate_proj.is_empty()) options.gate_k = split(gate_proj(x), config_.kv_heads);
+  const at::Tensor out =
+      ops::attention(split(q_proj(x), config_.heads), split(k_proj(x), config_.kv_heads),
+                     split(v_proj(x), config_.kv_heads), config_.spec, pos->tensors(), options);
+  return out_proj(merge(out));
+}
+
+at::Tensor AttentionImpl::forward(const at::Tensor& x, KeyValueCache* cache) {
+  if (cache == nullptr) return forward(x);
+  TORCH_CHECK(config_.causal, "[Attention] a cache needs causal attention");
+  const at::NoGradGuard decoding;
+  const at::Tensor q = split(q_proj(x), config_.heads);
+  at::Tensor k = split(k_proj(x), config_.kv_heads);
+  if (!rotation_.empty()) {
+    const at::Tensor places = at::arange(cache->length, cache->length + x.size(1), at::kLong);
+    k = std::get<1>(ops::rope(q, k, rotation_, {}, places));
+  }
+  ops::AttentionOptions options;
+  options.window_left = config_.window_left;
+  options.keys_are_turned = !rotation_.empty();
+  const at::Tensor keys = append(cache->keys, cache->length, k);
+  const at::Tensor values =
+      append(cache->values, cache->length, split(v_proj(x), config_.kv_heads));
+  if (!gate_proj.is_empty()) {
+    options.gate_k = append(cache->gate_keys, cache->length, split(gate_proj(x), config_.kv_heads));
+  }
+  cache->length += x.size(1);
+  const at::Tensor out =
+      ops::attention_decode(q, keys, values, config_.spec, pos->tensors(), options);
+  return out_proj(merge(out));
+}
+
+LinearAttentionImpl::LinearAttentionImpl(AttentionConfig config, std::string form)
+    : config_(completed(std::move(config))), form_(std::move(form)) {
+  const std::int64_t q_dim = config_.heads * config_.head_dim;
+  const std::int64_t k_dim = config_.kv_heads * config_.head_dim;
+  q_proj = register_module("q_proj", linear(config_.model_dim, q_dim, config_.bias));
+  k_proj = register_module("k_proj", linear(config_.model_dim, k_dim, config_.bias));
+  v_proj = register_module("v_proj", linear(config_.model_dim, k_dim, config_.bias));
+  out_proj = register_module("out_proj", linear(q_dim, config_.model_dim, config_.bias));
+  pos = register_module("pos", EncodingParameters(config_.spec, config_.head_dim, config_.heads,
+                                                  config_.model_dim, config_.seed));
+}
+
+at::Tensor LinearAttentionImpl::forward(const at::Tensor& x, const at::Tensor& key_mask) {
+  ops::AttentionOptions options;
+  options.causal = config_.causal;
+  options.key_mask = key_mask;
+  const at::Tensor out =
+      ops::linear_attention(heads_first(q_proj(x), config_.heads, config_.head_dim),
+                            heads_first(k_proj(x), config_.kv_heads, config_.head_dim),
+                            heads_first(v_proj(x), config_.kv_heads, config_.head_dim),
+                            config_.spec, pos->tensors(), options, form_);
+  return out_proj(heads_last(out));
+}
+
+PositionalEmbeddingImpl::PositionalEmbeddingImpl(const std::string& spec, std::int64_t model_dim,
+                                                 std::uint64_t seed)
+    : spec_(part_of(spec, is_input)), model_dim_(model_dim) {
+  pos = register_module("pos", EncodingParameters(spec_, model_dim, 1, model_dim, seed));
+}
+
+at::Tensor PositionalEmbeddingImpl::forward(const at::Tensor& x, const at::Tensor& positions) {
+  TORCH_CHECK(x.dim() == 3 && x.size(2) == model_dim_,
+              "[PositionalEmbedding] x must be [batch, tokens, ", model_dim_, "] but got ",
+              x.sizes());
+  const at::Tensor places =
+      positions.defined() ? positions.to(at::kLong) : at::arange(x.size(1), at::kLong);
+  at::Tensor sum = x;
+  std::size_t parameter = 0;
+  const auto& tensors = pos->tensors();
+  for (const Encoding& e : ops::parse_any(spec_).encodings) {
+    if (const auto* learned = std::get_if<Learned>(&e)) {
+      TORCH_CHECK(
+          places.numel() == 0 || (places.min().item<std::int64_t>() >= 0 &&
+                                  places.max().item<std::int64_t>() < learned->max_positions),
+          "[learned] positions must be in [0, ", learned->max_positions - 1, "] but reach ",
+          places.max().item<std::int64_t>());
+      sum = sum + torch::embedding(tensors[parameter++], places.to(x.device()));
+      continue;
+    }
+    const at::Tensor flat = places.reshape({-1}).contiguous();
+    const at::Tensor rows = at::empty({flat.numel(), model_dim_}, at::kDouble);
+    for (std::int64_t i = 0; i < flat.numel(); ++i) {
+      embedding(std::get<Sinusoidal>(e), flat.data_ptr<std::int64_t>()[i],
+                {rows.data_ptr<double>() + i * model_dim_, static_cast<std::size_t>(model_dim_)});
+    }
+    std::vector<std::int64_t> shape = places.sizes().vec();
+    shape.push_back(model_dim_);
+    sum = sum + rows.reshape(shape).to(x.options());
+  }
+  return sum;
+}
+
+}  // namespace posenc::nn

@@ -1,0 +1,67 @@
+#include "posenc/torch/ops.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include "torch/autograd.h"
+
+namespace posenc::ops {
+namespace {
+
+c10::optional<double> scale_of(const AttentionOptions& o) {
+  return o.scale ? c10::optional<double>(*o.scale) : c10::optional<double>();
+}
+
+// By name and boxed: these wrappers cost a few pushes, and the schema stays the only list of arguments.
+std::vector<c10::IValue> call(const char* name, std::vector<c10::IValue> stack) {
+  const auto op =
+      c10::Dispatcher::singleton().findSchemaOrThrow((std::string("posenc::") + name).c_str(), "");
+  op.callBoxed(&stack);
+  return stack;
+}
+
+c10::IValue value(const at::Tensor& x) { return x.defined() ? c10::IValue(x) : c10::IValue(); }
+c10::IValue list(at::TensorList tensors) { return c10::List<at::Tensor>(tensors.vec()); }
+
+}  // namespace
+
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                     const std::string& spec, at::TensorList parameters,
+                     const AttentionOptions& o) {
+  return call("attention", {q, k, v, spec, list(parameters), value(o.gate_k), o.causal,
+                            o.window_left, o.window_right, value(o.key_mask), value(o.cu_queries),
+                            value(o.cu_keys), value(o.q_positions), value(o.k_positions),
+                            scale_of(o), o.dropout, o.seed, o.keys_are_turned})[0]
+      .toTensor();
+}
+
+at::Tensor attention_decode(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const std::string& spec, at::TensorList parameters,
+                            const AttentionOptions& o) {
+  return call("attention_decode",
+              {q, k, v, spec, list(parameters), value(o.gate_k), o.window_left, value(o.key_mask),
+               value(o.q_positions), value(o.k_positions), scale_of(o), o.keys_are_turned})[0]
+      .toTensor();
+}
+
+at::Tensor linear_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const std::string& spec, at::TensorList parameters,
+                            const AttentionOptions& o, const std::string& form, double epsilon) {
+  return call("linear_attention", {q, k, v, spec, list(parameters), form, epsilon, o.causal,
+                                   value(o.key_mask), value(o.cu_queries), value(o.cu_keys),
+                                   value(o.q_positions), value(o.k_positions)})[0]
+      .toTensor();
+}
+
+std::tuple<at::Tensor, at::Tensor> rope(const at::Tensor& q, const at::Tensor& k,
+                                        const std::string& spec, at::TensorList parameters,
+                                        const at::Tensor& positions, bool transposed) {
+  const auto out = call("rope", {q, k, spec, list(parameters), value(positions), transposed});
+  return {out[0].toTensor(), out[1].toTensor()};
+}
+
+at::Tensor rerotate(const at::Tensor& k, const std::string& spec, const at::Tensor& from_positions,
+                    const at::Tensor& to_positions, const std::string& to_spec) {
+  return call("rerotate", {k, spec, from_positions, to_positions, to_spec})[0].toTensor();
+}
+
+}  // namespace posenc::ops

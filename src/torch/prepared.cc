@@ -1,0 +1,85 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <list>
+#include <mutex>
+#include <unordered_map>
+
+#include "torch/arguments.h"
+
+namespace posenc::ops {
+namespace {
+
+// The least recently used of a few entries leaves.
+class PreparedCache {
+ public:
+  std::shared_ptr<const Prepared> find(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    const auto found = entries_.find(key);
+    if (found == entries_.end()) return nullptr;
+    order_.splice(order_.begin(), order_, found->second.place);
+    return found->second.value;
+  }
+  void insert(const std::string& key, std::shared_ptr<const Prepared> value) {
+    constexpr std::size_t kMost = 64;
+    const std::lock_guard lock(mutex_);
+    if (entries_.count(key) != 0) return;
+    order_.push_front(key);
+    entries_[key] = {std::move(value), order_.begin()};
+    if (entries_.size() <= kMost) return;
+    entries_.erase(order_.back());
+    order_.pop_back();
+  }
+
+ private:
+  struct Entry {
+    std::shared_ptr<const Prepared> value;
+    std::list<std::string>::iterator place;
+  };
+  std::mutex mutex_;
+  std::list<std::string> order_;
+  std::unordered_map<std::string, Entry> entries_;
+};
+
+PreparedCache& cache() {
+  static PreparedCache kept;
+  return kept;
+}
+
+// Schedules that read the sequence's length have other frequencies at every length.
+bool follows_length(const Spec& spec) {
+  return std::any_of(spec.encodings.begin(), spec.encodings.end(), [](const Encoding& e) {
+    const auto* xpos = std::get_if<Xpos>(&e);
+    if (xpos != nullptr) return !xpos->center.has_value();
+    const auto* rope = std::get_if<Rope>(&e);
+    return rope != nullptr && (std::holds_alternative<DynamicSchedule>(rope->schedule) ||
+                               std::holds_alternative<LongRopeSchedule>(rope->schedule));
+  });
+}
+
+}  // namespace
+
+Prepared::Prepared(const Spec& parsed, const ModelShape& model, std::int64_t kv_heads,
+                   Lengths lengths)
+    : spec(parsed),
+      shape(model),
+      parameters(posenc::parameters(parsed, model)),
+      plan(parsed, model, kv_heads, lengths) {
+  for (const SpecParameter& p : parameters) parameter_count += p.info.count();
+}
+
+std::shared_ptr<const Prepared> prepare(const std::string& spec, const ModelShape& shape,
+                                        std::int64_t kv_heads, std::int64_t length) {
+  const std::string key =
+      fmt::format("{} {} {} {} {}", shape.head_dim, shape.heads, shape.model_dim, kv_heads, spec);
+  if (auto known = cache().find(key)) return known;
+  const std::string at_length = fmt::format("{} {}", length, key);
+  if (auto known = cache().find(at_length)) return known;
+  const Spec parsed = parse_any(spec);
+  auto made = std::make_shared<const Prepared>(parsed, shape, kv_heads,
+                                               Lengths{std::max<std::int64_t>(length, 1)});
+  cache().insert(follows_length(parsed) ? at_length : key, made);
+  return made;
+}
+
+}  // namespace posenc::ops

@@ -1,0 +1,157 @@
+// Tables, what a spec holds, and looks inside: everything that is read rather than trained through.
+#include <torch/library.h>
+
+#include <nlohmann/json.hpp>
+
+#include "torch/attention_arguments.h"
+
+namespace posenc::ops {
+namespace {
+
+at::Tensor from_doubles(const std::vector<double>& values, std::vector<std::int64_t> shape) {
+  return at::tensor(values, at::kDouble).reshape(shape);
+}
+
+template <class Encoding>
+Encoding only(const char* op, const std::string& text) {
+  const Spec spec = parse_any(text);
+  const bool fits =
+      spec.encodings.size() == 1 && std::holds_alternative<Encoding>(spec.encodings[0]);
+  TORCH_CHECK(fits, "[", op, "] spec must be one ", Encoding::kTraits.name, " but got ",
+              to_text(spec));
+  return std::get<Encoding>(spec.encodings[0]);
+}
+
+at::Tensor alibi_slopes_op(std::int64_t heads, std::string spec) {
+  const auto alibi = only<Alibi>("alibi_slopes", spec);
+  return from_doubles(alibi_slopes(alibi, heads), {heads});
+}
+
+at::Tensor t5_buckets_cpu(const at::Tensor& relative, std::string spec) {
+  TORCH_CHECK(at::isIntegralType(relative.scalar_type(), false),
+              "[t5_buckets] relative must be whole numbers but got ", relative.scalar_type());
+  const auto t5 = only<T5>("t5_buckets", spec);
+  at::Tensor out = relative.to(at::kLong).contiguous().clone();
+  auto* at = out.data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < out.numel(); ++i) at[i] = t5_bucket(t5, at[i]);
+  return out;
+}
+at::Tensor t5_buckets_meta(const at::Tensor& relative, std::string /*spec*/) {
+  return at::empty(relative.sizes(), relative.options().dtype(at::kLong));
+}
+
+// cos and sin [groups, length, pairs] in float64, of queries, magnitude included.
+std::tuple<at::Tensor, at::Tensor> rope_tables_op(std::string spec, std::int64_t head_dim,
+                                                  std::int64_t heads, std::int64_t length) {
+  TORCH_CHECK(length >= 0, "[rope_tables] length must not be negative but got ", length);
+  const Rope rope = only<Rope>("rope_tables", spec);
+  const Rotary rotary = make_rotary(rope, {.head_dim = head_dim, .heads = heads},
+                                    {std::max<std::int64_t>(length, 1)});
+  const at::Tensor cos = at::empty({rotary.groups(), length, rotary.pairs()}, at::kDouble);
+  const at::Tensor sin = at::empty_like(cos);
+  auto* c = cos.data_ptr<double>();
+  auto* s = sin.data_ptr<double>();
+  for (std::int64_t g = 0; g < rotary.groups(); ++g) {
+    for (std::int64_t n = 0; n < length; ++n) {
+      for (std::int64_t p = 0; p < rotary.pairs(); ++p) {
+        const CosSin entry = rotary_entry(rotary, Role::kQuery, g, p, n);
+        *c++ = entry.cos;
+        *s++ = entry.sin;
+      }
+    }
+  }
+  return {cos, sin};
+}
+
+// Weights [B, H, Tq, Tk] and, with CoPE, the positions of its first (else empty), from the reference.
+std::tuple<at::Tensor, at::Tensor> inside_cpu(const at::Tensor& q, const at::Tensor& k,
+                                              const at::Tensor& v, const at::Tensor& parameters,
+                                              POSENC_ATTENTION_PARAMETERS) {
+  const AttentionArguments a(q, k, v, parameters, POSENC_ATTENTION_NAMES);
+  const auto exact_q = values_of(a.q);
+  const auto exact_k = values_of(a.k);
+  const auto exact_v = values_of(a.v);
+  const auto exact_g = a.gate_k.defined() ? values_of(a.gate_k) : std::vector<double>{};
+  ref::AttentionOptions options = a.ref_options();
+  options.keep_weights = true;
+  options.keep_cope_positions = true;
+  const auto result = ref::attention(a.prepared->spec, a.values, a.ref_shape(),
+                                     {exact_q, exact_k, exact_v, exact_g}, options);
+  const std::vector<std::int64_t> shape = {q.size(0), q.size(1), q.size(2), k.size(2)};
+  const auto type = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor positions = result.cope_positions.empty()
+                                   ? at::empty({0}, at::kDouble)
+                                   : from_doubles(result.cope_positions[0], shape);
+  return {from_doubles(result.weights, shape).to(type), positions.to(type)};
+}
+
+// What Python must know of a spec: its forms, and its parameters for a shape.
+std::string spec_info_op(std::string spec, std::int64_t head_dim, std::int64_t heads,
+                         std::int64_t model_dim) {
+  const Spec parsed = parse_any(spec);
+  nlohmann::ordered_json info = {{"text", to_text(parsed)},
+                                 {"json", nlohmann::json::parse(to_json(parsed))},
+                                 {"yaml", to_yaml(parsed)},
+                                 {"hash", hash(parsed)},
+                                 {"encodings", nlohmann::json::array()},
+                                 {"parameters", nlohmann::json::array()}};
+  for (const Encoding& e : parsed.encodings) {
+    info["encodings"].push_back(
+        {{"name", traits(e).name},
+         {"site", enum_names(Site{})[static_cast<std::size_t>(traits(e).site)]}});
+  }
+  if (heads <= 0) return info.dump();
+  const ModelShape shape{.head_dim = head_dim, .heads = heads, .model_dim = model_dim};
+  validate(parsed, shape);
+  for (const SpecParameter& p : parameters(parsed, shape)) {
+    info["parameters"].push_back(
+        {{"name", p.info.name},
+         {"shape", p.info.shape},
+         {"trainable", p.info.trainable},
+         {"site",
+          enum_names(
+              Site{})[static_cast<std::size_t>(traits(parsed.encodings[p.encoding]).site)]}});
+  }
+  return info.dump();
+}
+
+std::vector<at::Tensor> initial_parameters_op(std::string spec, std::int64_t head_dim,
+                                              std::int64_t heads, std::int64_t model_dim,
+                                              std::int64_t seed) {
+  const Spec parsed = parse_any(spec);
+  const ModelShape shape{.head_dim = head_dim, .heads = heads, .model_dim = model_dim};
+  validate(parsed, shape);
+  Rng rng(static_cast<std::uint64_t>(seed));
+  std::vector<Parameters> values;
+  for (const Encoding& e : parsed.encodings) {
+    values.push_back(initial_parameters(parameters(e, shape), rng));
+  }
+  std::vector<at::Tensor> tensors;
+  for (const SpecParameter& p : parameters(parsed, shape)) {
+    tensors.push_back(from_doubles(values[p.encoding][p.index], p.info.shape).to(at::kFloat));
+  }
+  return tensors;
+}
+
+std::string explain_op(std::string spec, std::int64_t batch, std::int64_t heads,
+                       std::int64_t kv_heads, std::int64_t queries, std::int64_t keys,
+                       std::int64_t head_dim) {
+  return explain(parse_any(spec), {batch, heads, kv_heads, queries, keys, head_dim});
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(posenc, CPU, m) {
+  m.impl("t5_buckets", t5_buckets_cpu);
+  m.impl("_attention_inside", inside_cpu);
+}
+TORCH_LIBRARY_IMPL(posenc, Meta, m) { m.impl("t5_buckets", t5_buckets_meta); }
+TORCH_LIBRARY_IMPL(posenc, CompositeImplicitAutograd, m) {
+  m.impl("alibi_slopes", alibi_slopes_op);
+  m.impl("rope_tables", rope_tables_op);
+  m.impl("spec_info", spec_info_op);
+  m.impl("initial_parameters", initial_parameters_op);
+  m.impl("explain", explain_op);
+}
+
+}  // namespace posenc::ops
