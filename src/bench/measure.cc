@@ -204,6 +204,7 @@ std::vector<Job> cpu_jobs() {
     jobs.push_back({name, [rows = rows](const Options& o) { return measure_series(rows, o); }});
   }
   for (Job& job : rope_ladder_jobs()) jobs.push_back(std::move(job));
+  for (Job& job : operator_jobs()) jobs.push_back(std::move(job));
   return jobs;
 }
 

@@ -48,12 +48,15 @@ struct Job {
   std::function<std::vector<Row>(const Options&)> measure;
 };
 
-// Every timed row of the case table, then the RoPE ladder.
+// Every timed row of the case table, the RoPE ladder, and the operators.
 std::vector<Job> cpu_jobs();
 
 // RoPE as one usually comes to it, step by step: `basic` computes the angles in every call and returns
 // new tensors, `cached` keeps the table, `chunked` keeps none and goes through the sequence in pieces,
 // `fused` turns queries and keys in one pass where they are. The baseline of each is the first.
 std::vector<Job> rope_ladder_jobs();
+
+// What PyTorch's operators add to their kernels, at T 512; none without libtorch.
+std::vector<Job> operator_jobs();
 
 }  // namespace posenc::bench

@@ -1,5 +1,6 @@
 // Built where libtorch is switched off: rows then have no baseline.
 #include "bench/baseline.h"
+#include "bench/measure.h"
 
 namespace posenc::bench {
 
@@ -9,5 +10,6 @@ std::unique_ptr<Baseline> make_baseline(const cases::Case& /*c*/, cases::Problem
 std::string baseline_library() { return ""; }
 void set_baseline_threads(int /*threads*/) {}
 void set_baseline_onednn(bool /*on*/) {}
+std::vector<Job> operator_jobs() { return {}; }
 
 }  // namespace posenc::bench

@@ -1,0 +1,43 @@
+"""posenc: positional encodings in attention, exact, fast, differentiable and composable.
+
+>>> import torch, posenc
+>>> q = k = v = torch.randn(1, 8, 128, 64)
+>>> out = posenc.attention(q, k, v, spec="rope + alibi", causal=True)
+
+A spec is a list of encodings joined with ``+``; ``posenc.Spec`` reads and writes it. Functions take
+tensors ``[batch, heads, tokens, channels]``; ``posenc.nn`` has modules. Everything runs through
+``torch.ops.posenc``, whose gradients are written in C++ and shared with C++ programs.
+"""
+
+from posenc._library import library_path
+from posenc import nn
+from posenc.functional import (
+    alibi_slopes,
+    attention,
+    attention_decode,
+    cope_positions,
+    explain,
+    linear_attention,
+    rerotate,
+    rope,
+    rope_tables,
+    t5_buckets,
+)
+from posenc.spec import Parameter, Spec
+
+__all__ = [
+    "Parameter",
+    "Spec",
+    "alibi_slopes",
+    "attention",
+    "attention_decode",
+    "cope_positions",
+    "explain",
+    "library_path",
+    "linear_attention",
+    "nn",
+    "rerotate",
+    "rope",
+    "rope_tables",
+    "t5_buckets",
+]

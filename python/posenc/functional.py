@@ -1,0 +1,255 @@
+"""Functions on tensors. q is [B, H, Tq, D]; k and v are [B, Hkv, Tk, D], and Hkv divides H.
+
+float32, bfloat16 and float16 run the fused kernels with float32 arithmetic; float64 runs the
+reference, for gradient checks. Parameters of the encodings come by name in ``params``; constants such
+as ALiBi's fixed slopes may be left out.
+"""
+
+from __future__ import annotations
+
+from typing import Mapping, Optional, Sequence, Union
+
+import torch
+from torch import Tensor
+
+from posenc.spec import Spec, _initial
+
+SpecLike = Union[str, Spec, Sequence[object]]
+Params = Optional[Mapping[str, Tensor]]
+
+
+def _text(spec: SpecLike) -> str:
+    return spec if isinstance(spec, str) else Spec(spec).text
+
+
+def _parameters(spec: str, params: Params, heads: int, head_dim: int) -> list[Tensor]:
+    """The tensors in the operators' order; says which are missing, unknown or of a wrong shape."""
+    wanted = Spec(spec).parameters(head_dim, heads)
+    given = dict(params or {})
+    tensors = []
+    for index, parameter in enumerate(wanted):
+        value = given.pop(parameter.name, None)
+        if value is None and not parameter.trainable:
+            value = _initial(spec, head_dim, heads, 0, 0)[index]
+        if value is None:
+            raise ValueError(
+                f"[posenc] params lacks {parameter.name!r} of shape {list(parameter.shape)}; pass "
+                "it, or use posenc.nn, whose modules own their parameters"
+            )
+        if tuple(value.shape) != parameter.shape:
+            raise ValueError(
+                f"[posenc] params[{parameter.name!r}] must have shape {list(parameter.shape)} "
+                f"but has {list(value.shape)}"
+            )
+        tensors.append(value)
+    if given:
+        names = ", ".join(p.name for p in wanted) or "none"
+        raise ValueError(f"[posenc] params has unknown {sorted(given)}; the spec's are: {names}")
+    return tensors
+
+
+def _shape(q: Tensor) -> tuple[int, int]:
+    if q.dim() != 4:
+        raise ValueError(
+            f"[posenc] q must be [batch, heads, tokens, channels] but has {q.dim()} dimensions"
+        )
+    return q.shape[1], q.shape[3]
+
+
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    spec: SpecLike = "none",
+    params: Params = None,
+    *,
+    causal: bool = False,
+    window_left: int = -1,
+    window_right: int = -1,
+    key_mask: Optional[Tensor] = None,
+    cu_queries: Optional[Tensor] = None,
+    cu_keys: Optional[Tensor] = None,
+    q_positions: Optional[Tensor] = None,
+    k_positions: Optional[Tensor] = None,
+    gate_k: Optional[Tensor] = None,
+    scale: Optional[float] = None,
+    dropout: float = 0.0,
+    seed: int = 0,
+    keys_are_turned: bool = False,
+    return_weights: bool = False,
+    return_lse: bool = False,
+) -> Union[Tensor, tuple[Tensor, ...]]:
+    """softmax(mask(scale <T(i) q_i, T(j) k_j> + biases + content)) v, with any spec.
+
+    Masks: ``causal`` (queries aligned with the last keys), windows, ``key_mask`` [B, Tk] (False for
+    padding), packed sequences by cumulative lengths. Positions are [T], [B, T] or [B, T, axes].
+    ``return_weights`` adds the weights [B, H, Tq, Tk] before dropout, from the float64 reference and
+    without gradient: for looking inside, not for speed. ``return_lse`` adds ln SUM exp(scores).
+    """
+    text = _text(spec)
+    tensors = _parameters(text, params, *_shape(q))
+    masks = dict(
+        gate_k=gate_k,
+        causal=causal,
+        window_left=window_left,
+        window_right=window_right,
+        key_mask=key_mask,
+        cu_queries=cu_queries,
+        cu_keys=cu_keys,
+        q_positions=q_positions,
+        k_positions=k_positions,
+        scale=scale,
+    )
+    out, lse = torch.ops.posenc.attention(
+        q, k, v, text, tensors, **masks, dropout=dropout, seed=seed, keys_are_turned=keys_are_turned
+    )
+    results = (out,)
+    if return_weights:
+        results += (torch.ops.posenc.attention_weights(q, k, v, text, tensors, **masks),)
+    if return_lse:
+        results += (lse,)
+    return results if len(results) > 1 else out
+
+
+def attention_decode(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    spec: SpecLike = "none",
+    params: Params = None,
+    *,
+    window_left: int = -1,
+    key_mask: Optional[Tensor] = None,
+    q_positions: Optional[Tensor] = None,
+    k_positions: Optional[Tensor] = None,
+    gate_k: Optional[Tensor] = None,
+    scale: Optional[float] = None,
+    keys_are_turned: bool = False,
+) -> Tensor:
+    """One query or few against a cache of keys and values, causal.
+
+    ``keys_are_turned``: the keys went through :func:`rope` before they were cached.
+    """
+    text = _text(spec)
+    return torch.ops.posenc.attention_decode(
+        q,
+        k,
+        v,
+        text,
+        _parameters(text, params, *_shape(q)),
+        gate_k=gate_k,
+        window_left=window_left,
+        key_mask=key_mask,
+        q_positions=q_positions,
+        k_positions=k_positions,
+        scale=scale,
+        keys_are_turned=keys_are_turned,
+    )
+
+
+def linear_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    spec: SpecLike = "rope",
+    params: Params = None,
+    *,
+    form: str = "elu",
+    epsilon: float = 1e-3,
+    causal: bool = False,
+    key_mask: Optional[Tensor] = None,
+    cu_queries: Optional[Tensor] = None,
+    cu_keys: Optional[Tensor] = None,
+    q_positions: Optional[Tensor] = None,
+    k_positions: Optional[Tensor] = None,
+) -> Tensor:
+    """Linear attention with encodings of site 2: time linear in the length.
+
+    ``form`` is ``elu`` or ``relu`` (feature maps; the numerator alone is rotated, equation 19 of the
+    RoPE paper) or ``cosine``.
+    """
+    text = _text(spec)
+    return torch.ops.posenc.linear_attention(
+        q,
+        k,
+        v,
+        text,
+        _parameters(text, params, *_shape(q)),
+        form=form,
+        epsilon=epsilon,
+        causal=causal,
+        key_mask=key_mask,
+        cu_queries=cu_queries,
+        cu_keys=cu_keys,
+        q_positions=q_positions,
+        k_positions=k_positions,
+    )
+
+
+def rope(
+    q: Tensor,
+    k: Tensor,
+    spec: SpecLike = "rope",
+    params: Params = None,
+    *,
+    positions: Optional[Tensor] = None,
+    transposed: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Queries and keys turned in one pass; ``spec`` is one ``rope`` or ``xpos``."""
+    text = _text(spec)
+    return torch.ops.posenc.rope(
+        q,
+        k,
+        text,
+        _parameters(text, params, *_shape(q)),
+        positions=positions,
+        transposed=transposed,
+    )
+
+
+def rerotate(
+    k: Tensor,
+    from_positions: Tensor,
+    to_positions: Tensor,
+    spec: SpecLike = "rope",
+    to_spec: Optional[SpecLike] = None,
+) -> Tensor:
+    """Cached, turned keys moved to other positions, and to another schedule if one is given."""
+    return torch.ops.posenc.rerotate(
+        k, _text(spec), from_positions, to_positions, _text(to_spec) if to_spec is not None else ""
+    )
+
+
+def alibi_slopes(heads: int, spec: SpecLike = "alibi") -> Tensor:
+    """The slope of each head, float64 [heads]."""
+    return torch.ops.posenc.alibi_slopes(heads, _text(spec))
+
+
+def t5_buckets(relative: Tensor, spec: SpecLike = "t5") -> Tensor:
+    """The bucket of each relative position, key minus query."""
+    return torch.ops.posenc.t5_buckets(relative, _text(spec))
+
+
+def rope_tables(
+    length: int, head_dim: int, heads: int = 1, spec: SpecLike = "rope"
+) -> tuple[Tensor, Tensor]:
+    """cos and sin, float64 [groups of heads, length, pairs], magnitude included."""
+    return torch.ops.posenc.rope_tables(_text(spec), head_dim, heads, length)
+
+
+def cope_positions(
+    q: Tensor, k: Tensor, v: Tensor, spec: SpecLike = "cope", params: Params = None, **masks: object
+) -> Tensor:
+    """CoPE's contextual positions [B, H, Tq, Tk], for looking inside; masks as of attention."""
+    text = _text(spec)
+    tensors = _parameters(text, params, *_shape(q))
+    return torch.ops.posenc.cope_positions(q, k, v, text, tensors, **masks)
+
+
+def explain(
+    spec: SpecLike, *, heads: int, queries: int, keys: int, head_dim: int, kv_heads: int = 0
+) -> str:
+    """Which path a causal attention with this spec and these shapes takes, and why."""
+    return torch.ops.posenc.explain(
+        _text(spec), 1, heads, kv_heads or heads, queries, keys, head_dim
+    )

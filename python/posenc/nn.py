@@ -1,0 +1,230 @@
+"""Modules. Parameters of the encodings are registered as ``pos.<encoding>.<parameter>``, the names
+that the C++ modules use; constants are buffers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Optional
+
+import torch
+from torch import Tensor, nn
+
+from posenc import functional
+from posenc.functional import SpecLike
+from posenc.spec import Spec
+
+_ATTENTION_SITES = ("query/key", "bias", "content")
+
+
+class EncodingParameters(nn.Module):
+    """The parameters of a spec for a shape."""
+
+    def __init__(
+        self, spec: SpecLike, head_dim: int, heads: int, model_dim: int = 0, seed: int = 0
+    ) -> None:
+        super().__init__()
+        spec = Spec(spec)
+        values = spec.initial_parameters(head_dim, heads, model_dim, seed)
+        self._names = [p.name for p in spec.parameters(head_dim, heads, model_dim)]
+        for parameter in spec.parameters(head_dim, heads, model_dim):
+            encoding, name = parameter.name.split(".", 1)
+            if not hasattr(self, encoding):
+                self.add_module(encoding, nn.Module())
+            module = getattr(self, encoding)
+            if parameter.trainable:
+                module.register_parameter(name, nn.Parameter(values[parameter.name]))
+            else:
+                module.register_buffer(name, values[parameter.name])
+
+    def forward(self) -> dict[str, Tensor]:
+        """All tensors by name."""
+        return {name: self.get(name) for name in self._names}
+
+    def get(self, name: str) -> Tensor:
+        encoding, attribute = name.split(".", 1)
+        return getattr(getattr(self, encoding), attribute)
+
+
+@dataclass
+class KeyValueCache:
+    """Keys and values of the tokens so far; keys are kept turned where the spec has one rotation."""
+
+    length: int = 0
+    keys: Optional[Tensor] = None
+    values: Optional[Tensor] = None
+    gate_keys: Optional[Tensor] = None
+
+
+def _append(buffer: Optional[Tensor], length: int, more: Tensor) -> Tensor:
+    """A buffer of twice the tokens where there is no room; the caller narrows it."""
+    wanted = length + more.shape[2]
+    if buffer is None or buffer.shape[2] < wanted:
+        larger = more.new_empty(more.shape[0], more.shape[1], max(2 * wanted, 64), more.shape[3])
+        if buffer is not None:
+            larger[:, :, :length] = buffer[:, :, :length]
+        buffer = larger
+    buffer[:, :, length:wanted] = more
+    return buffer
+
+
+class _Projections(nn.Module):
+    """What softmax and linear attention share: projections, heads, parameters of the encodings."""
+
+    def __init__(
+        self,
+        model_dim: int,
+        heads: int,
+        spec: SpecLike = "none",
+        *,
+        kv_heads: Optional[int] = None,
+        head_dim: Optional[int] = None,
+        bias: bool = False,
+        causal: bool = True,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.heads = heads
+        self.kv_heads = kv_heads or heads
+        self.head_dim = head_dim or model_dim // heads
+        self.causal = causal
+        self.spec = Spec(spec).part(*_ATTENTION_SITES)
+        if heads % self.kv_heads != 0:
+            raise ValueError(f"kv_heads must divide heads ({heads}) but is {self.kv_heads}")
+        q_dim, k_dim = heads * self.head_dim, self.kv_heads * self.head_dim
+        self.q_proj = nn.Linear(model_dim, q_dim, bias=bias)
+        self.k_proj = nn.Linear(model_dim, k_dim, bias=bias)
+        self.v_proj = nn.Linear(model_dim, k_dim, bias=bias)
+        self.out_proj = nn.Linear(q_dim, model_dim, bias=bias)
+        self.pos = EncodingParameters(self.spec, self.head_dim, heads, model_dim, seed)
+
+    def _split(self, x: Tensor, heads: int) -> Tensor:
+        return x.unflatten(-1, (heads, self.head_dim)).transpose(1, 2)
+
+    @staticmethod
+    def _merge(out: Tensor) -> Tensor:
+        return out.transpose(1, 2).flatten(2)
+
+
+class Attention(_Projections):
+    """Softmax attention with any spec, grouped queries and a cache to decode from.
+
+    ``forward(x)`` with x [B, T, model_dim]; ``forward(x, cache=cache)`` goes on from the cache,
+    without gradients.
+    """
+
+    def __init__(
+        self,
+        model_dim: int,
+        heads: int,
+        spec: SpecLike = "none",
+        *,
+        kv_heads: Optional[int] = None,
+        head_dim: Optional[int] = None,
+        bias: bool = False,
+        causal: bool = True,
+        window_left: int = -1,
+        dropout: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            model_dim,
+            heads,
+            spec,
+            kv_heads=kv_heads,
+            head_dim=head_dim,
+            bias=bias,
+            causal=causal,
+            seed=seed,
+        )
+        self.window_left = window_left
+        self.dropout = dropout
+        self.seed = seed
+        self._calls = 0
+        self.gate_proj: Optional[nn.Linear] = None
+        if "gate_source=separate" in self.spec.text:
+            self.gate_proj = nn.Linear(model_dim, self.kv_heads * self.head_dim, bias=bias)
+        rotations = self.spec.part("query/key")
+        one = len(rotations.encodings) == 1 and "learnable" not in rotations.text
+        self._rotation = rotations if one else None
+
+    def forward(
+        self,
+        x: Tensor,
+        key_mask: Optional[Tensor] = None,
+        positions: Optional[Tensor] = None,
+        cache: Optional[KeyValueCache] = None,
+    ) -> Tensor:
+        if cache is not None:
+            return self._decode(x, cache)
+        dropout = self.dropout if self.training else 0.0
+        self._calls += 1
+        out = functional.attention(
+            self._split(self.q_proj(x), self.heads),
+            self._split(self.k_proj(x), self.kv_heads),
+            self._split(self.v_proj(x), self.kv_heads),
+            self.spec.text,
+            self.pos(),
+            causal=self.causal,
+            window_left=self.window_left,
+            key_mask=key_mask,
+            q_positions=positions,
+            k_positions=positions,
+            gate_k=self._gates(x),
+            dropout=dropout,
+            seed=self.seed + self._calls if dropout > 0 else 0,
+        )
+        return self.out_proj(self._merge(out))
+
+    def _gates(self, x: Tensor) -> Optional[Tensor]:
+        return self._split(self.gate_proj(x), self.kv_heads) if self.gate_proj is not None else None
+
+    @torch.no_grad()
+    def _decode(self, x: Tensor, cache: KeyValueCache) -> Tensor:
+        if not self.causal:
+            raise ValueError("a cache needs causal attention")
+        start, end = cache.length, cache.length + x.shape[1]
+        q = self._split(self.q_proj(x), self.heads)
+        k = self._split(self.k_proj(x), self.kv_heads)
+        if self._rotation is not None:
+            places = torch.arange(start, end, device=x.device)
+            k = functional.rope(q, k, self._rotation, positions=places)[1]
+        cache.keys = _append(cache.keys, start, k)
+        cache.values = _append(cache.values, start, self._split(self.v_proj(x), self.kv_heads))
+        gates = self._gates(x)
+        if gates is not None:
+            cache.gate_keys = _append(cache.gate_keys, start, gates)
+        cache.length = end
+        out = functional.attention_decode(
+            q,
+            cache.keys[:, :, :end],
+            cache.values[:, :, :end],
+            self.spec.text,
+            self.pos(),
+            window_left=self.window_left,
+            gate_k=cache.gate_keys[:, :, :end] if cache.gate_keys is not None else None,
+            keys_are_turned=self._rotation is not None,
+        )
+        return self.out_proj(self._merge(out))
+
+
+class LinearAttention(_Projections):
+    """Linear attention with encodings of site 2."""
+
+    def __init__(
+        self, model_dim: int, heads: int, spec: SpecLike = "rope", *, form: str = "elu", **options
+    ) -> None:
+        super().__init__(model_dim, heads, spec, **options)
+        self.form = form
+
+    def forward(self, x: Tensor, key_mask: Optional[Tensor] = None) -> Tensor:
+        out = functional.linear_attention(
+            self._split(self.q_proj(x), self.heads),
+            self._split(self.k_proj(x), self.kv_heads),
+            self._split(self.v_proj(x), self.kv_heads),
+            self.spec.text,
+            self.pos(),
+            form=self.form,
+            causal=self.causal,
+            key_mask=key_mask,
+        )
+        return self.out_proj(self._merge(out))

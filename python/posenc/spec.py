@@ -1,0 +1,113 @@
+"""Specs: lists of encodings, written as text, JSON or YAML."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Mapping, Sequence, Union
+
+import torch
+
+from posenc import _library  # noqa: F401  (registers the operators)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a spec for a shape: ``alibi.slopes``, ``cope.pos_emb``."""
+
+    name: str
+    shape: tuple[int, ...]
+    trainable: bool
+    site: str
+
+
+@lru_cache(maxsize=256)
+def _info(text: str, head_dim: int, heads: int, model_dim: int) -> Mapping[str, Any]:
+    return json.loads(torch.ops.posenc.spec_info(text, head_dim, heads, model_dim))
+
+
+@lru_cache(maxsize=256)
+def _initial(
+    text: str, head_dim: int, heads: int, model_dim: int, seed: int
+) -> tuple[torch.Tensor, ...]:
+    return tuple(torch.ops.posenc.initial_parameters(text, head_dim, heads, model_dim, seed))
+
+
+class Spec:
+    """An immutable list of encodings.
+
+    >>> Spec("rope(theta=500000)") + "alibi"
+    Spec('rope(theta=500000) + alibi')
+    """
+
+    def __init__(self, spec: Union[str, "Spec", Sequence[Any]]) -> None:
+        if isinstance(spec, Spec):
+            source = spec.text
+        elif isinstance(spec, str):
+            source = spec
+        else:
+            source = json.dumps(spec)
+        self._text: str = _info(source, 0, 0, 0)["text"]
+
+    @property
+    def text(self) -> str:
+        """The canonical text."""
+        return self._text
+
+    @property
+    def json(self) -> Any:
+        """The same as a value of lists, dicts, strings and numbers."""
+        return _info(self._text, 0, 0, 0)["json"]
+
+    @property
+    def yaml(self) -> str:
+        return _info(self._text, 0, 0, 0)["yaml"]
+
+    @property
+    def hash(self) -> str:
+        """16 hexadecimal digits, the same for every written form."""
+        return _info(self._text, 0, 0, 0)["hash"]
+
+    @property
+    def encodings(self) -> list[str]:
+        """The names of the encodings, in order."""
+        return [e["name"] for e in _info(self._text, 0, 0, 0)["encodings"]]
+
+    def part(self, *sites: str) -> "Spec":
+        """The encodings of these sites alone: ``input``, ``query/key``, ``bias``, ``content``."""
+        kinds = _info(self._text, 0, 0, 0)["encodings"]
+        kept = [entry for entry, kind in zip(self.json, kinds) if kind["site"] in sites]
+        return Spec(kept if kept else "none")
+
+    def parameters(self, head_dim: int, heads: int, model_dim: int = 0) -> list[Parameter]:
+        """All parameters for a shape, in the order that the operators take them."""
+        return [
+            Parameter(p["name"], tuple(p["shape"]), p["trainable"], p["site"])
+            for p in _info(self._text, head_dim, heads, model_dim)["parameters"]
+        ]
+
+    def initial_parameters(
+        self, head_dim: int, heads: int, model_dim: int = 0, seed: int = 0
+    ) -> dict[str, torch.Tensor]:
+        """Their values at the start of training, by name."""
+        names = [p.name for p in self.parameters(head_dim, heads, model_dim)]
+        values = _initial(self._text, head_dim, heads, model_dim, seed)
+        return {name: value.clone() for name, value in zip(names, values)}
+
+    def __add__(self, other: Union[str, "Spec", Sequence[Any]]) -> "Spec":
+        more = Spec(other)
+        both = [text for text in (self._text, more._text) if text != "none"]
+        return Spec(" + ".join(both) if both else "none")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Spec) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return f"Spec({self._text!r})"

@@ -1,0 +1,140 @@
+import math
+
+import pytest
+import torch
+
+import posenc
+
+SPECS = [
+    "none",
+    "rope",
+    "rope(layout=interleaved, rotary_dim=4)",
+    "rope(schedule=learnable)",
+    "xpos",
+    "alibi(trainable=true)",
+    "t5(num_buckets=6, max_distance=5)",
+    "kerple",
+    "fire(width=3, init_threshold=2.7)",
+    "relative(max_distance=3)",
+    "cope(npos_max=3)",
+    "cope(npos_max=3, gate_source=value)",
+    "rope + alibi + cope(npos_max=3)",
+]
+
+
+def params_of(spec, heads=4, head_dim=8, dtype=torch.float64):
+    generator = torch.Generator().manual_seed(1)
+    values = posenc.Spec(spec).initial_parameters(head_dim, heads)
+    moved = {}
+    for name, value in values.items():
+        noise = 0.3 * torch.randn(value.shape, generator=generator, dtype=torch.float64)
+        start = value.double() + (noise.abs() if name.startswith("kerple") else noise)
+        moved[name] = start.to(dtype).requires_grad_()
+    return moved
+
+
+def inputs(tokens=5, dtype=torch.float64, heads=4, kv_heads=2, head_dim=8):
+    shapes = [(2, heads, tokens, head_dim)] + [(2, kv_heads, tokens, head_dim)] * 2
+    return [torch.randn(s, dtype=torch.float64).to(dtype).requires_grad_() for s in shapes]
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_gradcheck(spec):
+    q, k, v = inputs()
+    params = params_of(spec)
+
+    def run(q, k, v, *values):
+        return posenc.attention(q, k, v, spec, dict(zip(params, values)), causal=True)
+
+    assert torch.autograd.gradcheck(run, (q, k, v, *params.values()))
+
+
+@pytest.mark.parametrize("form", ["elu", "relu", "cosine"])
+def test_gradcheck_linear(form):
+    q, k, v = inputs()
+
+    def run(*tensors):
+        return posenc.linear_attention(*tensors, "rope", form=form, epsilon=0.1, causal=True)
+
+    assert torch.autograd.gradcheck(run, (q, k, v))
+
+
+def test_gradcheck_rope():
+    q, k, _ = inputs()
+    alpha = params_of("rope(schedule=learnable)")
+
+    def run(q, k, *values):
+        return posenc.rope(q, k, "rope(schedule=learnable)", dict(zip(alpha, values)))
+
+    assert torch.autograd.gradcheck(run, (q, k, *alpha.values()))
+    assert torch.autograd.gradgradcheck(lambda q, k: posenc.rope(q, k), (q, k))
+
+
+def test_parity_with_an_eager_alibi():
+    q, k, v = inputs(40, torch.float32, kv_heads=4)
+    slopes = posenc.alibi_slopes(4).float()
+    places = torch.arange(40)
+    distance = places[:, None] - places[None, :]
+    scores = q @ k.transpose(-1, -2) / math.sqrt(8) - slopes[:, None, None] * distance
+    weights = scores.masked_fill(distance < 0, -math.inf).softmax(-1)
+    out, looked_at = posenc.attention(q, k, v, "alibi", causal=True, return_weights=True)
+    assert torch.allclose(out, weights @ v, atol=1e-5)
+    assert torch.allclose(looked_at, weights, atol=1e-5)
+
+
+def test_the_example_of_the_readme():
+    q, k, v = inputs(30, torch.float32)
+    e = torch.zeros(8, 64, requires_grad=True)
+    out = posenc.attention(
+        q, k, v, spec="rope + cope(npos_max=64)", params={"cope.pos_emb": e}, causal=True
+    )
+    out.square().sum().backward()
+    assert e.grad.abs().max() > 0 and q.grad.shape == q.shape
+
+
+def test_cope_counts_with_open_gates():
+    q = torch.full((1, 1, 6, 8), 10.0)
+    positions = posenc.cope_positions(q, q, q, "cope(npos_max=4)", params_of("cope(npos_max=4)", 1), causal=True)
+    expected = [[min(i - j + 1, 3) if j <= i else 0 for j in range(6)] for i in range(6)]
+    assert torch.allclose(positions[0, 0], torch.tensor(expected, dtype=torch.float32), atol=1e-3)
+
+
+def test_tables_and_buckets():
+    cos, sin = posenc.rope_tables(5, 8)
+    frequency = 10000 ** (-torch.arange(0, 8, 2, dtype=torch.float64) / 8)
+    assert torch.allclose(cos[0], torch.cos(torch.arange(5.0, dtype=torch.float64)[:, None] * frequency))
+    assert torch.allclose(sin**2 + cos**2, torch.ones_like(cos))
+    assert posenc.t5_buckets(torch.tensor([0, -1, -200, 3])).tolist() == [0, 1, 31, 0]
+
+
+def test_decoding_continues_a_cache():
+    q, k, v = inputs(33, torch.float32)
+    whole = posenc.attention(q, k, v, "rope + alibi", causal=True)
+    turned = posenc.rope(q, k)[1]
+    last = posenc.attention_decode(q[:, :, -1:], turned, v, "rope + alibi", keys_are_turned=True)
+    assert torch.allclose(last, whole[:, :, -1:], atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_storage_types(dtype):
+    q, k, v = inputs(50, dtype)
+    exact = posenc.attention(q.double(), k.double(), v.double(), "rope + alibi", causal=True)
+    out = posenc.attention(q, k, v, "rope + alibi", causal=True)
+    assert out.dtype == dtype
+    assert (out.double() - exact).abs().max() < 2.0**-8 * exact.abs().max()
+
+
+def test_mistakes_are_said_in_words():
+    q, k, v = inputs(4, torch.float32)
+    with pytest.raises(ValueError, match=r"params lacks 'cope.pos_emb' of shape \[8, 64\]"):
+        posenc.attention(q, k, v, "cope")
+    with pytest.raises(ValueError, match="must have shape"):
+        posenc.attention(q, k, v, "cope", {"cope.pos_emb": torch.zeros(3, 3)})
+    with pytest.raises(ValueError, match="unknown .*slope"):
+        posenc.attention(q, k, v, "alibi", {"alibi.slope": torch.zeros(4)})
+    with pytest.raises(RuntimeError, match="did you mean"):
+        posenc.attention(q, k, v, "allibi")
+    out = posenc.attention(q, k, v, "rope", causal=True)
+    (first,) = torch.autograd.grad(out.sum(), q, create_graph=True)
+    with pytest.raises(RuntimeError, match="no second derivative"):
+        first.sum().backward()

@@ -1,0 +1,81 @@
+import pytest
+import torch
+
+import posenc
+
+
+def test_specs_are_values():
+    spec = posenc.Spec("rope(theta=500000)") + "alibi"
+    assert str(spec) == "rope(theta=500000) + alibi"
+    assert posenc.Spec(spec.json) == spec
+    assert posenc.Spec([{"rope": {"theta": 500000}}, "alibi"]).hash == spec.hash
+    assert spec.encodings == ["rope", "alibi"]
+    assert spec.part("bias") == posenc.Spec("alibi")
+    assert posenc.Spec("none") + "none" == posenc.Spec("none")
+    with pytest.raises(RuntimeError, match="theta"):
+        posenc.Spec("rope(theta=-1)")
+
+
+def test_parameters_have_names_and_shapes():
+    parameters = posenc.Spec("alibi + cope(npos_max=16)").parameters(head_dim=8, heads=4)
+    assert [(p.name, p.shape, p.trainable) for p in parameters] == [
+        ("alibi.slopes", (4,), False),
+        ("cope.pos_emb", (8, 16), True),
+    ]
+
+
+def test_modules_register_stable_names():
+    module = posenc.nn.Attention(16, 4, "rope + alibi + t5 + cope(npos_max=4, gate_source=separate)")
+    names = [name for name, _ in module.named_parameters()]
+    assert names == [
+        "q_proj.weight",
+        "k_proj.weight",
+        "v_proj.weight",
+        "out_proj.weight",
+        "pos.t5.weight",
+        "pos.cope.pos_emb",
+        "gate_proj.weight",
+    ]
+    assert [name for name, _ in module.named_buffers()] == ["pos.alibi.slopes"]
+
+
+@pytest.mark.parametrize(
+    "spec", ["none", "rope", "rope + alibi", "rope + cope(npos_max=8)", "rope(schedule=learnable) + t5"]
+)
+def test_a_cache_gives_what_one_pass_gives(spec):
+    module = posenc.nn.Attention(32, 4, spec, kv_heads=2)
+    x = torch.randn(2, 30, 32)
+    whole = module(x)
+    cache = posenc.nn.KeyValueCache()
+    parts = [module(x[:, :20], cache=cache)]
+    parts += [module(x[:, t : t + 1], cache=cache) for t in range(20, 30)]
+    assert torch.allclose(torch.cat(parts, 1), whole, atol=1e-5)
+
+
+def test_modules_learn():
+    module = posenc.nn.Attention(16, 2, "kerple + cope(npos_max=4)")
+    optimiser = torch.optim.Adam(module.parameters(), lr=1e-2)
+    x, target = torch.randn(4, 10, 16), torch.randn(4, 10, 16)
+    losses = []
+    for _ in range(30):
+        optimiser.zero_grad()
+        loss = (module(x) - target).square().mean()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+    before = posenc.Spec("cope(npos_max=4)").initial_parameters(8, 2)["cope.pos_emb"]
+    assert not torch.equal(module.pos.get("cope.pos_emb"), before)
+
+
+def test_linear_attention_is_causal():
+    module = posenc.nn.LinearAttention(16, 2, form="cosine")
+    x = torch.randn(1, 20, 16)
+    changed = x.clone()
+    changed[:, 15:] += 1
+    assert torch.allclose(module(x)[:, :15], module(changed)[:, :15], atol=1e-5)
+
+
+def test_explain():
+    text = posenc.explain("rope + alibi", heads=4, queries=64, keys=64, head_dim=32)
+    assert text == "fused, rope while reading rows, toeplitz table (alibi)"
