@@ -12,7 +12,7 @@ from typing import Mapping, Optional, Sequence, Union
 import torch
 from torch import Tensor
 
-from posenc.spec import Spec, _initial
+from posenc.spec import Spec, _initial, wanted_parameters
 
 SpecLike = Union[str, Spec, Sequence[object]]
 Params = Optional[Mapping[str, Tensor]]
@@ -24,26 +24,30 @@ def _text(spec: SpecLike) -> str:
 
 def _parameters(spec: str, params: Params, heads: int, head_dim: int) -> list[Tensor]:
     """The tensors in the operators' order; says which are missing, unknown or of a wrong shape."""
-    wanted = Spec(spec).parameters(head_dim, heads)
-    given = dict(params or {})
+    wanted = wanted_parameters(spec, head_dim, heads)
+    given = dict(params) if params is not None else {}
+    # Constants are said all together or not at all.
+    constants = any(name in given for name, _, trainable in wanted if not trainable)
     tensors = []
-    for index, parameter in enumerate(wanted):
-        value = given.pop(parameter.name, None)
-        if value is None and not parameter.trainable:
-            value = _initial(spec, head_dim, heads, 0, 0)[index]
+    for index, (name, shape, trainable) in enumerate(wanted):
+        value = given.pop(name, None)
+        if value is None and not trainable:
+            if constants:
+                tensors.append(_initial(spec, head_dim, heads, 0, 0)[index])
+            continue
         if value is None:
             raise ValueError(
-                f"[posenc] params lacks {parameter.name!r} of shape {list(parameter.shape)}; pass "
-                "it, or use posenc.nn, whose modules own their parameters"
+                f"[posenc] params lacks {name!r} of shape {list(shape)}; pass it, or use "
+                "posenc.nn, whose modules own their parameters"
             )
-        if tuple(value.shape) != parameter.shape:
+        if tuple(value.shape) != shape:
             raise ValueError(
-                f"[posenc] params[{parameter.name!r}] must have shape {list(parameter.shape)} "
+                f"[posenc] params[{name!r}] must have shape {list(shape)} "
                 f"but has {list(value.shape)}"
             )
         tensors.append(value)
     if given:
-        names = ", ".join(p.name for p in wanted) or "none"
+        names = ", ".join(name for name, _, _ in wanted) or "none"
         raise ValueError(f"[posenc] params has unknown {sorted(given)}; the spec's are: {names}")
     return tensors
 

@@ -27,6 +27,23 @@ def _info(text: str, head_dim: int, heads: int, model_dim: int) -> Mapping[str, 
     return json.loads(torch.ops.posenc.spec_info(text, head_dim, heads, model_dim))
 
 
+def constant_result(function):
+    """For torch.compile: what a spec says is known before anything runs."""
+    mark = getattr(getattr(torch, "compiler", None), "assume_constant_result", None)
+    return mark(function) if mark is not None else function
+
+
+@constant_result
+def wanted_parameters(
+    text: str, head_dim: int, heads: int
+) -> tuple[tuple[str, tuple[int, ...], bool], ...]:
+    """Name, shape and whether it trains, of each parameter, in order."""
+    return tuple(
+        (p["name"], tuple(p["shape"]), p["trainable"])
+        for p in _info(text, head_dim, heads, 0)["parameters"]
+    )
+
+
 @lru_cache(maxsize=256)
 def _initial(
     text: str, head_dim: int, heads: int, model_dim: int, seed: int

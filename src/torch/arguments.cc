@@ -39,24 +39,35 @@ Spec parse_any(const std::string& spec) {
 }
 
 std::vector<Parameters> split_parameters(const Prepared& prepared, const at::Tensor& flat) {
-  TORCH_CHECK(flat.dim() == 1 && flat.numel() == prepared.parameter_count,
+  const bool all = flat.numel() == prepared.parameter_count;
+  TORCH_CHECK(flat.dim() == 1 && (all || flat.numel() == prepared.trainable_count),
               "[posenc] parameters must have ", prepared.parameter_count, " entries for ",
-              to_text(prepared.spec), " but got ", flat.numel());
-  const at::Tensor wide = flat.to(at::kCPU, at::kDouble).contiguous();
-  const double* at = wide.data_ptr<double>();
-  std::vector<Parameters> values(prepared.spec.encodings.size());
-  for (const SpecParameter& p : prepared.parameters) {
-    values[p.encoding].emplace_back(at, at + p.info.count());
-    at += p.info.count();
+              to_text(prepared.spec), " (or ", prepared.trainable_count,
+              " without the constants) but got ", flat.numel());
+  std::vector<Parameters> values = prepared.start;
+  const auto split = [&](const auto* at) {
+    for (const SpecParameter& p : prepared.parameters) {
+      if (!all && !p.info.trainable) continue;
+      values[p.encoding][p.index].assign(at, at + p.info.count());
+      at += p.info.count();
+    }
+  };
+  const at::Tensor near = flat.is_cpu() ? flat.contiguous() : flat.cpu();
+  if (near.scalar_type() == at::kDouble) {
+    split(near.data_ptr<double>());
+  } else {
+    split(near.data_ptr<float>());
   }
   return values;
 }
 
 at::Tensor join_parameters(const Prepared& prepared, const std::vector<Parameters>& values,
                            const at::Tensor& like) {
-  at::Tensor joined = at::empty({prepared.parameter_count}, at::kDouble);
+  const bool all = like.numel() == prepared.parameter_count;
+  at::Tensor joined = at::empty({like.numel()}, at::kDouble);
   auto* at = joined.data_ptr<double>();
   for (const SpecParameter& p : prepared.parameters) {
+    if (!all && !p.info.trainable) continue;
     const std::vector<double>& entries = values[p.encoding][p.index];
     at = std::copy(entries.begin(), entries.end(), at);
   }

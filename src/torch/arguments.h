@@ -21,6 +21,8 @@ struct Prepared {
   ModelShape shape;
   std::vector<SpecParameter> parameters;
   std::int64_t parameter_count = 0;  // entries of all of them, one after the other
+  std::int64_t trainable_count = 0;  // of those that train
+  std::vector<Parameters> start;     // their values before training
   AttentionPlan plan;
 };
 std::shared_ptr<const Prepared> prepare(const std::string& spec, const ModelShape& shape,
@@ -29,7 +31,8 @@ std::shared_ptr<const Prepared> prepare(const std::string& spec, const ModelShap
 // Text or JSON.
 Spec parse_any(const std::string& spec);
 
-// All parameters of a spec, one after the other in one tensor, and back.
+// All parameters of a spec, one after the other in one tensor, and back. Constants (ALiBi's fixed slopes)
+// may be left out, all of them: what a spec says need not be said again.
 std::vector<Parameters> split_parameters(const Prepared& prepared, const at::Tensor& flat);
 at::Tensor join_parameters(const Prepared& prepared, const std::vector<Parameters>& values,
                            const at::Tensor& like);

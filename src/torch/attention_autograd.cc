@@ -86,6 +86,10 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
 
 AttentionForward attention_autograd(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                     const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS) {
+  if (!records({q, k, v, parameters, or_undefined(gate_k)})) {
+    at::AutoDispatchBelowADInplaceOrView guard;
+    return call_attention(q, k, v, parameters, POSENC_ATTENTION_NAMES);
+  }
   const auto results = AttentionFunction::apply(q, k, v, parameters, POSENC_ATTENTION_NAMES);
   return {results[0], results[1]};
 }

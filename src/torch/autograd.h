@@ -3,6 +3,8 @@
 
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+
 #include "torch/arguments.h"
 
 namespace posenc::ops {
@@ -16,6 +18,13 @@ namespace posenc::ops {
 inline at::Tensor or_undefined(const OptionalTensor& x) { return x.value_or(at::Tensor()); }
 inline OptionalTensor optional(const at::Tensor& x) {
   return x.defined() ? OptionalTensor(x) : OptionalTensor();
+}
+
+// Whether a graph must be kept; without one, autograd's own bookkeeping is skipped.
+inline bool records(std::initializer_list<at::Tensor> tensors) {
+  if (!at::GradMode::is_enabled()) return false;
+  return std::any_of(tensors.begin(), tensors.end(),
+                     [](const at::Tensor& t) { return t.defined() && t.requires_grad(); });
 }
 
 inline void save_tensors(torch::autograd::AutogradContext& ctx,

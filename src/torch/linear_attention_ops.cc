@@ -228,6 +228,10 @@ class ForwardFunction : public torch::autograd::Function<ForwardFunction> {
 
 Forward forward_autograd(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                          const at::Tensor& parameters, POSENC_LINEAR_PARAMETERS) {
+  if (!records({q, k, v, parameters})) {
+    at::AutoDispatchBelowADInplaceOrView guard;
+    return call_forward(q, k, v, parameters, POSENC_LINEAR_NAMES);
+  }
   const auto results = ForwardFunction::apply(q, k, v, parameters, POSENC_LINEAR_NAMES);
   return {results[0], results[1]};
 }

@@ -65,7 +65,14 @@ Prepared::Prepared(const Spec& parsed, const ModelShape& model, std::int64_t kv_
       shape(model),
       parameters(posenc::parameters(parsed, model)),
       plan(parsed, model, kv_heads, lengths) {
-  for (const SpecParameter& p : parameters) parameter_count += p.info.count();
+  for (const SpecParameter& p : parameters) {
+    parameter_count += p.info.count();
+    if (p.info.trainable) trainable_count += p.info.count();
+  }
+  Rng rng(0);
+  for (const Encoding& e : spec.encodings) {
+    start.push_back(initial_parameters(posenc::parameters(e, shape), rng));
+  }
 }
 
 std::shared_ptr<const Prepared> prepare(const std::string& spec, const ModelShape& shape,

@@ -224,6 +224,10 @@ class RopeFunction : public torch::autograd::Function<RopeFunction> {
 
 Pair rope_autograd(const at::Tensor& q, const at::Tensor& k, const at::Tensor& parameters,
                    std::string spec, const OptionalTensor& positions, bool transposed) {
+  if (!records({q, k, parameters})) {
+    at::AutoDispatchBelowADInplaceOrView guard;
+    return call_rope(q, k, parameters, spec, positions, transposed);
+  }
   const auto out = RopeFunction::apply(q, k, parameters, spec, positions, transposed);
   return {out[0], out[1]};
 }

@@ -278,6 +278,15 @@ TEST(TorchOps, MetaTensorsHaveTheShapesOfTheResults) {
   EXPECT_EQ(std::get<1>(ops::rope(q, k.slice(2, 0, 10))).sizes(), k.slice(2, 0, 10).sizes());
 }
 
+TEST(TorchOps, ConstantsMayBeLeftOut) {
+  const Problem p("rope + alibi + cope(npos_max=4)", at::kFloat, 9);
+  const at::Tensor slopes = at::tensor(alibi_slopes(Alibi{}, 4), at::kDouble).to(at::kFloat);
+  const at::Tensor said =
+      ops::attention(p.q, p.k, p.v, p.spec, {slopes, p.parameters[1]}, p.options);
+  const at::Tensor unsaid = ops::attention(p.q, p.k, p.v, p.spec, {p.parameters[1]}, p.options);
+  EXPECT_LT(relative_error(unsaid, said), 1e-6);
+}
+
 std::string message_of(const std::function<void()>& body) {
   try {
     body();

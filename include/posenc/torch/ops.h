@@ -5,8 +5,8 @@
 //
 // float32, bfloat16 and float16 run the fused kernels (posenc/kernels/attention.h), with float32
 // arithmetic; float64 runs the reference, for checks of gradients. Parameters of the encodings are
-// tensors in the order of posenc::parameters(spec, shape), float32 as a rule whatever q is. A spec is
-// text or JSON. A second derivative is refused, except of rope in q and k, which is linear in them.
+// tensors in the order of posenc::parameters(spec, shape), float32 as a rule whatever q is; those that do
+// not train (ALiBi's fixed slopes) may be left out together. A spec is text or JSON. A second derivative is refused, except of rope in q and k, which is linear in them.
 //
 // Link posenc::torch; loading the library registers the operators.
 #pragma once
