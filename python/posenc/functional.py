@@ -22,6 +22,11 @@ def _text(spec: SpecLike) -> str:
     return spec if isinstance(spec, str) else Spec(spec).text
 
 
+def _has_shape(value: Tensor, shape: Sequence[int]) -> bool:
+    # Entry by entry: torch.compile cannot compare two tuples here.
+    return value.dim() == len(shape) and all(n == m for n, m in zip(value.shape, shape))
+
+
 def _parameters(spec: str, params: Params, heads: int, head_dim: int) -> list[Tensor]:
     """The tensors in the operators' order; says which are missing, unknown or of a wrong shape."""
     wanted = wanted_parameters(spec, head_dim, heads)
@@ -40,7 +45,7 @@ def _parameters(spec: str, params: Params, heads: int, head_dim: int) -> list[Te
                 f"[posenc] params lacks {name!r} of shape {list(shape)}; pass it, or use "
                 "posenc.nn, whose modules own their parameters"
             )
-        if tuple(value.shape) != shape:
+        if not _has_shape(value, shape):
             raise ValueError(
                 f"[posenc] params[{name!r}] must have shape {list(shape)} "
                 f"but has {list(value.shape)}"

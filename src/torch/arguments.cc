@@ -1,7 +1,5 @@
 #include "torch/arguments.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace posenc::ops {

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <list>
 #include <mutex>
@@ -77,10 +75,13 @@ Prepared::Prepared(const Spec& parsed, const ModelShape& model, std::int64_t kv_
 
 std::shared_ptr<const Prepared> prepare(const std::string& spec, const ModelShape& shape,
                                         std::int64_t kv_heads, std::int64_t length) {
-  const std::string key =
-      fmt::format("{} {} {} {} {}", shape.head_dim, shape.heads, shape.model_dim, kv_heads, spec);
+  std::string key;  // no fmt here: PyTorch's headers bring a copy of their own
+  for (const std::int64_t n : {shape.head_dim, shape.heads, shape.model_dim, kv_heads}) {
+    key += std::to_string(n) + " ";
+  }
+  key += spec;
   if (auto known = cache().find(key)) return known;
-  const std::string at_length = fmt::format("{} {}", length, key);
+  const std::string at_length = std::to_string(length) + " " + key;
   if (auto known = cache().find(at_length)) return known;
   const Spec parsed = parse_any(spec);
   auto made = std::make_shared<const Prepared>(parsed, shape, kv_heads,

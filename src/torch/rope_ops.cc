@@ -198,7 +198,7 @@ class RopeFunction : public torch::autograd::Function<RopeFunction> {
                                const at::Tensor& parameters, std::string spec,
                                const OptionalTensor& positions, bool transposed) {
     at::AutoDispatchBelowADInplaceOrView guard;
-    const bool learns = parameters.numel() > 0;
+    const bool learns = parameters.requires_grad();  // not its size, which may be symbolic
     ctx->save_for_backward({learns ? q : at::Tensor(), learns ? k : at::Tensor(), parameters,
                             or_undefined(positions)});
     ctx->saved_data["spec"] = spec;
@@ -212,7 +212,7 @@ class RopeFunction : public torch::autograd::Function<RopeFunction> {
     const bool transposed = ctx->saved_data["transposed"].toBool();
     auto [dq, dk] = call_rope(gradients[0], gradients[1], t[2], spec, optional(t[3]), !transposed);
     at::Tensor dparameters;
-    if (t[2].numel() > 0) {
+    if (t[0].defined()) {
       TORCH_CHECK(!transposed,
                   "[rope] trained frequencies have no gradient through transposed=True");
       dparameters = call_frequency_gradient(t[0], t[1], gradients[0], gradients[1], t[2], spec,

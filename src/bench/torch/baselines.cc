@@ -1,5 +1,4 @@
 #include <ATen/Parallel.h>
-#include <fmt/format.h>
 #include <torch/version.h>
 
 #include <cmath>

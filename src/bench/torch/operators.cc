@@ -1,7 +1,6 @@
 // What an operator adds to its kernel: checks, the plan's look-up, autograd. The baseline of these rows is
 // the bare kernel, given new outputs in every call as the operator makes them.
 #include <ATen/ATen.h>
-#include <fmt/format.h>
 
 #include "bench/measure.h"
 #include "cases/attention_data.h"
@@ -55,7 +54,7 @@ std::vector<at::Tensor> parameters_of(const cases::AttentionData& data, bool wit
 Row compare(const std::string& name, const Case& c, const char* pass, const Options& options,
             const std::function<at::Tensor()>& op, const std::function<at::Tensor()>& kernel) {
   Row row;
-  row.name = fmt::format("operator/{}", name);
+  row.name = "operator/" + name;
   row.c = c;
   row.pass = pass;
   row.threads = num_threads();
