@@ -52,11 +52,22 @@ bool ToeplitzTables::covers(const DistanceRange& range) const {
          range_.slack >= range.slack && range_.lowest_seen <= range.lowest_seen;
 }
 
+DistanceRange ToeplitzTables::grown_to(const DistanceRange& range) const {
+  DistanceRange grown = range_;
+  grown.before = std::max(grown.before, 2 * range.before);
+  grown.places = std::max(grown.places, 2 * range.places);
+  grown.slack = std::max(grown.slack, range.slack);
+  // Without a mask the keys after a query grow in number as those before it do.
+  const bool sees_all = range.lowest_seen == -range.before;
+  grown.lowest_seen = std::min(grown.lowest_seen, sees_all ? -grown.before : range.lowest_seen);
+  return grown;
+}
+
 std::shared_ptr<const ToeplitzTables> ToeplitzCache::get(const Spec& spec,
                                                          const std::vector<std::size_t>& biases,
                                                          std::int64_t heads,
                                                          const std::vector<Parameters>& parameters,
-                                                         DistanceRange range) const {
+                                                         const DistanceRange& range) const {
   std::shared_ptr<const ToeplitzTables> known;
   {
     const std::lock_guard lock(mutex_);
@@ -64,11 +75,8 @@ std::shared_ptr<const ToeplitzTables> ToeplitzCache::get(const Spec& spec,
   }
   const bool unchanged = known != nullptr && known->has(parameters);
   if (unchanged && known->covers(range)) return known;
-  if (unchanged) {
-    range.before *= 2;
-    range.places *= 2;
-  }
-  auto made = std::make_shared<const ToeplitzTables>(spec, biases, heads, parameters, range);
+  auto made = std::make_shared<const ToeplitzTables>(spec, biases, heads, parameters,
+                                                     unchanged ? known->grown_to(range) : range);
   const std::lock_guard lock(mutex_);
   last_ = made;
   return made;

@@ -34,6 +34,8 @@ class ToeplitzTables {
   }
   [[nodiscard]] bool has(const std::vector<Parameters>& parameters) const;
   [[nodiscard]] bool covers(const DistanceRange& range) const;
+  // Twice the distances of `range`, and no fewer than there are here.
+  [[nodiscard]] DistanceRange grown_to(const DistanceRange& range) const;
 
  private:
   std::vector<std::size_t> biases_;
@@ -43,14 +45,15 @@ class ToeplitzTables {
 };
 
 // Hands out the last tables again while parameters stay as they are. A sequence that grows beyond them
-// gets tables of twice the length, so that steps cost nothing on average.
+// gets tables of twice the length, so that steps cost nothing on average; calls of several kinds that
+// take turns share one.
 class ToeplitzCache {
  public:
   std::shared_ptr<const ToeplitzTables> get(const Spec& spec,
                                             const std::vector<std::size_t>& biases,
                                             std::int64_t heads,
                                             const std::vector<Parameters>& parameters,
-                                            DistanceRange range) const;
+                                            const DistanceRange& range) const;
 
  private:
   mutable std::mutex mutex_;
