@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "cases/table.h"
 
 namespace posenc::cases {
@@ -87,6 +89,11 @@ void add_odd_sizes(const std::string& spec, std::vector<Case>& all) {
   band.window_left = 30;
   band.window_right = 17;
   all.push_back(band);
+  for (const std::int64_t queries : {3, 70}) {
+    Case unbounded{.spec = spec, .queries = queries, .causal = false};
+    unbounded.window_left = unbounded.window_right = std::numeric_limits<std::int64_t>::max();
+    all.push_back(unbounded);
+  }
   for (const DType dtype : kHalves) {
     all.push_back({.spec = spec, .dtype = dtype});
     all.push_back({.spec = spec, .head_dim = 20, .dtype = dtype});

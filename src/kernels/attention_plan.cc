@@ -54,6 +54,12 @@ void check_groups(AttentionPlan::State& state) {
   }
 }
 
+// A window that may be added to a place: none, or one beyond every sequence, is 2^40.
+std::int64_t bounded(std::int64_t window) {
+  constexpr std::int64_t kUnbounded = std::int64_t{1} << 40;
+  return window >= 0 && window < kUnbounded ? window : kUnbounded;
+}
+
 }  // namespace
 
 bool is_learnable(const Encoding& encoding) {
@@ -124,7 +130,6 @@ std::vector<Segment> segments_of(const AttentionCall& call) {
 
 cpu::HeadProblem AttentionSetup::problem(const Segment& s, std::int64_t head) const {
   const std::int64_t kv_head = head / (state->shape.heads / state->kv_heads);
-  constexpr std::int64_t kUnbounded = std::int64_t{1} << 40;
   cpu::HeadProblem p;
   p.dim = dim;
   p.padded_dim = padded_dim;
@@ -133,9 +138,8 @@ cpu::HeadProblem AttentionSetup::problem(const Segment& s, std::int64_t head) co
   p.v = v_of(s, kv_head);
   p.place_offset = s.place_offset();
   const AttentionMask& mask = call->mask;
-  p.window_left = mask.window_left >= 0 ? mask.window_left : kUnbounded;
-  p.window_right = mask.window_right >= 0 ? mask.window_right : kUnbounded;
-  if (mask.causal) p.window_right = 0;
+  p.window_left = bounded(mask.window_left);
+  p.window_right = mask.causal ? 0 : bounded(mask.window_right);
   if (mask.key_mask != nullptr) {
     p.key_mask = mask.key_mask + s.batch * call->k.tokens() + s.first_key;
   }

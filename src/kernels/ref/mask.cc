@@ -81,8 +81,9 @@ bool Mask::sees(std::int64_t batch, std::int64_t query, std::int64_t key) const 
   const std::int64_t n = queries_.place[i];
   const std::int64_t m = keys_.place[j];
   if (masking_.causal && m > n) return false;
-  if (masking_.window_left >= 0 && m < n - masking_.window_left) return false;
-  return masking_.window_right < 0 || m <= n + masking_.window_right;
+  // Differences of places: a window may be as large as its type allows.
+  if (masking_.window_left >= 0 && n - m > masking_.window_left) return false;
+  return masking_.window_right < 0 || m - n <= masking_.window_right;
 }
 
 std::vector<bool> Mask::row(std::int64_t batch, std::int64_t query) const {
