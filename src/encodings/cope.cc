@@ -20,7 +20,7 @@ struct Segment {
 Segment segment_of(const Cope& config, double position) {
   const auto last = static_cast<std::size_t>(config.npos_max - 1);
   const double low = std::floor(position);
-  const auto f = static_cast<std::size_t>(low);
+  const auto f = static_cast<std::size_t>(position >= 0.0 ? low : 0.0);  // NaN has no place
   return {f, std::min(f + 1, last), position - low};
 }
 

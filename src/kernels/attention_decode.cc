@@ -204,7 +204,7 @@ class Decoder {
     double sum = 0.0;
     for (std::int64_t m = end; m-- > first;) {
       sum += static_cast<double>(gates[m]);
-      const double position = std::min(sum, last);
+      const double position = sum < last ? sum : last;  // NaN must not be an index
       const auto f = static_cast<std::size_t>(position);
       const auto fraction = static_cast<float>(position - static_cast<double>(f));
       scores[m] += table[f] + fraction * (table[f + 1] - table[f]);

@@ -27,11 +27,13 @@ RowScale row_scale(const Fire& config, const Parameters& parameters, std::int64_
   return {value, slope * reach, threshold > position ? slope * c : 0.0};
 }
 
-// Where hidden units switch, in order, from -infinity to infinity.
+// Where hidden units switch, in order, from -infinity to infinity. Units that never do have no bound,
+// nor have those of a network that has diverged: NaN cannot be sorted.
 std::vector<double> segment_bounds(const Parameters& parameters) {
   std::vector<double> bounds = {-std::numeric_limits<double>::infinity()};
   for (std::size_t n = 0; n < parameters[kW1].size(); ++n) {
-    if (parameters[kW1][n] != 0.0) bounds.push_back(-parameters[kB1][n] / parameters[kW1][n]);
+    const double bound = -parameters[kB1][n] / parameters[kW1][n];
+    if (std::isfinite(bound)) bounds.push_back(bound);
   }
   std::sort(bounds.begin(), bounds.end());
   bounds.push_back(std::numeric_limits<double>::infinity());

@@ -57,6 +57,22 @@ TEST(Cope, ExtremeGatesStayFinite) {
   EXPECT_DOUBLE_EQ(row.position[0], 2.5);
 }
 
+// A diverged model asks for NaN positions, which are no place in a table.
+TEST(Cope, NanGatesGiveNanLogits) {
+  const Cope cope{.npos_max = 4};
+  const std::vector<double> gates = {0.0, NAN, 0.0};
+  const CopeRow row = cope_positions(cope, gates, std::vector<bool>(3, true));
+  const std::vector<double> table = {1.0, 2.0, 3.0, 4.0};
+  std::vector<double> logits(3);
+  cope_logits(cope, row, table, logits);
+  EXPECT_TRUE(std::isnan(logits[0]));
+  EXPECT_TRUE(std::isnan(logits[1]));
+  EXPECT_DOUBLE_EQ(logits[2], 1.5);
+  std::vector<double> dtable(4), dgates(3);
+  cope_backward(cope, row, table, logits, dtable, dgates);
+  EXPECT_TRUE(std::isnan(dtable[0]));
+}
+
 // Against central differences, on both variants; points within a step of a kink are left out, and
 // there must be few of them.
 TEST(Cope, BackwardMatchesFiniteDifferences) {
