@@ -3,7 +3,8 @@
 
 namespace posenc {
 
-// At least 1. A count below 1 means the default: as many as the machine has cores.
+// At least 1. A count below 1 means the default: as many as the machine has cores. Not while a kernel
+// runs: kernels make room for as many threads as there are when they start.
 void set_num_threads(int threads);
 int num_threads() noexcept;
 
