@@ -20,11 +20,12 @@ constexpr std::int64_t kChunk = 512;  // tokens
 // A new tensor, as a function that returns one makes it.
 struct Fresh {
   explicit Fresh(const TensorView& like)
-      : bytes(std::make_unique_for_overwrite<std::byte[]>(
-            static_cast<std::size_t>(like.shape[0] * like.stride[0]) * dtype_size(like.dtype))),
+      : size(static_cast<std::size_t>(like.shape[0] * like.stride[0]) * dtype_size(like.dtype)),
+        bytes(std::make_unique_for_overwrite<std::byte[]>(size)),
         view(like) {
     view.data = bytes.get();
   }
+  std::size_t size;
   std::unique_ptr<std::byte[]> bytes;
   TensorView view;
 };
@@ -111,7 +112,7 @@ std::string check_steps(const Case& c) {
     if (!found.fine()) return found.mismatch;
   }
   cases::Tensor copy = fused.q;
-  std::memcpy(copy.storage().data(), q.bytes.get(), copy.storage().size() - 64);
+  std::memcpy(copy.storage().data(), q.bytes.get(), q.size);
   return cases::compare(c.dtype, {{"q_out", cases::ResultKind::kValue, copy.values()}}, {want[0]})
       .mismatch;
 }
@@ -136,12 +137,11 @@ std::vector<Row> measure(const Case& c, const Options& options) {
     row.peak_bytes = peak_bytes_of(step.run);
     rows.push_back(row);
   }
-  const double start = seconds_now();
-  for (int n = 0; n < options.effort.least || seconds_now() - start < options.effort.seconds; ++n) {
+  repeat(options.effort, [&] {
     for (std::size_t s = 0; s < steps.size(); ++s) {
       rows[s].ms = std::min(rows[s].ms, 1e3 * seconds_of(steps[s].run));
     }
-  }
+  });
   for (Row& row : rows) row.baseline_ms = rows[0].ms;
   for (Row& row : rows) row.baseline_peak_bytes = rows[0].peak_bytes;
   return rows;

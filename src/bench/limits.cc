@@ -20,8 +20,8 @@ struct Sgemm::State {
   std::vector<float> c = a;
 };
 
-Sgemm::Sgemm() : state_(new State) {}
-Sgemm::~Sgemm() { delete state_; }
+Sgemm::Sgemm() : state_(std::make_unique<State>()) {}
+Sgemm::~Sgemm() = default;
 
 void Sgemm::run() {
   openblas_set_num_threads(num_threads());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -22,7 +23,7 @@ class Sgemm {
 
  private:
   struct State;
-  State* state_;
+  std::unique_ptr<State> state_;
 };
 
 // Debian's OpenBLAS takes CPUs newer than itself for very old ones; a limit that low would flatter us,

@@ -125,13 +125,12 @@ void time_in_turns(const TimedCase& timed, cases::Problem& problem, const Option
   double best = kNever;
   double best_limit = kNever;
   double best_plain = kNever;
-  const double start = seconds_now();
-  for (int n = 0; n < options.effort.least || seconds_now() - start < options.effort.seconds; ++n) {
+  repeat(options.effort, [&] {
     if (limit.run) best_limit = std::min(best_limit, seconds_of(limit.run));
     if (plain)
       best_plain = std::min(best_plain, seconds_of([&] { run(*plain, timed.with_backward); }));
     best = std::min(best, seconds_of([&] { run(problem, timed.with_backward); }));
-  }
+  });
   row.ms = 1e3 * best;
   if (plain) row.relative_to_plain = best / best_plain;
   if (!limit.run) return;
@@ -176,13 +175,12 @@ std::vector<Row> measure_series(const std::vector<TimedCase>& series, const Opti
     rows.back().ms = kNever;
   }
   const double enough = options.effort.seconds * static_cast<double>(series.size());
-  const double start = seconds_now();
-  for (int n = 0; n < options.effort.least || seconds_now() - start < enough; ++n) {
+  repeat({enough, options.effort.least}, [&] {
     for (std::size_t i = 0; i < series.size(); ++i) {
       const double time = seconds_of([&] { run(*problems[i], series[i].with_backward); });
       rows[i].ms = std::min(rows[i].ms, 1e3 * time);
     }
-  }
+  });
   for (std::size_t i = 1; i < rows.size(); ++i) rows[i].per_doubling = rows[i].ms / rows[i - 1].ms;
   return rows;
 }

@@ -25,12 +25,15 @@ struct Effort {
 };
 
 template <class Body>
+void repeat(const Effort& effort, const Body& body) {
+  const double start = seconds_now();
+  for (int n = 0; n < effort.least || seconds_now() - start < effort.seconds; ++n) body();
+}
+
+template <class Body>
 double best_of(const Effort& effort, const Body& body) {
   double best = std::numeric_limits<double>::infinity();
-  const double start = seconds_now();
-  for (int n = 0; n < effort.least || seconds_now() - start < effort.seconds; ++n) {
-    best = std::min(best, seconds_of(body));
-  }
+  repeat(effort, [&] { best = std::min(best, seconds_of(body)); });
   return best;
 }
 
