@@ -3,21 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "support/sanitizers.h"
+
 namespace posenc::testing {
 namespace {
 
 constexpr double kStep = 1e-5;
 
-// Sanitizers make each loss some fifty times slower and watch memory, not values: there, a fifth of
-// the entries of a large tensor will do.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr std::size_t kStride = 5;
-#elif defined(__has_feature)
-constexpr std::size_t kStride =
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ? 5 : 1;
-#else
-constexpr std::size_t kStride = 1;
-#endif
 constexpr std::size_t kLarge = 16;
 
 struct Differences {
@@ -48,7 +40,7 @@ void compare_gradient(const std::string& name, std::vector<double>& values,
                       GradientReport& report, const GradientTolerance& tolerance) {
   ASSERT_EQ(values.size(), gradient.size()) << name;
   const double middle = loss();
-  const std::size_t stride = values.size() > kLarge ? kStride : 1;
+  const std::size_t stride = values.size() > kLarge ? kSanitizerStride : 1;
   for (std::size_t n = 0; n < values.size(); n += stride) {
     ++report.checked;
     const Differences whole = differences(values[n], kStep, middle, loss);
