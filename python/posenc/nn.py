@@ -228,3 +228,38 @@ class LinearAttention(_Projections):
             key_mask=key_mask,
         )
         return self.out_proj(self._merge(out))
+
+
+class PositionalEmbedding(nn.Module):
+    """x plus the spec's encodings of site 1, learned and sinusoidal; others are passed over."""
+
+    def __init__(self, spec: SpecLike, model_dim: int, seed: int = 0) -> None:
+        super().__init__()
+        self.spec = Spec(spec).part("input")
+        self.model_dim = model_dim
+        self.pos = EncodingParameters(self.spec, model_dim, 1, model_dim, seed)
+        self._parts = [Spec([entry]) for entry in self.spec.json] if self.spec.encodings else []
+
+    def forward(self, x: Tensor, positions: Optional[Tensor] = None) -> Tensor:
+        """x [B, T, model_dim]; positions [T] or [B, T], by default 0, 1, ..."""
+        if positions is None:
+            positions = torch.arange(x.shape[1], device=x.device)
+        tables = iter(self.pos().values())
+        for part in self._parts:
+            if part.encodings == ["learned"]:
+                x = x + self._learned(next(tables), positions)
+            else:
+                vectors = torch.ops.posenc.sinusoidal_vectors(
+                    positions.cpu(), self.model_dim, part.text
+                )
+                x = x + vectors.to(device=x.device, dtype=x.dtype)
+        return x
+
+    @staticmethod
+    def _learned(table: Tensor, positions: Tensor) -> Tensor:
+        if positions.numel() and (positions.min() < 0 or positions.max() >= table.shape[0]):
+            raise ValueError(
+                f"[learned] positions must be in [0, {table.shape[0] - 1}] but span "
+                f"{int(positions.min())} to {int(positions.max())}"
+            )
+        return nn.functional.embedding(positions, table)

@@ -79,3 +79,20 @@ def test_linear_attention_is_causal():
 def test_explain():
     text = posenc.explain("rope + alibi", heads=4, queries=64, keys=64, head_dim=32)
     assert text == "fused, rope while reading rows, toeplitz table (alibi)"
+
+
+def test_positional_embeddings():
+    module = posenc.nn.PositionalEmbedding("sinusoidal + learned(max_positions=9) + rope", 6)
+    assert [name for name, _ in module.named_parameters()] == ["pos.learned.weight"]
+    places = torch.tensor([4, 0, 8])
+    y = module(torch.zeros(1, 3, 6), places)
+    angles = places[:, None] * 10000.0 ** (-torch.arange(0, 6, 2) / 6)
+    waves = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+    assert torch.allclose(y[0], waves + module.pos.get("learned.weight")[places], atol=1e-5)
+    y.sum().backward()
+    assert module.pos.get("learned.weight").grad.sum() == 18
+    with pytest.raises(ValueError, match="positions must be in"):
+        module(torch.zeros(1, 1, 6), torch.tensor([9]))
+    plain = posenc.nn.PositionalEmbedding("rope", 6)
+    x = torch.randn(2, 3, 6)
+    assert torch.equal(plain(x), x)

@@ -228,15 +228,8 @@ at::Tensor PositionalEmbeddingImpl::forward(const at::Tensor& x, const at::Tenso
       sum = sum + torch::embedding(tensors[parameter++], places.to(x.device()));
       continue;
     }
-    const at::Tensor flat = places.reshape({-1}).contiguous();
-    const at::Tensor rows = at::empty({flat.numel(), model_dim_}, at::kDouble);
-    for (std::int64_t i = 0; i < flat.numel(); ++i) {
-      embedding(std::get<Sinusoidal>(e), flat.data_ptr<std::int64_t>()[i],
-                {rows.data_ptr<double>() + i * model_dim_, static_cast<std::size_t>(model_dim_)});
-    }
-    std::vector<std::int64_t> shape = places.sizes().vec();
-    shape.push_back(model_dim_);
-    sum = sum + rows.reshape(shape).to(x.options());
+    const Spec one{{e}};
+    sum = sum + ops::sinusoidal_vectors(places, model_dim_, to_text(one)).to(x.options());
   }
   return sum;
 }

@@ -64,4 +64,9 @@ at::Tensor rerotate(const at::Tensor& k, const std::string& spec, const at::Tens
   return call("rerotate", {k, spec, from_positions, to_positions, to_spec})[0].toTensor();
 }
 
+at::Tensor sinusoidal_vectors(const at::Tensor& positions, std::int64_t model_dim,
+                              const std::string& spec) {
+  return call("sinusoidal_vectors", {positions, model_dim, spec})[0].toTensor();
+}
+
 }  // namespace posenc::ops

@@ -40,6 +40,31 @@ at::Tensor t5_buckets_meta(const at::Tensor& relative, std::string /*spec*/) {
   return at::empty(relative.sizes(), relative.options().dtype(at::kLong));
 }
 
+// E(n) for each position, float64 [..., model_dim].
+at::Tensor sinusoidal_cpu(const at::Tensor& positions, std::int64_t model_dim, std::string spec) {
+  TORCH_CHECK(at::isIntegralType(positions.scalar_type(), false),
+              "[sinusoidal_vectors] positions must be whole numbers but got ",
+              positions.scalar_type());
+  const auto config = only<Sinusoidal>("sinusoidal_vectors", spec);
+  validate(config, {.head_dim = model_dim, .heads = 1, .model_dim = model_dim});
+  const auto frequencies = sinusoidal_frequencies(config, model_dim);
+  const at::Tensor flat = positions.to(at::kLong).contiguous();
+  std::vector<std::int64_t> shape = positions.sizes().vec();
+  shape.push_back(model_dim);
+  const at::Tensor out = at::empty(shape, at::kDouble);
+  for (std::int64_t i = 0; i < flat.numel(); ++i) {
+    embedding(config, frequencies, flat.data_ptr<std::int64_t>()[i],
+              {out.data_ptr<double>() + i * model_dim, static_cast<std::size_t>(model_dim)});
+  }
+  return out;
+}
+at::Tensor sinusoidal_meta(const at::Tensor& positions, std::int64_t model_dim,
+                           std::string /*spec*/) {
+  std::vector<std::int64_t> shape = positions.sizes().vec();
+  shape.push_back(model_dim);
+  return at::empty(shape, positions.options().dtype(at::kDouble));
+}
+
 // cos and sin [groups, length, pairs] in float64, of queries, magnitude included.
 std::tuple<at::Tensor, at::Tensor> rope_tables_op(std::string spec, std::int64_t head_dim,
                                                   std::int64_t heads, std::int64_t length) {
@@ -143,9 +168,13 @@ std::string explain_op(std::string spec, std::int64_t batch, std::int64_t heads,
 
 TORCH_LIBRARY_IMPL(posenc, CPU, m) {
   m.impl("t5_buckets", t5_buckets_cpu);
+  m.impl("sinusoidal_vectors", sinusoidal_cpu);
   m.impl("_attention_inside", inside_cpu);
 }
-TORCH_LIBRARY_IMPL(posenc, Meta, m) { m.impl("t5_buckets", t5_buckets_meta); }
+TORCH_LIBRARY_IMPL(posenc, Meta, m) {
+  m.impl("t5_buckets", t5_buckets_meta);
+  m.impl("sinusoidal_vectors", sinusoidal_meta);
+}
 TORCH_LIBRARY_IMPL(posenc, CompositeImplicitAutograd, m) {
   m.impl("alibi_slopes", alibi_slopes_op);
   m.impl("rope_tables", rope_tables_op);

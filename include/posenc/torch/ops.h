@@ -64,4 +64,8 @@ std::tuple<at::Tensor, at::Tensor> rope(const at::Tensor& q, const at::Tensor& k
 at::Tensor rerotate(const at::Tensor& k, const std::string& spec, const at::Tensor& from_positions,
                     const at::Tensor& to_positions, const std::string& to_spec = "");
 
+// E(n) of a sinusoidal encoding for each position, float64 [..., model_dim].
+at::Tensor sinusoidal_vectors(const at::Tensor& positions, std::int64_t model_dim,
+                              const std::string& spec = "sinusoidal");
+
 }  // namespace posenc::ops
