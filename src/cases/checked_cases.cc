@@ -9,7 +9,7 @@ constexpr std::array<std::int64_t, 9> kOddLengths = {1, 2, 17, 63, 64, 65, 127, 
 constexpr std::array<DType, 2> kHalves = {DType::kBfloat16, DType::kFloat16};
 
 const std::vector<std::string>& attention_specs() {
-  static const std::vector<std::string> specs = {
+  static const std::vector<std::string> kSpecs = {
       "none",
       "rope",
       "rope(layout=interleaved, rotary_dim=8)",
@@ -36,7 +36,7 @@ const std::vector<std::string>& attention_specs() {
       "rope + alibi + fire(init_threshold=20) + cope(npos_max=16, gates_see_bias=true)",
       "cope(npos_max=8) + cope(npos_max=4)",
   };
-  return specs;
+  return kSpecs;
 }
 
 // Masks, groups, dropout, positions and few queries.
@@ -225,8 +225,7 @@ std::vector<Case> rope_cases() {
         "rope(schedule=yarn(factor=4, original_max_position_embeddings=8))",
         "rope(axes=axial(axes=2))", "rope(axes=mrope_interleaved(sections=[4, 2, 2]))", "xpos",
         "xpos(layout=interleaved)", "rope(schedule=learnable, theta=[100, 1000])",
-        "rope(schedule=learnable, layout=interleaved, rotary_dim=12, dim_offset=2, "
-        "inverse=true)"}) {
+        "rope(schedule=learnable, layout=interleaved, rotary_dim=12, inverse=true)"}) {
     base.spec = spec;
     for (const DType dtype : {DType::kFloat32, DType::kBfloat16, DType::kFloat16}) {
       base.dtype = dtype;

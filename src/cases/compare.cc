@@ -27,7 +27,6 @@ double relative_tolerance(DType dtype, ResultKind kind) {
   const double unit = dtype == DType::kFloat32 ? 0.0 : rounding(dtype, 1.0);
   switch (kind) {
     case ResultKind::kValue:
-      return 1e-5;
     case ResultKind::kRowSum:
       return 1e-5;
     case ResultKind::kGradient:
