@@ -10,6 +10,10 @@
 namespace posenc::cases {
 namespace {
 
+// Has no divisor in common with the numbers of settings that tables repeat per spec (4, 6, 9, 10), so
+// that all of them have their turn.
+constexpr std::size_t kStride = testing::kSanitized ? 7 : 1;
+
 // A share of an operation's rows, so that rows run in parallel.
 struct Share {
   Operation op;
@@ -48,7 +52,6 @@ void run(const Case& row) {
 TEST_P(CaseTable, EveryTargetMatchesTheReference) {
   const auto [op, index, of] = GetParam();
   const std::vector<Case> rows = checked_cases(op);
-  constexpr std::size_t kStride = testing::kSanitizerStride;
   ASSERT_GE(rows.size(), of * kStride);
   for (std::size_t n = index * kStride; n < rows.size(); n += of * kStride) run(rows[n]);
 }
@@ -64,7 +67,7 @@ TEST(TimedCases, SmallTwinsMatchTheReference) {
     SCOPED_TRACE(row.name);
     EXPECT_EQ(std::count(names.begin(), names.end(), row.name), 0) << "names tell rows apart";
     names.push_back(row.name);
-    if (names.size() % testing::kSanitizerStride != 0) continue;
+    if (names.size() % kStride != 0) continue;
     const Comparison found = check(small_twin(row.c), row.with_backward);
     EXPECT_TRUE(found.fine()) << found.mismatch;
   }

@@ -1,8 +1,6 @@
 // Sanitizers make code some ten to fifty times slower and watch memory and threads, not values: tests
-// that go through long tables take every kSanitizerStride-th entry there.
+// that go through long tables take only some of the entries there.
 #pragma once
-
-#include <cstddef>
 
 namespace posenc::testing {
 
@@ -14,9 +12,5 @@ inline constexpr bool kSanitized =
 #else
 inline constexpr bool kSanitized = false;
 #endif
-
-// Has no divisor in common with the numbers of settings that tables repeat per spec (4, 6, 9, 10), so
-// that all of them have their turn.
-inline constexpr std::size_t kSanitizerStride = kSanitized ? 7 : 1;
 
 }  // namespace posenc::testing
