@@ -60,26 +60,31 @@ std::int64_t read_integer(const Value& value, const FieldContext& context) {
   return integer;
 }
 
-template <class Number, class ReadOne>
-std::vector<Number> read_list(const Value& value, const FieldContext& context, ReadOne read_one) {
+std::string read_word(const Value& value, const FieldContext& context) {
+  const auto* text = value.get_if<std::string>();
+  if (text == nullptr) throw field_error(ErrorKind::kWrongType, context, "must be a word", value);
+  return *text;
+}
+
+template <class Entry, class ReadOne>
+std::vector<Entry> read_list(const Value& value, const FieldContext& context, ReadOne read_one) {
   const auto* list = value.get_if<Value::List>();
   if (list == nullptr) return {read_one(value, context)};
   if (list->empty()) {
     throw field_error(ErrorKind::kWrongLength, context, "must have at least one entry", value);
   }
-  std::vector<Number> numbers;
-  for (std::size_t i = 0; i < list->size(); ++i) {
-    const std::string name = fmt::format("{}[{}]", context.name, i);
-    numbers.push_back(read_one((*list)[i], FieldContext{context.scope, name, context.rule}));
+  std::vector<Entry> entries;
+  for (const ListEntry& entry : read_entries(value, context)) {
+    entries.push_back(read_one(entry.value, {context.scope, entry.name, context.rule}));
   }
-  return numbers;
+  return entries;
 }
 
-template <class Number>
-Value write_list(const std::vector<Number>& numbers) {
-  if (numbers.size() == 1) return write_field(numbers.front());
+template <class Entry>
+Value write_list(const std::vector<Entry>& entries) {
+  if (entries.size() == 1) return write_field(entries.front());
   Value::List list;
-  for (const Number number : numbers) list.push_back(write_field(number));
+  for (const Entry& entry : entries) list.push_back(write_field(entry));
   return {Value::Data(std::move(list))};
 }
 
@@ -113,9 +118,7 @@ void read_field(const Value& value, const FieldContext& context, double& field) 
   field = read_number(value, context);
 }
 void read_field(const Value& value, const FieldContext& context, std::string& field) {
-  const auto* text = value.get_if<std::string>();
-  if (text == nullptr) throw field_error(ErrorKind::kWrongType, context, "must be a word", value);
-  field = *text;
+  field = read_word(value, context);
 }
 void read_field(const Value& value, const FieldContext& context, std::optional<double>& field) {
   field.reset();
@@ -126,6 +129,21 @@ void read_field(const Value& value, const FieldContext& context, std::vector<dou
 }
 void read_field(const Value& value, const FieldContext& context, std::vector<std::int64_t>& field) {
   field = read_list<std::int64_t>(value, context, read_integer);
+}
+void read_field(const Value& value, const FieldContext& context, std::vector<std::string>& field) {
+  field = read_list<std::string>(value, context, read_word);
+}
+
+std::vector<ListEntry> read_entries(const Value& value, const FieldContext& context) {
+  const auto* list = value.get_if<Value::List>();
+  if (list == nullptr) {
+    throw field_error(ErrorKind::kWrongType, context, "must be a list", value);
+  }
+  std::vector<ListEntry> entries;
+  for (std::size_t i = 0; i < list->size(); ++i) {
+    entries.push_back({fmt::format("{}[{}]", context.name, i), (*list)[i]});
+  }
+  return entries;
 }
 
 std::size_t read_choice(const Value& value, const FieldContext& context,
@@ -156,6 +174,7 @@ Value write_field(const std::optional<double>& field) {
 }
 Value write_field(const std::vector<double>& field) { return write_list(field); }
 Value write_field(const std::vector<std::int64_t>& field) { return write_list(field); }
+Value write_field(const std::vector<std::string>& field) { return write_list(field); }
 
 std::string range_text(const FieldRule& rule) {
   const bool has_min = std::isfinite(rule.min);
@@ -205,10 +224,11 @@ NamedArguments read_named(const Value& value, std::string_view scope, std::strin
   return {member.key, member.value, value.mark()};
 }
 
-FieldReader::FieldReader(const Value& map, std::string_view scope) : map_(map), scope_(scope) {
+FieldReader::FieldReader(const Value& map, std::string_view scope, std::string_view prefix)
+    : map_(map), scope_(scope), prefix_(prefix) {
   if (map.get_if<Value::Map>() != nullptr) return;
   throw Error(ErrorKind::kWrongType, {.scope = std::string(scope),
-                                      .key = "",
+                                      .key = std::string(prefix.substr(0, prefix.rfind('.'))),
                                       .rule = "takes named arguments",
                                       .value = describe(map) + mark_text(map.mark()),
                                       .hint = ""});
@@ -216,7 +236,7 @@ FieldReader::FieldReader(const Value& map, std::string_view scope) : map_(map), 
 
 void FieldReader::missing(std::string_view name) const {
   throw Error(ErrorKind::kMissingKey, {.scope = std::string(scope_),
-                                       .key = std::string(name),
+                                       .key = full_name(name),
                                        .rule = "is required" + mark_text(map_.mark()),
                                        .value = "",
                                        .hint = "add it"});
@@ -226,7 +246,7 @@ void FieldReader::finish() const {
   for (const Member& member : *map_.get_if<Value::Map>()) {
     if (std::find(names_.begin(), names_.end(), member.key) != names_.end()) continue;
     throw Error(ErrorKind::kUnknownKey, {.scope = std::string(scope_),
-                                         .key = member.key,
+                                         .key = full_name(member.key),
                                          .rule = "is not a known key" + mark_text(member.key_mark),
                                          .value = "",
                                          .hint = suggestion(member.key, names_)});
@@ -240,6 +260,7 @@ std::string type_text(const std::string& /*field*/) { return "word"; }
 std::string type_text(const std::optional<double>& /*field*/) { return "number or null"; }
 std::string type_text(const std::vector<double>& /*field*/) { return "number or list"; }
 std::string type_text(const std::vector<std::int64_t>& /*field*/) { return "integer or list"; }
+std::string type_text(const std::vector<std::string>& /*field*/) { return "word or list"; }
 std::string one_of(std::span<const std::string_view> names) {
   return fmt::format("one of {}", fmt::join(names, ", "));
 }

@@ -37,6 +37,7 @@ void read_field(const Value& value, const FieldContext& context, std::string& fi
 void read_field(const Value& value, const FieldContext& context, std::optional<double>& field);
 void read_field(const Value& value, const FieldContext& context, std::vector<double>& field);
 void read_field(const Value& value, const FieldContext& context, std::vector<std::int64_t>& field);
+void read_field(const Value& value, const FieldContext& context, std::vector<std::string>& field);
 
 // Index of a name among the allowed ones, or an Error with a suggestion.
 std::size_t read_choice(const Value& value, const FieldContext& context,
@@ -50,6 +51,7 @@ Value write_field(const std::string& field);
 Value write_field(const std::optional<double>& field);
 Value write_field(const std::vector<double>& field);
 Value write_field(const std::vector<std::int64_t>& field);
+Value write_field(const std::vector<std::string>& field);
 
 std::string range_text(const FieldRule& rule);
 // The nearest of the names, as "did you mean 'theta'?", or the list of all when none is near.
@@ -65,8 +67,35 @@ NamedArguments read_named(const Value& value, std::string_view scope, std::strin
 
 // --- reading a whole config ---------------------------------------------------------------------
 
+// `prefix` stands before the names of the fields in errors: "model." for a config within another.
 template <class Config>
-Config bind_config(const Value& map, std::string_view scope);
+Config bind_config(const Value& map, std::string_view scope, std::string_view prefix = "");
+
+// A config that is a field of another.
+template <class T>
+concept FieldListed = requires(T& config) {
+  T::visit_fields(config, [](std::string_view, auto&, const FieldRule&) {});
+};
+
+template <FieldListed Config>
+void read_field(const Value& value, const FieldContext& context, Config& field) {
+  field = bind_config<Config>(value, context.scope, std::string(context.name) + ".");
+}
+
+// The entries of a list, each with the name that errors give it: "stages[2]".
+struct ListEntry {
+  std::string name;
+  const Value& value;
+};
+std::vector<ListEntry> read_entries(const Value& value, const FieldContext& context);
+
+template <FieldListed Config>
+void read_field(const Value& value, const FieldContext& context, std::vector<Config>& field) {
+  field.clear();
+  for (const ListEntry& entry : read_entries(value, context)) {
+    field.push_back(bind_config<Config>(entry.value, context.scope, entry.name + "."));
+  }
+}
 
 template <NamedEnum E>
 void read_field(const Value& value, const FieldContext& context, E& field) {
@@ -102,14 +131,14 @@ void read_field(const Value& value, const FieldContext& context, std::variant<Co
 
 class FieldReader {
  public:
-  FieldReader(const Value& map, std::string_view scope);
+  FieldReader(const Value& map, std::string_view scope, std::string_view prefix = "");
 
   template <class Field>
   void operator()(std::string_view name, Field& field, const FieldRule& rule) {
     names_.push_back(name);
     const Value* value = map_.find(name);
     if (value != nullptr) {
-      read_field(*value, FieldContext{scope_, name, rule}, field);
+      read_field(*value, FieldContext{scope_, full_name(name), rule}, field);
     } else if (rule.required) {
       missing(name);
     }
@@ -120,16 +149,20 @@ class FieldReader {
 
  private:
   [[noreturn]] void missing(std::string_view name) const;
+  [[nodiscard]] std::string full_name(std::string_view name) const {
+    return std::string(prefix_).append(name);
+  }
 
   const Value& map_;
   std::string_view scope_;
+  std::string_view prefix_;
   std::vector<std::string_view> names_;
 };
 
 template <class Config>
-Config bind_config(const Value& map, std::string_view scope) {
+Config bind_config(const Value& map, std::string_view scope, std::string_view prefix) {
   Config config;
-  FieldReader reader(map, scope);
+  FieldReader reader(map, scope, prefix);
   Config::visit_fields(config, reader);
   reader.finish();
   return config;
@@ -157,6 +190,20 @@ Value write_field(const std::variant<Configs...>& field) {
         return named_value(std::decay_t<decltype(config)>::kTraits.name, config_arguments(config));
       },
       field);
+}
+
+template <class Config>
+Value::Map all_fields(const Config& config);
+
+template <FieldListed Config>
+Value write_field(const Config& field) {
+  return {Value::Data(all_fields(field))};
+}
+template <FieldListed Config>
+Value write_field(const std::vector<Config>& field) {
+  Value::List list;
+  for (const Config& entry : field) list.push_back(write_field(entry));
+  return {Value::Data(std::move(list))};
 }
 
 // Every field by name, defaults included.
@@ -195,12 +242,22 @@ std::string type_text(const std::string& field);
 std::string type_text(const std::optional<double>& field);
 std::string type_text(const std::vector<double>& field);
 std::string type_text(const std::vector<std::int64_t>& field);
+std::string type_text(const std::vector<std::string>& field);
 std::string one_of(std::span<const std::string_view> names);
 
 template <NamedEnum E>
 std::string type_text(const E& /*field*/) {
   const auto names = enum_names(E{});
   return one_of(names);
+}
+
+template <FieldListed Config>
+std::string type_text(const Config& /*field*/) {
+  return "map";
+}
+template <FieldListed Config>
+std::string type_text(const std::vector<Config>& /*field*/) {
+  return "list of maps";
 }
 
 template <class... Configs>
