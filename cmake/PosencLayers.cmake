@@ -3,7 +3,8 @@
 #
 # One line per layer: its name, a colon, every layer it may include. A layer whose
 # folder has no sources yet is skipped, and so is a layer whose neighbours are.
-# `report` reads run directories on disk, so it never sees `lab`.
+# `report` and the program read run directories on disk, so they never see `lab`: what needs libtorch is
+# in programs of its own, which `posenc` starts.
 set(POSENC_LAYER_TABLE
     "core:"
     "encodings: core"
@@ -11,18 +12,20 @@ set(POSENC_LAYER_TABLE
     "cases:     core encodings kernels"
     "capi:      core encodings kernels"
     "weights:   core encodings"
+    "tasks:     core encodings"
+    "experiment: core encodings tasks"
+    "runs:      core encodings weights tasks experiment"
+    "report:    core encodings weights tasks experiment runs"
     "torch:     core encodings kernels weights"
     "python:    core encodings kernels weights torch"
-    "model:     core encodings kernels weights torch"
-    "tasks:     core encodings kernels weights torch model"
-    "lab:       core encodings kernels weights torch model tasks"
-    "report:    core encodings kernels weights torch model tasks"
-    "bench:     core encodings kernels cases torch"
-    "cli:       core encodings kernels weights torch model tasks lab report"
-    "web:       core encodings kernels torch model tasks lab report")
+    "model:     core encodings kernels weights tasks experiment torch"
+    "lab:       core encodings kernels weights tasks experiment runs torch model"
+    "bench:     core encodings kernels cases tasks experiment torch model"
+    "cli:       core encodings kernels weights tasks experiment runs report"
+    "web:       core encodings")
 
 # Layers that may include torch, ATen or c10 headers; every other one builds without libtorch.
-set(POSENC_TORCH_LAYERS torch python model tasks lab report bench cli web)
+set(POSENC_TORCH_LAYERS torch python model lab bench)
 
 # Sets <out_names> to the layers in table order and POSENC_USES_<layer> to what each may use.
 macro(posenc_read_layer_table out_names)

@@ -1,0 +1,138 @@
+#include "experiment/load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/bind.h"
+
+namespace posenc::experiment {
+namespace {
+
+constexpr std::string_view kSet = "--set";
+
+Error override_error(const std::string& assignment, const std::string& rule) {
+  return {ErrorKind::kSyntax,
+          {.scope = std::string(kSet),
+           .key = assignment,
+           .rule = rule,
+           .value = "",
+           .hint = "write it as model.layers=4"}};
+}
+
+// Opens a name up into a map of it, so that fields can be set below it: flip_flop becomes
+// {flip_flop: {}}.
+Value::Map& opened(Value& node, const std::string& assignment) {
+  if (node.is_null()) node = Value(Value::Data(Value::Map{}), node.mark());
+  if (const auto* name = node.get_if<std::string>()) {
+    node = Value(Value::Data(Value::Map{{*name, Value(Value::Data(Value::Map{})), node.mark()}}),
+                 node.mark());
+  }
+  auto* map = node.get_if<Value::Map>();
+  if (map == nullptr) throw override_error(assignment, "goes below something that has no fields");
+  return *map;
+}
+
+Value& child(Value& node, const std::string& key, const std::string& assignment) {
+  Value::Map& map = opened(node, assignment);
+  const auto found =
+      std::find_if(map.begin(), map.end(), [&](const Member& m) { return m.key == key; });
+  if (found != map.end()) return found->value;
+  map.push_back({key, Value(), {}});
+  return map.back().value;
+}
+
+// FNV-1a, as of specs.
+std::string hash_text(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : text) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  }
+  return fmt::format("{:016x}", hash);
+}
+
+// Errors of a part are signed by the part; the reader of a config wants the file, and then the part.
+Error signed_by(const Error& e, const std::string& origin) {
+  if (e.scope() == origin || e.scope() == kSet) return e;
+  std::string key = e.scope();
+  if (!e.key().empty()) key += (key.empty() ? "" : ".") + e.key();
+  return {e.kind(),
+          {.scope = origin, .key = key, .rule = e.rule(), .value = e.value(), .hint = e.hint()}};
+}
+
+void check(const LabConfig& config, const std::string& origin) {
+  validate(config.model, origin);
+  validate(config.train, origin);
+}
+
+}  // namespace
+
+void apply_override(Value& tree, const std::string& assignment) {
+  const auto equals = assignment.find('=');
+  if (equals == std::string::npos || equals == 0) throw override_error(assignment, "has no value");
+  Value* node = &tree;
+  std::string path = assignment.substr(0, equals);
+  for (std::size_t begin = 0; begin <= path.size();) {
+    const auto dot = std::min(path.find('.', begin), path.size());
+    const std::string key = path.substr(begin, dot - begin);
+    if (key.empty()) throw override_error(assignment, "names an empty field");
+    node = &child(*node, key, assignment);
+    begin = dot + 1;
+  }
+  const std::string text = assignment.substr(equals + 1);
+  // A spec such as rope(theta=100) is no YAML flow, and a text of a config never starts like one.
+  const bool structured = !text.empty() && (text.front() == '[' || text.front() == '{');
+  const bool plain = text.find_first_of(":#&*!|>%@`") == std::string::npos;
+  Value value =
+      structured || (plain && !text.empty()) ? parse_yaml(text, kSet) : Value::of_string(text);
+  *node = Value(value.data());  // without the place in a text of one line
+}
+
+Value resolved_tree(const LabConfig& config) {
+  Value::Map map = all_fields(config);
+  for (Member& member : map) {
+    if (member.key != "task") continue;
+    member.value = std::visit(
+        [](const auto& task) {
+          using Task = std::decay_t<decltype(task)>;
+          return named_value(Task::kTraits.name, Value(Value::Data(all_fields(task))));
+        },
+        config.task);
+  }
+  return {Value::Data(std::move(map))};
+}
+
+std::string config_hash(const LabConfig& config) {
+  LabConfig same = config;
+  same.name = LabConfig{}.name;
+  // These change what is written down on the way, not what comes out.
+  same.train.log_every = TrainConfig{}.log_every;
+  same.train.checkpoint_every = TrainConfig{}.checkpoint_every;
+  same.train.keep_last = TrainConfig{}.keep_last;
+  return hash_text(to_json(resolved_tree(same)));
+}
+
+std::string task_name(const LabConfig& config) {
+  return std::visit(
+      [](const auto& task) { return std::string(std::decay_t<decltype(task)>::kTraits.name); },
+      config.task);
+}
+
+Loaded parse_config(std::string_view yaml, const std::string& origin,
+                    const std::vector<std::string>& overrides) {
+  try {
+    Value tree = parse_yaml(yaml, origin);
+    for (const std::string& assignment : overrides) apply_override(tree, assignment);
+    const auto config = bind_config<LabConfig>(tree, origin);
+    check(config, origin);
+    return {config, resolved_tree(config), config_hash(config)};
+  } catch (const Error& e) {
+    throw signed_by(e, origin);
+  }
+}
+
+Loaded load_config(const std::string& path, const std::vector<std::string>& overrides) {
+  return parse_config(read_file(path), path, overrides);
+}
+
+}  // namespace posenc::experiment

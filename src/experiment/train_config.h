@@ -1,0 +1,190 @@
+// How a model is trained and evaluated, as configs.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "posenc/core/fields.h"
+
+namespace posenc::experiment {
+
+enum class OptimizerKind { kAdamW, kAdam, kSgd };
+constexpr std::array<std::string_view, 3> enum_names(OptimizerKind /*tag*/) {
+  return {"adamw", "adam", "sgd"};
+}
+
+enum class RateSchedule { kCosine, kLinear, kConstant };
+constexpr std::array<std::string_view, 3> enum_names(RateSchedule /*tag*/) {
+  return {"cosine", "linear", "constant"};
+}
+
+// Positions of training samples: 0, 1, ...; shifted together by a random offset; or a sorted random
+// subset of a longer range (Ruoss et al. 2023). The last two read position_range.
+enum class PositionPolicy { kAsIs, kShift, kSubset };
+constexpr std::array<std::string_view, 3> enum_names(PositionPolicy /*tag*/) {
+  return {"as_is", "shift", "subset"};
+}
+
+enum class TrainPrecision { kFloat32, kBfloat16 };
+constexpr std::array<std::string_view, 2> enum_names(TrainPrecision /*tag*/) {
+  return {"float32", "bfloat16"};
+}
+
+enum class Device { kCpu, kCuda };
+constexpr std::array<std::string_view, 2> enum_names(Device /*tag*/) { return {"cpu", "cuda"}; }
+
+// A part of the training with a length and a batch of its own.
+struct Stage {
+  std::int64_t length = 0;
+  std::int64_t batch = 0;
+  std::int64_t steps = 0;
+
+  template <class Self, class Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("length", self.length,
+          FieldRule{.doc = "positions of a sample", .min = 2, .max = 1e7, .required = true});
+    visit("batch", self.batch,
+          FieldRule{.doc = "samples of a step", .min = 1, .max = 1e6, .required = true});
+    visit("steps", self.steps, FieldRule{.doc = "steps", .min = 1, .max = 1e9, .required = true});
+  }
+  bool operator==(const Stage&) const = default;
+};
+
+struct TrainConfig {
+  std::int64_t length = 64;
+  std::int64_t batch = 64;
+  std::int64_t steps = 1000;
+  std::vector<Stage> stages;
+  OptimizerKind optimizer = OptimizerKind::kAdamW;
+  double lr = 1e-3;
+  double min_lr = 0.0;
+  double beta1 = 0.9;
+  double beta2 = 0.98;
+  double epsilon = 1e-8;
+  double weight_decay = 0.01;
+  double momentum = 0.0;
+  RateSchedule schedule = RateSchedule::kCosine;
+  double warmup = 0.1;
+  double clip = 1.0;
+  std::int64_t accumulate = 1;
+  TrainPrecision precision = TrainPrecision::kFloat32;
+  Device device = Device::kCpu;
+  PositionPolicy positions = PositionPolicy::kAsIs;
+  std::int64_t position_range = 0;
+  double stop_at = 0.0;
+  std::int64_t patience = 0;
+  double explosion = 10.0;
+  std::int64_t log_every = 10;
+  std::int64_t eval_every = 0;
+  std::int64_t eval_samples = 256;
+  std::int64_t checkpoint_every = 0;
+  std::int64_t keep_last = 2;
+
+  template <class Self, class Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit_size(self, visit);
+    visit_optimizer(self, visit);
+    visit_positions(self, visit);
+    visit_watch(self, visit);
+  }
+  bool operator==(const TrainConfig&) const = default;
+
+ private:
+  template <class Self, class Visitor>
+  static void visit_size(Self& self, Visitor& visit) {
+    visit("length", self.length, FieldRule{.doc = "positions of a sample", .min = 2, .max = 1e7});
+    visit("batch", self.batch, FieldRule{.doc = "samples of a step", .min = 1, .max = 1e6});
+    visit("steps", self.steps, FieldRule{.doc = "steps of the optimiser", .min = 1, .max = 1e9});
+    visit("stages", self.stages,
+          FieldRule{.doc = "a curriculum: lengths and batches one after another, in place of "
+                           "length, batch and steps"});
+  }
+  template <class Self, class Visitor>
+  static void visit_optimizer(Self& self, Visitor& visit) {
+    visit("optimizer", self.optimizer, FieldRule{.doc = "update rule"});
+    visit("lr", self.lr, FieldRule{.doc = "highest rate", .min = 0, .max = 100, .open_min = true});
+    visit("min_lr", self.min_lr, FieldRule{.doc = "rate at the end", .min = 0, .max = 100});
+    visit("beta1", self.beta1, FieldRule{.doc = "of the gradient's mean", .min = 0, .max = 0.9999});
+    visit("beta2", self.beta2,
+          FieldRule{.doc = "of the gradient's square", .min = 0, .max = 0.999999});
+    visit("epsilon", self.epsilon,
+          FieldRule{.doc = "beside the root of it", .min = 0, .max = 1, .open_min = true});
+    visit("weight_decay", self.weight_decay,
+          FieldRule{.doc = "of matrices; vectors and encodings have none", .min = 0, .max = 10});
+    visit("momentum", self.momentum, FieldRule{.doc = "of sgd", .min = 0, .max = 0.9999});
+    visit("schedule", self.schedule, FieldRule{.doc = "of the rate, after the warm-up"});
+    visit("warmup", self.warmup,
+          FieldRule{.doc = "steps, or below 1 their share of all", .min = 0, .max = 1e9});
+    visit("clip", self.clip,
+          FieldRule{.doc = "longest gradient; 0: as it is", .min = 0, .max = 1e9});
+    visit("accumulate", self.accumulate,
+          FieldRule{.doc = "parts that a step's batch is computed in", .min = 1, .max = 1e6});
+    visit("precision", self.precision, FieldRule{.doc = "bfloat16 is mixed, and for cuda"});
+    visit("device", self.device, FieldRule{.doc = "where"});
+  }
+  template <class Self, class Visitor>
+  static void visit_positions(Self& self, Visitor& visit) {
+    visit("positions", self.positions, FieldRule{.doc = "of training samples"});
+    visit("position_range", self.position_range,
+          FieldRule{.doc = "what shift and subset draw from", .min = 0, .max = 1e9});
+  }
+  template <class Self, class Visitor>
+  static void visit_watch(Self& self, Visitor& visit) {
+    visit("stop_at", self.stop_at,
+          FieldRule{.doc = "accuracy at which training ends early; 0: never", .min = 0, .max = 1});
+    visit("patience", self.patience,
+          FieldRule{.doc = "evaluations without a better one before training ends; 0: all",
+                    .min = 0,
+                    .max = 1e9});
+    visit(
+        "explosion", self.explosion,
+        FieldRule{.doc = "times the first loss that ends training as diverged; 0: any", .min = 0});
+    visit("log_every", self.log_every, FieldRule{.doc = "steps per row", .min = 1, .max = 1e9});
+    visit("eval_every", self.eval_every,
+          FieldRule{.doc = "steps per evaluation in domain; 0: at the end", .min = 0, .max = 1e9});
+    visit("eval_samples", self.eval_samples,
+          FieldRule{.doc = "samples of it", .min = 1, .max = 1e9});
+    visit("checkpoint_every", self.checkpoint_every,
+          FieldRule{.doc = "steps per checkpoint; 0: at the end", .min = 0, .max = 1e9});
+    visit("keep_last", self.keep_last,
+          FieldRule{.doc = "checkpoints kept beside the best", .min = 1, .max = 1e6});
+  }
+};
+
+// The stages, or the one that length, batch and steps make.
+std::vector<Stage> stages(const TrainConfig& train);
+std::int64_t total_steps(const TrainConfig& train);
+// What factors of length are counted from: the longest length trained on.
+std::int64_t train_length(const TrainConfig& train);
+
+struct EvalConfig {
+  std::vector<std::int64_t> factors = {1, 2, 4, 8};
+  std::vector<std::string> axes = {"all"};
+  std::int64_t samples = 512;
+  std::int64_t seed = 1000003;
+  double threshold = 0.9;
+  std::int64_t tokens_per_batch = 32768;
+
+  template <class Self, class Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("factors", self.factors,
+          FieldRule{.doc = "lengths, as multiples of the training length", .min = 1, .max = 1e6});
+    visit("axes", self.axes, FieldRule{.doc = "of the task; all: every one"});
+    visit("samples", self.samples,
+          FieldRule{.doc = "samples per axis and length", .min = 1, .max = 1e9});
+    visit("seed", self.seed, FieldRule{.doc = "of the samples", .min = 0, .max = 9e15});
+    visit("threshold", self.threshold,
+          FieldRule{.doc = "accuracy that the effective length asks for", .min = 0, .max = 1});
+    visit("tokens_per_batch", self.tokens_per_batch,
+          FieldRule{.doc = "how much is evaluated at once", .min = 1, .max = 1e9});
+  }
+  bool operator==(const EvalConfig&) const = default;
+};
+
+// Throws an Error signed `scope` where fields contradict each other.
+void validate(const TrainConfig& train, const std::string& scope);
+
+}  // namespace posenc::experiment

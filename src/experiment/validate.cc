@@ -1,0 +1,113 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "experiment/model_config.h"
+#include "experiment/train_config.h"
+#include "posenc/core/error.h"
+#include "posenc/encodings/spec.h"
+
+namespace posenc::experiment {
+namespace {
+
+Error conflict(const std::string& scope, const std::string& key, const std::string& rule,
+               const std::string& value = "", const std::string& hint = "") {
+  return {ErrorKind::kConflict,
+          {.scope = scope, .key = key, .rule = rule, .value = value, .hint = hint}};
+}
+
+Spec input_part(const Spec& spec) {
+  Spec part;
+  for (const Encoding& e : spec.encodings) {
+    if (traits(e).site == Site::kInput) part.encodings.push_back(e);
+  }
+  return part;
+}
+
+// A layer's encodings must fit its heads, and all layers must agree on what is added to the input.
+void check_encodings(const ModelConfig& model, const std::string& scope) {
+  const ModelShape shape{.head_dim = head_dim(model), .heads = model.heads, .model_dim = model.dim};
+  const Spec first = input_part(parse_spec(model.encoding.front()));
+  for (const std::string& text : model.encoding) {
+    const Spec spec = parse_spec(text);
+    validate(spec, shape);
+    if (input_part(spec) != first) {
+      throw conflict(scope, "model.encoding",
+                     "must name the same encodings of the input in every entry", text,
+                     "what is added to the input is not a layer's own");
+    }
+    if (model.attention == AttentionKind::kSoftmax) continue;
+    for (const Encoding& e : spec.encodings) {
+      if (traits(e).linear_attention || traits(e).site == Site::kInput) continue;
+      throw conflict(scope, "model.encoding", "does not go with linear attention",
+                     std::string(traits(e).name), "use rope, xpos, sinusoidal or learned");
+    }
+  }
+}
+
+}  // namespace
+
+const std::string& layer_encoding(const ModelConfig& model, std::int64_t layer) {
+  return model.encoding[static_cast<std::size_t>(layer) % model.encoding.size()];
+}
+std::int64_t head_dim(const ModelConfig& model) {
+  return model.head_dim > 0 ? model.head_dim : model.dim / model.heads;
+}
+std::int64_t kv_heads(const ModelConfig& model) {
+  return model.kv_heads > 0 ? model.kv_heads : model.heads;
+}
+
+void validate(const ModelConfig& model, const std::string& scope) {
+  if (model.head_dim == 0 && model.dim % model.heads != 0) {
+    throw conflict(scope, "model.heads", fmt::format("must divide model.dim ({})", model.dim),
+                   std::to_string(model.heads), "or set model.head_dim");
+  }
+  if (model.heads % kv_heads(model) != 0) {
+    throw conflict(scope, "model.kv_heads",
+                   fmt::format("must divide model.heads ({})", model.heads),
+                   std::to_string(model.kv_heads));
+  }
+  if (model.attention == AttentionKind::kLinear && model.window >= 0) {
+    throw conflict(scope, "model.window", "needs softmax attention", std::to_string(model.window));
+  }
+  check_encodings(model, scope);
+}
+
+std::vector<Stage> stages(const TrainConfig& train) {
+  if (!train.stages.empty()) return train.stages;
+  return {{.length = train.length, .batch = train.batch, .steps = train.steps}};
+}
+std::int64_t total_steps(const TrainConfig& train) {
+  std::int64_t steps = 0;
+  for (const Stage& stage : stages(train)) steps += stage.steps;
+  return steps;
+}
+std::int64_t train_length(const TrainConfig& train) {
+  std::int64_t longest = 0;
+  for (const Stage& stage : stages(train)) longest = std::max(longest, stage.length);
+  return longest;
+}
+
+void validate(const TrainConfig& train, const std::string& scope) {
+  if (train.positions != PositionPolicy::kAsIs && train.position_range < train_length(train)) {
+    throw conflict(scope, "train.position_range",
+                   fmt::format("must be at least the length {}", train_length(train)),
+                   std::to_string(train.position_range));
+  }
+  for (const Stage& stage : stages(train)) {
+    if (stage.batch % train.accumulate == 0) continue;
+    throw conflict(scope, "train.accumulate",
+                   fmt::format("must divide the batch ({})", stage.batch),
+                   std::to_string(train.accumulate));
+  }
+  if (train.precision == TrainPrecision::kBfloat16 && train.device == Device::kCpu) {
+    throw conflict(scope, "train.precision", "needs train.device: cuda", "bfloat16",
+                   "use float32 on the CPU");
+  }
+  if (train.min_lr > train.lr) {
+    throw conflict(scope, "train.min_lr", "must not exceed train.lr",
+                   fmt::format("{}", train.min_lr));
+  }
+}
+
+}  // namespace posenc::experiment

@@ -1,0 +1,121 @@
+#include "experiment/load.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace posenc::experiment {
+namespace {
+
+constexpr const char* kSmall = R"(name: small
+task: flip_flop
+model:
+  encoding: rope + alibi
+  layers: 3
+train:
+  steps: 50
+)";
+
+// The message of the error that this config and these overrides give, or "" where there is none.
+std::string problem(const std::string& yaml, const std::vector<std::string>& overrides = {}) {
+  try {
+    (void)parse_config(yaml, "small.yaml", overrides);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+TEST(LoadConfig, ReadsWhatIsWrittenAndKeepsDefaults) {
+  const Loaded loaded = parse_config(kSmall, "small.yaml");
+  EXPECT_EQ(loaded.config.name, "small");
+  EXPECT_EQ(loaded.config.model.layers, 3);
+  EXPECT_EQ(loaded.config.model.encoding, std::vector<std::string>{"rope + alibi"});
+  EXPECT_EQ(loaded.config.model.dim, ModelConfig{}.dim);
+  EXPECT_EQ(task_name(loaded.config), "flip_flop");
+}
+
+TEST(LoadConfig, TheResolvedTreeReadsBackAsTheSameConfig) {
+  const Loaded loaded = parse_config(
+      kSmall, "small.yaml",
+      {"train.stages=[{length: 8, batch: 4, steps: 2}, {length: 16, batch: 2, steps: 3}]",
+       "model.encoding=[rope, rope, none]", "task.flip_flop.sparse_ignore=0.95"});
+  const Loaded again = parse_config(to_yaml(loaded.tree), "config.yaml");
+  EXPECT_EQ(again.config, loaded.config);
+  EXPECT_EQ(again.hash, loaded.hash);
+  EXPECT_EQ(again.config.train.stages.size(), 2U);
+  EXPECT_EQ(again.config.model.encoding.size(), 3U);
+  // Every field is there, defaults too.
+  const Value* task = loaded.tree.find("task");
+  ASSERT_NE(task, nullptr);
+  ASSERT_NE(task->find("flip_flop"), nullptr);
+  EXPECT_NE(task->find("flip_flop")->find("dense_ignore"), nullptr);
+}
+
+TEST(LoadConfig, OverridesReachNestedFields) {
+  const Loaded loaded =
+      parse_config(kSmall, "small.yaml",
+                   {"model.layers=4", "train.lr=1e-2", "model.encoding=rope(theta=100)", "seed=7"});
+  EXPECT_EQ(loaded.config.model.layers, 4);
+  EXPECT_EQ(loaded.config.train.lr, 1e-2);
+  EXPECT_EQ(loaded.config.model.encoding.front(), "rope(theta=100)");
+  EXPECT_EQ(loaded.config.seed, 7);
+}
+
+TEST(LoadConfig, HashFollowsWhatChangesResultsAndNothingElse) {
+  const std::string base = parse_config(kSmall, "a.yaml").hash;
+  EXPECT_EQ(parse_config(kSmall, "b.yaml", {"name=other", "train.log_every=3"}).hash, base);
+  EXPECT_EQ(parse_config(kSmall, "b.yaml", {"model.dim=64"}).hash, base);
+  EXPECT_NE(parse_config(kSmall, "b.yaml", {"seed=1"}).hash, base);
+  EXPECT_NE(parse_config(kSmall, "b.yaml", {"model.encoding=rope"}).hash, base);
+  EXPECT_NE(parse_config(kSmall, "b.yaml", {"task.flip_flop.sparse_ignore=0.9"}).hash, base);
+}
+
+TEST(LoadConfig, MistakesNameFileLineColumnAndTheNearestName) {
+  EXPECT_EQ(
+      problem("task: flip_flop\nmodel:\n  layer: 3\n"),
+      "[small.yaml] model.layer is not a known key (line 3, column 3); did you mean 'layers'?");
+  EXPECT_EQ(problem("task: flip_flop\nmodel:\n  layers: three\n"),
+            "[small.yaml] model.layers must be an integer but got 'three' (line 3, column 11)");
+  EXPECT_EQ(problem("task: flipflop\n"),
+            "[small.yaml] task must be a known name but got 'flipflop' (line 1, column 7); did you "
+            "mean 'flip_flop'?");
+  EXPECT_EQ(problem("task: flip_flop\ntask: parity\n"),
+            "[small.yaml] task is given twice (line 2, column 1); keep one of the two");
+  EXPECT_EQ(problem("task: flip_flop\nmodel:\n  <<: {layers: 3}\n"),
+            "[small.yaml] uses a merge key '<<', which would be ignored (line 3, column 3); write "
+            "the fields out");
+  EXPECT_EQ(problem("model: {layers: 3}\n"),
+            "[small.yaml] task is required (line 1, column 1); add it");
+  EXPECT_NE(problem("task: flip_flop\ntrain:\n  stages:\n    - {length: 8, batch: 2}\n")
+                .find("train.stages[0].steps is required"),
+            std::string::npos);
+}
+
+TEST(LoadConfig, MistakesOfOverridesSaySo) {
+  EXPECT_EQ(problem(kSmall, {"model.layers"}),
+            "[--set] model.layers has no value; write it as model.layers=4");
+  EXPECT_NE(problem(kSmall, {"model.layers=x"}).find("model.layers must be an integer"),
+            std::string::npos);
+  EXPECT_NE(problem(kSmall, {"model..layers=3"}).find("empty field"), std::string::npos);
+  EXPECT_NE(problem(kSmall, {"model.layers.deep=3"}).find("has no fields"), std::string::npos);
+}
+
+TEST(LoadConfig, PartsThatDoNotFitTogetherAreRefused) {
+  EXPECT_NE(problem(kSmall, {"model.heads=5"}).find("model.heads must divide model.dim (64)"),
+            std::string::npos);
+  EXPECT_NE(problem(kSmall, {"model.attention=linear"}).find("does not go with linear attention"),
+            std::string::npos);
+  EXPECT_NE(problem(kSmall, {"model.encoding=[sinusoidal, rope]"}).find("in every entry"),
+            std::string::npos);
+  EXPECT_NE(problem(kSmall, {"train.positions=shift"}).find("train.position_range"),
+            std::string::npos);
+  EXPECT_NE(problem(kSmall, {"train.accumulate=3"}).find("must divide the batch"),
+            std::string::npos);
+  EXPECT_NE(problem(kSmall, {"model.encoding=ropee"}).find("did you mean 'rope'?"),
+            std::string::npos);
+  EXPECT_NE(problem(kSmall, {"train.precision=bfloat16"}).find("cuda"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace posenc::experiment
