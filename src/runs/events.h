@@ -1,0 +1,51 @@
+// TensorBoard event files, written by hand: no protobuf, no TensorBoard.
+//
+//   record   length (8 bytes), masked crc32c of them (4), payload, masked crc32c of it (4)
+//   payload  Event {1: wall_time double, 2: step int64, 3: file_version string, 5: Summary,
+//                   7: SessionLog};  Summary {1: Value {1: tag string, 2: simple_value float}}
+//
+// The first record has file_version "brain.Event:2". A file that goes on after a resume has a
+// SessionLog START next, which makes readers forget what earlier files said of later steps.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "weights/file.h"
+
+namespace posenc::runs {
+
+std::uint32_t crc32c(std::string_view data);
+// Rotated and offset: a crc over data that holds crcs is weak otherwise.
+std::uint32_t masked_crc32c(std::string_view data);
+// A payload as it stands in the file.
+std::string event_record(std::string_view payload);
+// Payloads.
+std::string version_event(double wall_time);
+std::string session_start_event(double wall_time, std::int64_t step);
+std::string scalar_event(double wall_time, std::int64_t step, std::string_view tag, float value);
+
+class EventWriter {
+ public:
+  // Opens a new file in the directory of the run, which sorts after those that are there.
+  // `resumed_at`: the step of the checkpoint that the run goes on from.
+  explicit EventWriter(const std::filesystem::path& dir,
+                       std::optional<std::int64_t> resumed_at = {});
+  ~EventWriter();  // flushes; an error there is lost, so call flush() where it matters
+  EventWriter(EventWriter&&) noexcept = default;
+  EventWriter& operator=(EventWriter&&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  void scalar(std::string_view tag, std::int64_t step, double value);
+  void flush();
+
+ private:
+  std::filesystem::path path_;
+  weights::Descriptor file_;
+  std::string buffer_;
+};
+
+}  // namespace posenc::runs

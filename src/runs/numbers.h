@@ -1,0 +1,18 @@
+// NaN and infinity in JSON, which has neither: null in their place, and their names beside it.
+//
+//   {"loss": nan, "norms": [1.5, inf]}  is written as
+//   {"loss": null, "norms": [1.5, null], "not_finite": {"loss": "nan", "norms[1]": "inf"}}
+//
+// A program that ignores `not_finite` sees missing values; one of this project gets the numbers back.
+#pragma once
+
+#include "core/value.h"
+
+namespace posenc::runs {
+
+inline constexpr const char* kNotFinite = "not_finite";
+
+Value without_non_finite(const Value& value);
+Value with_non_finite(const Value& value);
+
+}  // namespace posenc::runs
