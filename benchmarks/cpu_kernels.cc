@@ -7,14 +7,12 @@
 // against the float64 reference.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <cstdlib>
 
 #include "bench/limits.h"
 #include "bench/timing.h"
 #include "cases/compare.h"
 #include "cases/table.h"
+#include "core/openblas.h"
 #include "posenc/core/threads.h"
 
 namespace posenc {
@@ -62,10 +60,7 @@ void register_rows() {
 }  // namespace posenc
 
 int main(int argc, char** argv) {
-  if (const std::string core = posenc::bench::better_openblas_core(); !core.empty()) {
-    setenv("OPENBLAS_CORETYPE", core.c_str(), 1);
-    execv("/proc/self/exe", argv);
-  }
+  posenc::restart_with_better_openblas();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   posenc::register_rows();

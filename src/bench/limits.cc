@@ -2,7 +2,6 @@
 
 #include <cblas.h>
 
-#include <cstdlib>
 #include <vector>
 
 #include "posenc/core/threads.h"
@@ -30,16 +29,5 @@ void Sgemm::run() {
 }
 
 std::string Sgemm::core() { return openblas_get_corename(); }
-
-std::string better_openblas_core() {
-#if defined(__x86_64__)
-  if (std::getenv("OPENBLAS_CORETYPE") != nullptr) return "";
-  const std::string core = openblas_get_corename();
-  if (core != "Prescott" && core != "Core2") return "";
-  if (__builtin_cpu_supports("avx512f")) return "SkylakeX";
-  if (__builtin_cpu_supports("avx2")) return "Haswell";
-#endif
-  return "";
-}
 
 }  // namespace posenc::bench

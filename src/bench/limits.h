@@ -26,11 +26,6 @@ class Sgemm {
   std::unique_ptr<State> state_;
 };
 
-// Debian's OpenBLAS takes CPUs newer than itself for very old ones; a limit that low would flatter us,
-// and so would baselines that call it. The name to set OPENBLAS_CORETYPE to before the process
-// starts, or nothing where it chose well.
-std::string better_openblas_core();
-
 // Reads every byte, changes nothing about it, and writes it back where it was.
 void update_in_place(std::span<std::byte> bytes);
 // Reads every byte.

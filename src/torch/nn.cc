@@ -116,7 +116,7 @@ const std::vector<at::Tensor>& EncodingParametersImpl::tensors() {
   return tensors_;
 }
 
-AttentionImpl::AttentionImpl(AttentionConfig config)
+AttentionImpl::AttentionImpl(AttentionConfig config, EncodingParameters shared)
     : config_(completed(std::move(config))), rotation_(only_rotation(config_.spec)) {
   const std::int64_t q_dim = config_.heads * config_.head_dim;
   const std::int64_t k_dim = config_.kv_heads * config_.head_dim;
@@ -127,8 +127,17 @@ AttentionImpl::AttentionImpl(AttentionConfig config)
   if (needs_gate_keys(config_.spec)) {
     gate_proj = register_module("gate_proj", linear(config_.model_dim, k_dim, config_.bias));
   }
+  if (!shared.is_empty()) {
+    pos = std::move(shared);
+    return;
+  }
   pos = register_module("pos", EncodingParameters(config_.spec, config_.head_dim, config_.heads,
                                                   config_.model_dim, config_.seed));
+}
+
+at::Tensor AttentionImpl::attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                 const ops::AttentionOptions& options) {
+  return ops::attention(q, k, v, config_.spec, pos->tensors(), options);
 }
 
 at::Tensor AttentionImpl::split(const at::Tensor& x, std::int64_t heads) const {
@@ -137,7 +146,7 @@ at::Tensor AttentionImpl::split(const at::Tensor& x, std::int64_t heads) const {
 at::Tensor AttentionImpl::merge(const at::Tensor& out) const { return heads_last(out); }
 
 at::Tensor AttentionImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,
-                                  const at::Tensor& positions) {
+                                  const at::Tensor& positions, const at::Tensor& query_scale) {
   ops::AttentionOptions options;
   options.causal = config_.causal;
   options.window_left = config_.window_left;
@@ -148,10 +157,10 @@ at::Tensor AttentionImpl::forward(const at::Tensor& x, const at::Tensor& key_mas
     options.seed = static_cast<std::int64_t>(config_.seed) + ++calls_;
   }
   if (!gate_proj.is_empty()) options.gate_k = split(gate_proj(x), config_.kv_heads);
-  const at::Tensor out =
-      ops::attention(split(q_proj(x), config_.heads), split(k_proj(x), config_.kv_heads),
-                     split(v_proj(x), config_.kv_heads), config_.spec, pos->tensors(), options);
-  return out_proj(merge(out));
+  at::Tensor q = split(q_proj(x), config_.heads);
+  if (query_scale.defined()) q = q * query_scale.unsqueeze(-1);
+  return out_proj(merge(
+      attend(q, split(k_proj(x), config_.kv_heads), split(v_proj(x), config_.kv_heads), options)));
 }
 
 at::Tensor AttentionImpl::forward(const at::Tensor& x, KeyValueCache* cache) {
@@ -191,10 +200,12 @@ LinearAttentionImpl::LinearAttentionImpl(AttentionConfig config, std::string for
                                                   config_.model_dim, config_.seed));
 }
 
-at::Tensor LinearAttentionImpl::forward(const at::Tensor& x, const at::Tensor& key_mask) {
+at::Tensor LinearAttentionImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,
+                                        const at::Tensor& positions) {
   ops::AttentionOptions options;
   options.causal = config_.causal;
   options.key_mask = key_mask;
+  options.q_positions = options.k_positions = positions;
   const at::Tensor out =
       ops::linear_attention(heads_first(q_proj(x), config_.heads, config_.head_dim),
                             heads_first(k_proj(x), config_.kv_heads, config_.head_dim),

@@ -2,6 +2,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include "posenc/core/threads.h"
 #include "torch/autograd.h"
 
 namespace posenc::ops {
@@ -23,6 +24,9 @@ c10::IValue value(const at::Tensor& x) { return x.defined() ? c10::IValue(x) : c
 c10::IValue list(at::TensorList tensors) { return c10::List<at::Tensor>(tensors.vec()); }
 
 }  // namespace
+
+void set_num_threads(std::int64_t threads) { posenc::set_num_threads(static_cast<int>(threads)); }
+std::int64_t get_num_threads() { return posenc::num_threads(); }
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                      const std::string& spec, at::TensorList parameters,

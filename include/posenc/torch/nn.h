@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "posenc/torch/ops.h"
+
 namespace posenc::nn {
 
 // The parameters of a spec for a shape, in the order that the operators want.
@@ -58,19 +60,29 @@ struct KeyValueCache {
 
 class AttentionImpl : public torch::nn::Module {
  public:
-  explicit AttentionImpl(AttentionConfig config);
+  // `shared`: parameters of the encodings that another module owns, as cope(share_layers) asks for.
+  explicit AttentionImpl(AttentionConfig config, EncodingParameters shared = nullptr);
 
   // x [B, T, model_dim]. key_mask [B, T] is false for padding. positions [T] or [B, T] are 0, 1, ... (or
-  // go on from the cache) unless given.
+  // go on from the cache) unless given. query_scale [T] or [heads, T] multiplies the queries, as a
+  // temperature that depends on the position does.
   at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {},
-                     const at::Tensor& positions = {});
+                     const at::Tensor& positions = {}, const at::Tensor& query_scale = {});
   at::Tensor forward(const at::Tensor& x, KeyValueCache* cache);
 
   [[nodiscard]] const AttentionConfig& config() const { return config_; }
+  // The next dropout is a function of the config's seed and this: a training that goes on from a
+  // checkpoint sets it and draws what it would have drawn.
+  void set_calls(std::int64_t calls) { calls_ = calls; }
 
   torch::nn::Linear q_proj{nullptr}, k_proj{nullptr}, v_proj{nullptr}, out_proj{nullptr};
   torch::nn::Linear gate_proj{nullptr};  // for cope(gate_source=separate)
   EncodingParameters pos{nullptr};
+
+ protected:
+  // What is computed between the projections: ops::attention, unless a subclass compares another way.
+  virtual at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const ops::AttentionOptions& options);
 
  private:
   // [B, T, heads * head_dim] -> [B, heads, T, head_dim], without a copy.
@@ -87,7 +99,8 @@ class LinearAttentionImpl : public torch::nn::Module {
  public:
   // form: elu, relu or cosine (posenc/torch/ops.h).
   explicit LinearAttentionImpl(AttentionConfig config, std::string form = "elu");
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {});
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {},
+                     const at::Tensor& positions = {});
 
   torch::nn::Linear q_proj{nullptr}, k_proj{nullptr}, v_proj{nullptr}, out_proj{nullptr};
   EncodingParameters pos{nullptr};

@@ -37,6 +37,11 @@ struct AttentionOptions {
   bool keys_are_turned = false;
 };
 
+// Threads of the operators' kernels: libtorch's number when the library is loaded, until this says
+// otherwise. Below 1: as many as the machine has cores.
+void set_num_threads(std::int64_t threads);
+std::int64_t get_num_threads();
+
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                      const std::string& spec, at::TensorList parameters = {},
                      const AttentionOptions& options = {});

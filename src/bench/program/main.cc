@@ -1,17 +1,15 @@
 // What `posenc bench` runs: the kernels beside their baselines and the machine's limits. A program of its
 // own, so that the other verbs need not wait for libtorch to load.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdlib>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "bench/baseline.h"
 #include "bench/limits.h"
 #include "bench/measure.h"
 #include "bench/memory.h"
+#include "core/openblas.h"
 #include "posenc/core/error.h"
 #include "posenc/core/threads.h"
 
@@ -32,18 +30,6 @@ struct BenchArguments {
   bool list = false;
   bool no_baseline = false;
 };
-
-// OpenBLAS chooses its kernels when the process starts, so a better choice needs a new start.
-void start_again_with(const std::string& core) {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::vector<std::string> words;
-  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
-  setenv("OPENBLAS_CORETYPE", core.c_str(), 1);
-  execv("/proc/self/exe", arguments.data());  // on failure: go on with what there is
-}
 
 template <class Number>
 Json or_null(const std::optional<Number>& number) {
@@ -129,7 +115,7 @@ int run_bench(const BenchArguments& arguments) {
     for (const Job& job : jobs) fmt::print("{}\n", job.name);
     return 0;
   }
-  if (const std::string core = better_openblas_core(); !core.empty()) start_again_with(core);
+  restart_with_better_openblas();
   give_freed_memory_back();
   set_num_threads(arguments.threads);
   if (!arguments.json) print_header();

@@ -1,0 +1,57 @@
+#include "lab/machine.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "core/openblas.h"
+#include "posenc/torch/ops.h"
+
+namespace posenc::lab {
+namespace {
+
+double product_seconds(bool onednn, const at::Tensor& a, const at::Tensor& b) {
+  at::globalContext().setUserEnabledMkldnn(onednn);
+  double best = 1e9;
+  for (int i = 0; i < 4; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    at::bmm(a, b);
+    const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
+    best = std::min(best, passed.count());
+  }
+  return best;
+}
+
+}  // namespace
+
+int set_threads(int threads) {
+  const int count =
+      threads >= 1 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  at::set_num_threads(count);
+  ops::set_num_threads(count);
+  return count;
+}
+
+std::string choose_onednn() {
+  if (!at::globalContext().hasMKLDNN()) return "libtorch has no oneDNN";
+  const at::NoGradGuard quiet;
+  const at::Tensor a = at::rand({16, 128, 64});
+  const at::Tensor b = at::rand({16, 64, 128});
+  const double with = product_seconds(true, a, b);
+  const double without = product_seconds(false, a, b);
+  const bool on = with <= without;
+  at::globalContext().setUserEnabledMkldnn(on);
+  return fmt::format("oneDNN {}: a batched product takes {:.0f} us with it and {:.0f} without",
+                     on ? "on" : "off", 1e6 * with, 1e6 * without);
+}
+
+Value::Map machine_facts(at::Device device) {
+  return {{"device", Value::of_string(device.str())},
+          {"onednn", Value(Value::Data(at::globalContext().userEnabledMkldnn()))},
+          {"openblas", Value::of_string(openblas_core())}};
+}
+
+}  // namespace posenc::lab

@@ -1,0 +1,50 @@
+// AdamW, Adam and SGD over one flat vector of all parameters, so that a step is a handful of operations
+// however many tensors there are, and its state is a few vectors with stable names.
+//
+//   adamw   m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2
+//           w -= lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps) + lr decay w     (Loshchilov, Hutter 2019)
+//   adam    the same with decay w added to g instead                             (Kingma, Ba 2015)
+//   sgd     m = momentum m + g + decay w;  w -= lr m
+//
+// Matrices decay; vectors and the parameters of encodings do not.
+#pragma once
+
+#include <torch/nn.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiment/train_config.h"
+
+namespace posenc::lab {
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+class Optimizer {
+ public:
+  // Moves the parameters of the model into one buffer; the model sees views of it.
+  Optimizer(const experiment::TrainConfig& config, torch::nn::Module& model);
+
+  void zero_grad();
+  // Scales the gradient to the longest allowed; returns its length before that.
+  double clip();
+  void step(double lr);
+
+  // Steps done and moments, for checkpoints; load() takes what state() gave.
+  [[nodiscard]] NamedTensors state() const;
+  void load(const NamedTensors& state, std::int64_t steps);
+  [[nodiscard]] std::int64_t steps() const { return steps_; }
+
+ private:
+  void adam_step(double lr);
+  void sgd_step(double lr);
+
+  experiment::TrainConfig config_;
+  std::int64_t steps_ = 0;
+  at::Tensor weights_, gradient_;
+  at::Tensor decay_;  // per number
+  at::Tensor mean_, square_;
+};
+
+}  // namespace posenc::lab

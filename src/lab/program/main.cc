@@ -1,0 +1,154 @@
+// What `posenc train` and `posenc eval` run: a program of its own, so that the other verbs need not wait
+// for libtorch to load.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+
+#include "core/openblas.h"
+#include "lab/machine.h"
+#include "lab/run.h"
+#include "posenc/core/error.h"
+#include "runs/files.h"
+#include "runs/run_directory.h"
+
+namespace posenc::lab {
+namespace {
+
+// Exit codes, as of the other verbs.
+constexpr int kFine = 0;
+constexpr int kFailure = 1;
+constexpr int kMistake = 2;
+
+struct Arguments {
+  std::string config;
+  std::string run;
+  std::vector<std::string> overrides;
+  std::string out;
+  std::string progress = "auto";
+  int threads = 0;
+  bool resume = false;
+  bool force = false;
+  bool no_eval = false;
+  bool json = false;
+  EvalOptions eval;
+};
+
+runs::Progress::Mode mode_of(const std::string& name) {
+  const auto names = enum_names(runs::Progress::Mode{});
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return static_cast<runs::Progress::Mode>(i);
+  }
+  return runs::Progress::Mode::kAuto;
+}
+
+// JSON goes to programs on the standard output; a bar and words go beside it.
+runs::ProgressOutput output_of(runs::Progress::Mode mode) {
+  const int descriptor = mode == runs::Progress::Mode::kJson ? STDOUT_FILENO : STDERR_FILENO;
+  return runs::ProgressOutput::to_descriptor(descriptor);
+}
+
+std::string out_directory(const Arguments& a, const experiment::Loaded& loaded) {
+  if (!a.out.empty()) return a.out;
+  return fmt::format("runs/{}-{}-s{}", loaded.config.name, loaded.hash.substr(0, 8),
+                     loaded.config.seed);
+}
+
+int train(const Arguments& a, const std::vector<std::string>& command_line) {
+  const experiment::Loaded loaded = experiment::load_config(a.config, a.overrides);
+  const runs::StopRequest stop;
+  const auto mode = mode_of(a.progress);
+  runs::Progress progress(mode, output_of(mode));
+  TrainOptions options;
+  options.out = out_directory(a, loaded);
+  options.resume = a.resume;
+  options.evaluate = !a.no_eval;
+  options.threads = set_threads(a.threads);
+  options.command_line = command_line;
+  progress.message(choose_onednn());
+  const Outcome outcome = train_run(loaded, options, progress, stop);
+  progress.finish();
+  if (outcome == Outcome::kStopped) return stop.exit_code() != 0 ? stop.exit_code() : kFailure;
+  if (outcome == Outcome::kDiverged) return kFailure;
+  progress.message(fmt::format("finished: {}", options.out.string()));
+  return kFine;
+}
+
+int evaluate(const Arguments& a) {
+  const runs::StopRequest stop;
+  const auto mode = mode_of(a.progress);
+  runs::Progress progress(mode, output_of(mode));
+  set_threads(a.threads);
+  choose_onednn();
+  EvalOptions options = a.eval;
+  for (const std::string& o : a.overrides) options.overrides.push_back(o);
+  const auto results = evaluate_run(a.run, options, progress, stop);
+  progress.finish();
+  if (!results) return stop.exit_code();
+  if (!a.out.empty()) runs::write_json(a.out, *results);
+  if (a.out.empty() && options.encoding.empty() && options.schedule.empty() && !options.best) {
+    runs::RunDirectory::open(a.run).write_results(*results);
+  }
+  if (a.json) fmt::print("{}\n", to_json(*results));
+  return kFine;
+}
+
+void add_common(CLI::App& verb, Arguments& a) {
+  verb.add_option("--set", a.overrides, "set a field: --set model.layers=4 (may be repeated)")
+      ->type_name("FIELD=VALUE");
+  verb.add_option("--threads", a.threads, "threads; 0: as many as cores")
+      ->check(CLI::NonNegativeNumber);
+  verb.add_option("--progress", a.progress, "auto, bar, plain, json or quiet")
+      ->check(CLI::IsMember({"auto", "bar", "plain", "json", "quiet"}));
+}
+
+int run(int argc, char** argv) {
+  Arguments a;
+  CLI::App app("posenc: train and evaluate small transformers with any encoding", "posenc");
+  app.require_subcommand(1);
+  CLI::App* train_verb = app.add_subcommand("train", "train a model into a run directory");
+  train_verb->add_option("config", a.config, "a YAML file, see configs/")->required();
+  train_verb->add_option("--out", a.out, "run directory; default runs/NAME-HASH-sSEED");
+  train_verb->add_flag("--resume", a.resume, "go on from the last checkpoint if there is one");
+  train_verb->add_flag("--no-eval", a.no_eval, "leave out the evaluation at the end");
+  add_common(*train_verb, a);
+  CLI::App* eval_verb = app.add_subcommand("eval", "evaluate a trained model");
+  eval_verb->add_option("run", a.run, "a run directory")->required();
+  eval_verb->add_option("--schedule", a.eval.schedule,
+                        "another RoPE schedule, stretched to each length: linear, ntk, dynamic, "
+                        "yarn or longrope");
+  eval_verb->add_option("--encoding", a.eval.encoding,
+                        "another spec with the same parameters, for every layer");
+  eval_verb->add_flag("--best", a.eval.best, "the best checkpoint instead of the last");
+  eval_verb->add_option("--out", a.out, "write the results here instead of into the run");
+  eval_verb->add_flag("--json", a.json, "print the results as JSON");
+  add_common(*eval_verb, a);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked_for) {
+    return app.exit(asked_for);
+  } catch (const CLI::ParseError& problem) {
+    std::string text = problem.what();
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    fmt::print(stderr, "posenc: {}; see --help\n", text);
+    return kMistake;
+  }
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  return train_verb->parsed() ? train(a, words) : evaluate(a);
+}
+
+}  // namespace
+}  // namespace posenc::lab
+
+int main(int argc, char** argv) {
+  try {
+    posenc::restart_with_better_openblas();
+    return posenc::lab::run(argc, argv);
+  } catch (const posenc::Error& mistake) {
+    fmt::print(stderr, "posenc: {}\n", mistake.what());
+    return posenc::lab::kMistake;
+  } catch (const std::exception& failure) {
+    fmt::print(stderr, "posenc: {}\n", failure.what());
+    return posenc::lab::kFailure;
+  }
+}

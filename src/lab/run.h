@@ -1,0 +1,42 @@
+// Training and evaluating as runs: directories whose files are the truth.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "experiment/load.h"
+#include "lab/evaluate.h"
+#include "runs/progress.h"
+#include "runs/stop_request.h"
+
+namespace posenc::lab {
+
+struct TrainOptions {
+  std::filesystem::path out;
+  bool resume = false;
+  bool evaluate = true;  // at the end, all axes and lengths
+  int threads = 0;
+  std::vector<std::string> command_line;
+};
+
+enum class Outcome { kFinished, kStopped, kDiverged };
+
+// Trains into options.out, or takes up what is there. Everything that happens is in the directory's
+// files; `progress` is for whoever watches.
+Outcome train_run(const experiment::Loaded& loaded, const TrainOptions& options,
+                  runs::Progress& progress, const runs::StopRequest& stop);
+
+struct EvalOptions {
+  std::string encoding;  // another spec for every layer, with the same parameters
+  std::string schedule;  // another RoPE schedule by name, stretched to each length
+  std::vector<std::string> overrides;
+  bool best = false;          // the best checkpoint instead of the last
+  std::filesystem::path out;  // where to write the results; empty: the run's results.json
+};
+
+// What an evaluation found, as results.json has it; nothing where it was stopped.
+std::optional<Value> evaluate_run(const std::filesystem::path& run, const EvalOptions& options,
+                                  runs::Progress& progress, const runs::StopRequest& stop);
+
+}  // namespace posenc::lab

@@ -1,0 +1,57 @@
+#include "lab/samples.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "posenc/core/rng.h"
+
+namespace posenc::lab {
+namespace {
+
+at::Tensor on_device(const std::vector<std::int64_t>& values, at::Device device) {
+  at::Tensor tensor = at::empty({static_cast<std::int64_t>(values.size())}, at::kLong);
+  std::copy(values.begin(), values.end(), tensor.data_ptr<std::int64_t>());
+  return tensor.to(device);
+}
+
+}  // namespace
+
+Samples to_samples(const tasks::Batch& batch, std::int64_t begin, std::int64_t rows,
+                   at::Device device) {
+  const std::int64_t first = begin * batch.length;
+  const std::int64_t count = rows * batch.length;
+  at::Tensor tokens = at::empty({rows, batch.length}, at::kLong);
+  std::copy_n(batch.tokens.begin() + first, count, tokens.data_ptr<std::int64_t>());
+  std::vector<std::int64_t> places;
+  std::vector<std::int64_t> targets;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int32_t target = batch.targets[static_cast<std::size_t>(first + i)];
+    if (target == tasks::kUnscored) continue;
+    places.push_back(i);
+    targets.push_back(target);
+  }
+  return {tokens.to(device), on_device(places, device), on_device(targets, device)};
+}
+
+at::Tensor training_positions(const experiment::TrainConfig& train, std::int64_t length,
+                              std::uint64_t seed, std::int64_t step) {
+  using experiment::PositionPolicy;
+  if (train.positions == PositionPolicy::kAsIs) return {};
+  Rng rng(seed ^ 0x9e3779b97f4a7c15U, static_cast<std::uint64_t>(step));
+  at::Tensor positions = at::empty({length}, at::kLong);
+  auto* out = positions.data_ptr<std::int64_t>();
+  if (train.positions == PositionPolicy::kShift) {
+    const std::int64_t offset = rng.integer(0, train.position_range - length);
+    for (std::int64_t i = 0; i < length; ++i) out[i] = offset + i;
+    return positions;
+  }
+  // Each place of the range is taken with the probability that makes all subsets equally likely.
+  std::int64_t taken = 0;
+  for (std::int64_t place = 0; taken < length; ++place) {
+    const std::int64_t left = train.position_range - place;
+    if (rng.integer(0, left - 1) < length - taken) out[taken++] = place;
+  }
+  return positions;
+}
+
+}  // namespace posenc::lab

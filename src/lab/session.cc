@@ -1,0 +1,294 @@
+#include "lab/session.h"
+
+#include <fmt/format.h>
+#include <torch/version.h>
+
+#include <cmath>
+
+#include "core/bind.h"
+#include "lab/machine.h"
+#include "runs/environment.h"
+
+namespace posenc::lab {
+namespace {
+
+using runs::RunState;
+
+Value number(double x) { return {Value::Data(x)}; }
+Value integer(std::int64_t x) { return {Value::Data(x)}; }
+Value text(std::string x) { return Value::of_string(std::move(x)); }
+
+Value norms_value(const std::vector<std::pair<std::string, double>>& norms) {
+  Value::Map members;
+  for (const auto& [name, norm] : norms) members.push_back({name, number(norm)});
+  return {Value::Data(std::move(members))};
+}
+
+double ratio(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+}  // namespace
+
+EvalSetting eval_setting(const experiment::LabConfig& config, at::Device device,
+                         const runs::StopRequest& stop) {
+  EvalSetting setting;
+  setting.config = config.eval;
+  setting.train_length = train_length(config.train);
+  setting.longest = longest_length(config.model);
+  setting.device = device;
+  setting.stop = stop.flag();
+  return setting;
+}
+
+Session::Session(const experiment::Loaded& loaded, const TrainOptions& options,
+                 runs::Progress& progress, const runs::StopRequest& stop)
+    : loaded_(loaded),
+      options_(options),
+      progress_(progress),
+      stop_(stop),
+      task_(tasks::make_task(loaded.config.task)),
+      trainer_(loaded.config, *task_) {
+  (void)wanted_axes(*task_, loaded.config.eval);  // a wrong name is said before hours of training
+  const bool there = runs::RunDirectory::exists(options.out);
+  if (there && options.resume) {
+    take_up();
+  } else {
+    const runs::EnvironmentInput input{.command_line = options.command_line,
+                                       .seed = loaded.config.seed,
+                                       .threads = options.threads,
+                                       .torch_version = TORCH_VERSION,
+                                       .more = machine_facts(trainer_.device())};
+    directory_ = runs::RunDirectory::create(
+        options.out, {to_yaml(loaded.tree), loaded.hash, runs::describe_environment(input)});
+  }
+  const auto& train = loaded.config.train;
+  checkpoints_.emplace(directory_->checkpoints_path(),
+                       runs::Retention{.last = train.keep_last, .best = train.eval_every > 0});
+  metrics_.emplace(directory_->metrics_path());
+  if (!there || !options.resume) {
+    events_.emplace(directory_->path());
+    return;
+  }
+  std::vector<std::string> words;
+  if (const auto checkpoint = checkpoints_->load_latest(&words)) {
+    trainer_.load(*checkpoint);
+    memory_ = bind_config<Memory>(checkpoint->state, checkpoint->path.string());
+    saved_step_ = checkpoint->step;
+  }
+  for (const std::string& word : words) progress_.message(word);
+  metrics_->truncate_after(memory_.step);
+  events_.emplace(directory_->path(), memory_.step);
+  progress_.message(fmt::format("goes on from step {}", memory_.step));
+}
+
+void Session::take_up() {
+  directory_ = runs::RunDirectory::open(options_.out);
+  const runs::RunStatus status = directory_->status();
+  if (status.config_hash == loaded_.hash) return;
+  throw Error(ErrorKind::kConflict,
+              {.scope = options_.out.string(),
+               .key = "",
+               .rule = "holds a run of another config",
+               .value = status.config_hash,
+               .hint = "train into another directory, or resume with the config of that one"});
+}
+
+void Session::set_status(RunState state, const std::string& message) {
+  directory_->set_status({state, memory_.step, message, loaded_.hash});
+}
+
+void Session::save() {
+  if (saved_step_ == memory_.step) return;
+  metrics_->sync();
+  events_->flush();
+  trainer_.save(*checkpoints_, Value(Value::Data(all_fields(memory_))), score_);
+  saved_step_ = memory_.step;
+}
+
+Outcome Session::stop_here(const std::string& where) {
+  save();
+  set_status(RunState::kStopped, where);
+  progress_.message(
+      fmt::format("stopped {}; saved at step {}, --resume goes on", where, memory_.step));
+  return Outcome::kStopped;
+}
+
+std::string Session::divergence(const StepReport& report) const {
+  if (!std::isfinite(report.loss)) return fmt::format("the loss is {}", report.loss);
+  if (!std::isfinite(report.gradient_norm)) {
+    return fmt::format("the gradient's norm is {}", report.gradient_norm);
+  }
+  const double limit = loaded_.config.train.explosion * memory_.first_loss;
+  if (memory_.step == 0 || limit <= 0.0 || report.loss <= limit) return "";
+  return fmt::format("the loss is {:.4g}, {:.4g} times the first", report.loss,
+                     report.loss / memory_.first_loss);
+}
+
+void Session::note(const StepReport& report) {
+  if (memory_.step == 0) memory_.first_loss = report.loss;
+  ++memory_.step;
+  memory_.tokens += report.tokens;
+  memory_.seconds += report.seconds;
+  memory_.data_seconds += report.data_seconds;
+  memory_.loss_sum += report.loss;
+  ++memory_.loss_count;
+  memory_.scored += report.scored;
+  memory_.correct += report.correct;
+}
+
+void Session::log_row(const StepReport& report) {
+  const double loss = memory_.loss_sum / static_cast<double>(memory_.loss_count);
+  const double accuracy = ratio(memory_.correct, memory_.scored);
+  const double speed = static_cast<double>(memory_.tokens - memory_.logged_tokens) /
+                       std::max(memory_.seconds - memory_.logged_seconds, 1e-9);
+  const auto norms = trainer_.positional_norms();
+  const auto gradients = trainer_.positional_gradient_norms();
+  metrics_->append({Value::Data(Value::Map{{"kind", text("train")},
+                                           {"step", integer(memory_.step)},
+                                           {"loss", number(loss)},
+                                           {"accuracy", number(accuracy)},
+                                           {"lr", number(report.rate)},
+                                           {"grad_norm", number(report.gradient_norm)},
+                                           {"norms", norms_value(norms)},
+                                           {"grad_norms", norms_value(gradients)},
+                                           {"tokens", integer(memory_.tokens)},
+                                           {"seconds", number(memory_.seconds)},
+                                           {"tokens_per_s", number(speed)}})});
+  events_->scalar("train/loss", memory_.step, loss);
+  events_->scalar("train/accuracy", memory_.step, accuracy);
+  events_->scalar("train/lr", memory_.step, report.rate);
+  events_->scalar("train/grad_norm", memory_.step, report.gradient_norm);
+  events_->scalar("train/tokens_per_s", memory_.step, speed);
+  for (const auto& [name, norm] : norms) events_->scalar("norms/" + name, memory_.step, norm);
+  memory_.loss_sum = 0.0;
+  memory_.loss_count = memory_.scored = memory_.correct = 0;
+  memory_.logged_seconds = memory_.seconds;
+  memory_.logged_tokens = memory_.tokens;
+}
+
+void Session::show(const StepReport& report) {
+  runs::ProgressState state;
+  state.step = memory_.step;
+  state.total = total_steps(loaded_.config.train);
+  state.loss = report.loss;
+  state.accuracy = ratio(report.correct, report.scored);
+  state.tokens_per_second = static_cast<double>(report.tokens) / std::max(report.seconds, 1e-9);
+  state.memory_bytes = static_cast<double>(runs::resident_bytes());
+  progress_.update(state);
+}
+
+bool Session::evaluate_in_domain() {
+  const auto& train = loaded_.config.train;
+  EvalSetting setting = eval_setting(loaded_.config, trainer_.device(), stop_);
+  setting.config.samples = train.eval_samples;
+  const auto row = evaluate_row(trainer_.model(), *task_, "train", 1, setting);
+  if (!row) return false;
+  score_ = score_of(*row, task_->info().metric);
+  memory_.evaluated_step = memory_.step;
+  metrics_->append({Value::Data(Value::Map{{"kind", text("eval")},
+                                           {"step", integer(memory_.step)},
+                                           {"axis", text(row->axis)},
+                                           {"length", integer(row->length)},
+                                           {"value", number(row->estimate.value)},
+                                           {"low", number(row->estimate.interval.low)},
+                                           {"high", number(row->estimate.interval.high)}})});
+  events_->scalar("eval/" + task_->info().metric, memory_.step, row->estimate.value);
+  const bool better = *score_ > memory_.best_score;
+  memory_.best_score = better ? *score_ : memory_.best_score;
+  memory_.since_best = better ? 0 : memory_.since_best + 1;
+  const bool enough = train.stop_at > 0.0 &&
+                      (task_->info().metric == "error" ? 1.0 + *score_ : *score_) >= train.stop_at;
+  memory_.done = enough || (train.patience > 0 && memory_.since_best >= train.patience);
+  return true;
+}
+
+std::optional<Outcome> Session::step() {
+  const auto& train = loaded_.config.train;
+  const StepReport report = trainer_.step();
+  if (const std::string problem = divergence(report); !problem.empty()) {
+    const std::string kept = saved_step_ < 0
+                                 ? "no checkpoint was written before"
+                                 : fmt::format("the checkpoint of step {} is kept", saved_step_);
+    set_status(RunState::kDiverged, fmt::format("at step {}: {}", memory_.step + 1, problem));
+    progress_.message(fmt::format("diverged at step {}: {}; {}; try a lower train.lr or train.clip",
+                                  memory_.step + 1, problem, kept));
+    return Outcome::kDiverged;
+  }
+  score_.reset();
+  note(report);
+  show(report);
+  if (memory_.step == total_steps(train) || memory_.step % train.log_every == 0) log_row(report);
+  return std::nullopt;
+}
+
+bool Session::evaluation_due() const {
+  const auto& train = loaded_.config.train;
+  if (train.eval_every == 0 || memory_.step == memory_.evaluated_step) return false;
+  return memory_.step % train.eval_every == 0 || memory_.step == total_steps(train);
+}
+
+std::optional<Outcome> Session::train() {
+  const auto& train = loaded_.config.train;
+  for (;;) {
+    // Before anything else: a run that was stopped here takes up here.
+    if (evaluation_due() && !evaluate_in_domain()) return stop_here("during an evaluation");
+    if (train.checkpoint_every > 0 && memory_.step % train.checkpoint_every == 0) save();
+    if (memory_.done || memory_.step == total_steps(train)) break;
+    if (stop_.requested()) return stop_here("by a signal");
+    if (const auto outcome = step()) return outcome;
+  }
+  save();
+  return std::nullopt;
+}
+
+Outcome Session::evaluate_and_finish() {
+  EvalSetting setting = eval_setting(loaded_.config, trainer_.device(), stop_);
+  std::vector<EvalRow> rows;
+  const auto axes = wanted_axes(*task_, setting.config);
+  if (options_.evaluate) {
+    setting.progress = [&](std::int64_t done, std::int64_t all) {
+      runs::ProgressState state;
+      state.phase = "eval";
+      state.step = done;
+      state.total = all;
+      progress_.update(state);
+    };
+    auto found = evaluate_all(trainer_.model(), *task_, setting);
+    if (!found) return stop_here("during the last evaluation");
+    rows = std::move(*found);
+  }
+  TrainFigures figures{.step = memory_.step,
+                       .tokens = memory_.tokens,
+                       .seconds = memory_.seconds,
+                       .data_seconds = memory_.data_seconds,
+                       .peak_memory_bytes = runs::peak_resident_bytes()};
+  directory_->write_results(
+      results_value(loaded_, *task_, count_parameters(*trainer_.model()), figures, rows));
+  set_status(RunState::kFinished, memory_.done ? "stopped early: good enough or no better" : "");
+  progress_.finish();
+  for (const EvalRow& row : rows) progress_.message(row_text(row, task_->info().metric));
+  return Outcome::kFinished;
+}
+
+Outcome Session::run() {
+  set_status(RunState::kRunning, "");
+  try {
+    if (const auto outcome = train()) return *outcome;
+    return evaluate_and_finish();
+  } catch (const std::exception& e) {
+    // The directory says what happened, if it still can; the caller says it in any case.
+    try {
+      set_status(RunState::kFailed, e.what());
+    } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
+    }
+    throw;
+  }
+}
+
+Outcome train_run(const experiment::Loaded& loaded, const TrainOptions& options,
+                  runs::Progress& progress, const runs::StopRequest& stop) {
+  return Session(loaded, options, progress, stop).run();
+}
+
+}  // namespace posenc::lab

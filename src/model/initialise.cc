@@ -1,0 +1,54 @@
+#include "model/initialise.h"
+
+#include <cmath>
+
+#include "model/transformer.h"
+#include "posenc/core/rng.h"
+
+namespace posenc::model {
+namespace {
+
+std::uint64_t name_stream(const std::string& name) {
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
+  return hash;
+}
+
+void fill_normal(at::Tensor& weight, double deviation, std::uint64_t seed,
+                 const std::string& name) {
+  Rng rng(seed, name_stream(name));
+  at::Tensor values = at::empty_like(weight, at::TensorOptions().device(at::kCPU));
+  float* out = values.data_ptr<float>();
+  for (std::int64_t i = 0; i < values.numel(); ++i) {
+    out[i] = static_cast<float>(deviation * rng.normal());
+  }
+  weight.copy_(values);
+}
+
+bool ends_with(const std::string& name, std::string_view end) {
+  return name.size() >= end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
+}
+
+}  // namespace
+
+void initialise(torch::nn::Module& model, std::uint64_t seed, std::int64_t layers, bool tied) {
+  const at::NoGradGuard quiet;
+  for (auto& item : model.named_parameters()) {
+    const std::string& name = item.key();
+    at::Tensor& weight = item.value();
+    if (is_positional(name) || name == "log_scale") continue;
+    if (weight.dim() < 2) {
+      weight.fill_(ends_with(name, ".bias") ? 0.0 : 1.0);
+      continue;
+    }
+    const auto fan_in = static_cast<double>(weight.size(1));
+    double deviation = 1.0 / std::sqrt(fan_in);
+    if (name == "embed.weight" && tied) deviation = 0.02;
+    if (ends_with(name, "out_proj.weight") || ends_with(name, "down.weight")) {
+      deviation /= std::sqrt(2.0 * static_cast<double>(layers));
+    }
+    fill_normal(weight, deviation, seed, name);
+  }
+}
+
+}  // namespace posenc::model

@@ -1,0 +1,197 @@
+#include "model/transformer.h"
+
+#include <cmath>
+
+#include "model/initialise.h"
+#include "posenc/encodings/spec.h"
+
+namespace posenc::model {
+namespace {
+
+using experiment::AttentionKind;
+using experiment::ModelConfig;
+using experiment::ScoreScaling;
+
+torch::nn::Linear linear(std::int64_t from, std::int64_t to, bool bias) {
+  return torch::nn::Linear(torch::nn::LinearOptions(from, to).bias(bias));
+}
+torch::nn::LayerNorm layer_norm(std::int64_t dim) {
+  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({dim}));
+}
+
+bool shares_layers(const std::string& text) {
+  for (const Encoding& e : parse_spec(text).encodings) {
+    const auto* cope = std::get_if<Cope>(&e);
+    if (cope != nullptr && cope->share_layers) return true;
+  }
+  return false;
+}
+
+bool has_site(const std::string& text, bool input) {
+  for (const Encoding& e : parse_spec(text).encodings) {
+    if ((traits(e).site == Site::kInput) == input) return true;
+  }
+  return false;
+}
+
+nn::AttentionConfig attention_config(const ModelConfig& config, const ModelContext& context,
+                                     std::int64_t layer) {
+  return {.model_dim = config.dim,
+          .heads = config.heads,
+          .kv_heads = experiment::kv_heads(config),
+          .head_dim = experiment::head_dim(config),
+          .spec = experiment::layer_encoding(config, layer),
+          .bias = config.bias,
+          .causal = context.causal,
+          .window_left = config.window,
+          .dropout = config.attention_dropout,
+          .seed = context.seed * 1000003 + static_cast<std::uint64_t>(layer)};
+}
+
+}  // namespace
+
+MlpImpl::MlpImpl(const ModelConfig& config) {
+  const auto width =
+      static_cast<std::int64_t>(std::llround(config.mlp_ratio * static_cast<double>(config.dim)));
+  up_ = register_module("up", linear(config.dim, width, config.bias));
+  if (config.mlp == experiment::Mlp::kSwiglu) {
+    gate_ = register_module("gate", linear(config.dim, width, config.bias));
+  }
+  down_ = register_module("down", linear(width, config.dim, config.bias));
+}
+
+at::Tensor MlpImpl::forward(const at::Tensor& x) {
+  const at::Tensor up = up_(x);
+  return down_(gate_.is_empty() ? at::gelu(up) : at::silu(gate_(x)) * up);
+}
+
+BlockImpl::BlockImpl(const ModelConfig& config, nn::Attention softmax,
+                     nn::LinearAttention linear_attention)
+    : attention(std::move(softmax)),
+      linear(std::move(linear_attention)),
+      post_norm_(config.norm == experiment::Norm::kPost) {
+  norm1_ = register_module("norm1", layer_norm(config.dim));
+  if (!attention.is_empty()) register_module("attention", attention);
+  if (!linear.is_empty()) register_module("attention", linear);
+  norm2_ = register_module("norm2", layer_norm(config.dim));
+  mlp_ = register_module("mlp", Mlp(config));
+  dropout_ = register_module("dropout", torch::nn::Dropout(config.dropout));
+}
+
+at::Tensor BlockImpl::attend(const at::Tensor& x, const at::Tensor& positions,
+                             const at::Tensor& query_scale) {
+  if (!linear.is_empty()) return linear->forward(x, {}, positions);
+  return attention->forward(x, {}, positions, query_scale);
+}
+
+at::Tensor BlockImpl::forward(const at::Tensor& x, const at::Tensor& positions,
+                              const at::Tensor& query_scale) {
+  if (post_norm_) {
+    const at::Tensor y = norm1_(x + dropout_(attend(x, positions, query_scale)));
+    return norm2_(y + dropout_(mlp_(y)));
+  }
+  const at::Tensor y = x + dropout_(attend(norm1_(x), positions, query_scale));
+  return y + dropout_(mlp_(norm2_(y)));
+}
+
+TransformerImpl::TransformerImpl(ModelConfig config, const ModelContext& context,
+                                 const AttentionFactory& factory)
+    : config_(std::move(config)), context_(context) {
+  embed_ = register_module("embed", torch::nn::Embedding(context.vocabulary, config_.dim));
+  if (has_site(config_.encoding.front(), true)) {
+    input_ = register_module(
+        "input", nn::PositionalEmbedding(config_.encoding.front(), config_.dim, context.seed));
+  }
+  dropout_ = register_module("dropout", torch::nn::Dropout(config_.dropout));
+  add_blocks(factory);
+  if (config_.norm == experiment::Norm::kPre) {
+    norm_ = register_module("norm", layer_norm(config_.dim));
+  }
+  if (!config_.tied) {
+    head_ = register_module("head", linear(config_.dim, context.vocabulary, false));
+  }
+  if (config_.score_scaling == ScoreScaling::kLearnedLog) {
+    const double start =
+        1.0 / std::log(static_cast<double>(std::max<std::int64_t>(context.train_length, 2)));
+    log_scale_ = register_parameter("log_scale", at::full({config_.heads}, start));
+  }
+  initialise(*this, context.seed, config_.layers, config_.tied);
+}
+
+void TransformerImpl::add_blocks(const AttentionFactory& factory) {
+  nn::EncodingParameters shared{nullptr};
+  auto blocks = register_module("blocks", torch::nn::ModuleList());
+  for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
+    const std::string& spec = experiment::layer_encoding(config_, layer);
+    needs_positions_ = needs_positions_ || has_site(spec, false);
+    const nn::AttentionConfig attention = attention_config(config_, context_, layer);
+    nn::Attention softmax{nullptr};
+    nn::LinearAttention linear{nullptr};
+    if (config_.attention == AttentionKind::kLinear) {
+      linear = nn::LinearAttention(attention, config_.linear_form);
+    } else {
+      const nn::EncodingParameters own{nullptr};
+      const auto& parameters = shares_layers(spec) ? shared : own;
+      softmax = factory ? nn::Attention(factory(attention, parameters))
+                        : nn::Attention(attention, parameters);
+      if (shares_layers(spec) && shared.is_empty()) shared = softmax->pos;
+    }
+    blocks_.push_back(Block(config_, softmax, linear));
+    blocks->push_back(blocks_.back());
+  }
+}
+
+at::Tensor TransformerImpl::query_scale(std::int64_t tokens) const {
+  if (config_.score_scaling == ScoreScaling::kNone) return {};
+  const auto options = at::TensorOptions().device(embed_->weight.device());
+  const at::Tensor seen = at::arange(1, tokens + 1, options.dtype(at::kFloat)).clamp_min(2).log();
+  if (log_scale_.defined()) return log_scale_.unsqueeze(1) * seen;
+  return seen / std::log(static_cast<double>(std::max<std::int64_t>(context_.train_length, 2)));
+}
+
+at::Tensor TransformerImpl::hidden(const at::Tensor& tokens, const at::Tensor& positions) {
+  at::Tensor x = embed_(tokens);
+  if (!input_.is_empty()) x = input_->forward(x, positions);
+  x = dropout_(x);
+  const at::Tensor scale = query_scale(tokens.size(1));
+  const at::Tensor places = needs_positions_ ? positions : at::Tensor();
+  for (Block& block : blocks_) x = block->forward(x, places, scale);
+  return norm_.is_empty() ? x : norm_(x);
+}
+
+at::Tensor TransformerImpl::logits(const at::Tensor& hidden) {
+  if (!head_.is_empty()) return head_(hidden);
+  return at::linear(hidden, embed_->weight);
+}
+
+void TransformerImpl::set_step(std::int64_t step) {
+  for (Block& block : blocks_) {
+    if (!block->attention.is_empty()) block->attention->set_calls(step);
+  }
+}
+
+bool is_positional(const std::string& parameter) {
+  return parameter.find(".pos.") != std::string::npos;
+}
+
+std::map<std::string, std::int64_t> count_parameters(const TransformerImpl& model) {
+  std::map<std::string, std::int64_t> counts;
+  for (const char* part : {"embedding", "positions", "attention", "mlp", "norm", "head", "total"}) {
+    counts[part] = 0;
+  }
+  for (const auto& item : model.named_parameters()) {
+    const std::string& name = item.key();
+    const auto part = [&]() -> std::string {
+      if (is_positional(name)) return "positions";
+      if (name.find("embed.") == 0) return "embedding";
+      if (name.find("norm") != std::string::npos) return "norm";
+      if (name.find("mlp") != std::string::npos) return "mlp";
+      return name.find("head.") == 0 ? "head" : "attention";
+    };
+    counts[part()] += item.value().numel();
+    counts["total"] += item.value().numel();
+  }
+  return counts;
+}
+
+}  // namespace posenc::model
