@@ -2,12 +2,12 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/value.h"
+#include "weights/file.h"
 
 namespace posenc::runs {
 
@@ -15,15 +15,39 @@ namespace posenc::runs {
 // Error of kind kIo names the path, the system's reason and what to do.
 void atomic_write(const std::filesystem::path& path, std::string_view text);
 
+// Appends to an open file all of the text or, with an Error, none of it: a disk that fills up tears
+// no line.
+void append_whole(const weights::Descriptor& file, std::string_view text,
+                  const std::filesystem::path& path);
+
 // `value` as one line of JSON, through atomic_write. Numbers that are not finite: numbers.h.
 void write_json(const std::filesystem::path& path, const Value& value);
 Value read_json(const std::filesystem::path& path);
 
-// Makes a folder and those above it; returns what was made, outermost first.
-std::vector<std::filesystem::path> make_folders(const std::filesystem::path& path);
+// Makes a folder and those above it that are missing; unless kept, removes those it made again (they
+// must be empty then).
+class NewFolders {
+ public:
+  explicit NewFolders(const std::filesystem::path& path);
+  ~NewFolders();
+  NewFolders(NewFolders&&) = delete;
+  NewFolders& operator=(NewFolders&&) = delete;
+  // And makes them last through a crash.
+  void keep();
+
+ private:
+  void remove_made();
+
+  std::vector<std::filesystem::path> made_;  // innermost first
+};
+
+// Names in a folder, sorted; none where it does not exist.
+std::vector<std::string> names_in(const std::filesystem::path& folder);
 
 // Is this the name of a temporary, of atomic_write or of a checkpoint that is being written?
 bool is_temporary(std::string_view name);
+// A fresh one beside `path`.
+std::filesystem::path temporary_beside(const std::filesystem::path& path);
 // Removes temporaries in a folder. Only for whoever holds the lock of the run.
 void remove_temporaries(const std::filesystem::path& folder);
 

@@ -29,8 +29,6 @@ class MetricsWriter {
   void sync();
 
  private:
-  void open();
-
   std::filesystem::path path_;
   weights::Descriptor file_;
 };

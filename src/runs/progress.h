@@ -39,8 +39,9 @@ class Progress {
  public:
   enum class Mode { kAuto, kBar, kPlain, kJson, kQuiet };
   using Clock = std::function<double()>;  // seconds
-  struct
-      Limits {  // seconds between two outputs; the first and the last step of a phase always show
+  // Seconds between two outputs. The end of a phase always shows; a new phase shows at once on a bar
+  // and in JSON.
+  struct Limits {
     double bar = 0.1;
     double plain = 10;
     double json = 1;
@@ -59,25 +60,27 @@ class Progress {
   // A line of its own, above the bar; {"phase": "message", "text": ...} for programs; nothing if
   // quiet.
   void message(std::string_view text);
-  // Removes the bar and leaves its last state as a plain line.
+  // Ends the phase: removes the bar and leaves the last state as a plain line.
   void finish();
 
  private:
-  [[nodiscard]] bool due(const ProgressState& state, double now) const;
-  [[nodiscard]] std::optional<double> seconds_left(const ProgressState& state, double now) const;
-  void show(ProgressState state, double now);
+  [[nodiscard]] double interval() const;
+  void begin_phase(const ProgressState& state, double now);
+  void end_phase();
+  void show(const ProgressState& state, double now);
+  void draw_bar(const ProgressState& state);
   void clear_bar();
 
   Mode mode_;
   ProgressOutput output_;
   Limits limits_;
   Clock clock_;
-  std::optional<ProgressState> last_;  // as given, shown or not
+  std::optional<ProgressState> last_;  // of the phase at hand, shown or not
   bool shown_ = false;                 // was last_ shown?
   bool bar_drawn_ = false;
   double phase_start_ = 0;
   std::int64_t phase_first_step_ = 0;
-  double last_shown_at_ = 0;
+  std::optional<double> shown_at_;
 };
 
 constexpr std::array<std::string_view, 5> enum_names(Progress::Mode /*tag*/) {

@@ -30,7 +30,7 @@ std::pair<std::string, Descriptor> create_beside(const std::string& path) {
     if (file.number() >= 0) return {std::move(name), std::move(file)};
     if (errno != EEXIST) break;
   }
-  throw system_error(path, "cannot be written", errno, kCheckPath);
+  throw write_error(path, errno);
 }
 
 // What is there keeps its permissions when it is replaced.
@@ -42,6 +42,15 @@ void keep_permissions(const std::string& path, const Descriptor& file) {
 }
 
 }  // namespace
+
+Error write_error(const std::string& path, int error_number) {
+  const bool full = error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG;
+  const char* hint = full ? "make room; what was there is untouched"
+                     : error_number == EROFS
+                         ? "choose a folder on a file system that can be written"
+                         : kCheckPath;
+  return system_error(path, "cannot be written", error_number, hint);
+}
 
 void Descriptor::close() {
   if (number_ >= 0) ::close(std::exchange(number_, -1));
@@ -101,9 +110,7 @@ Error AtomicFile::failure(int error_number) const {
     return file_error(ErrorKind::kIo, path_, "", "exists already", "",
                       "choose another name, or allow to replace it");
   }
-  const bool full = error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG;
-  return system_error(path_, "cannot be written", error_number,
-                      full ? "make room; what was there is untouched" : kCheckPath);
+  return write_error(path_, error_number);
 }
 
 void AtomicFile::give_up(int error_number) {

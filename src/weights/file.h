@@ -13,6 +13,9 @@
 
 namespace posenc::weights {
 
+// "[path] cannot be written: No space left on device; make room; ..."
+Error write_error(const std::string& path, int error_number);
+
 // An open file; closes itself.
 class Descriptor {
  public:

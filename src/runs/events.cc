@@ -1,0 +1,152 @@
+#include "runs/events.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "posenc/core/error.h"
+#include "runs/files.h"
+
+namespace posenc::runs {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Castagnoli's polynomial, bits reversed.
+constexpr std::array<std::uint32_t, 256> make_crc_table() {
+  std::array<std::uint32_t, 256> table{};
+  for (std::uint32_t i = 0; i < 256; ++i) {
+    std::uint32_t crc = i;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1U) != 0 ? 0x82f63b78U : 0U);
+    table[i] = crc;
+  }
+  return table;
+}
+constexpr std::array<std::uint32_t, 256> kCrcTable = make_crc_table();
+
+template <class Word>
+std::string little_endian(Word word) {
+  std::string bytes;
+  for (std::size_t i = 0; i < sizeof(Word); ++i)
+    bytes += static_cast<char>(word >> (8 * i) & 0xffU);
+  return bytes;
+}
+
+// Protobuf's wire format: a key of field number and kind, then the value.
+enum Wire : std::uint64_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
+
+std::string varint(std::uint64_t number) {
+  std::string bytes;
+  for (; number >= 0x80; number >>= 7) bytes += static_cast<char>((number & 0x7fU) | 0x80U);
+  return bytes + static_cast<char>(number);
+}
+
+std::string key(std::uint64_t field, Wire wire) { return varint(field << 3 | wire); }
+
+std::string bytes_field(std::uint64_t field, std::string_view bytes) {
+  return key(field, kBytes) + varint(bytes.size()) + std::string(bytes);
+}
+
+std::string integer_field(std::uint64_t field, std::int64_t number) {
+  return key(field, kVarint) + varint(static_cast<std::uint64_t>(number));
+}
+
+std::string double_field(std::uint64_t field, double number) {
+  return key(field, kFixed64) + little_endian(std::bit_cast<std::uint64_t>(number));
+}
+
+std::string float_field(std::uint64_t field, float number) {
+  return key(field, kFixed32) + little_endian(std::bit_cast<std::uint32_t>(number));
+}
+
+constexpr std::int64_t kSessionStart = 1;
+constexpr std::size_t kBufferSize = std::size_t{1} << 16;
+constexpr std::string_view kFilePrefix = "events.out.tfevents.";
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+// Readers take the files of a run in the order of their names.
+fs::path next_file(const fs::path& dir, double time) {
+  auto seconds = static_cast<std::int64_t>(time);
+  int count = 0;
+  for (const std::string& name : names_in(dir)) {
+    if (!name.starts_with(kFilePrefix)) continue;
+    ++count;
+    // A clock that was set back must not put the new file before the old one.
+    const std::string digits = name.substr(kFilePrefix.size(), 10);
+    if (digits.size() == 10 && digits.find_first_not_of("0123456789") == std::string::npos) {
+      seconds = std::max<std::int64_t>(seconds, std::stoll(digits));
+    }
+  }
+  return dir / fmt::format("{}{:010}.posenc.{:06}", kFilePrefix, seconds, count);
+}
+
+}  // namespace
+
+std::uint32_t crc32c(std::string_view data) {
+  std::uint32_t crc = 0xffffffffU;
+  for (const char c : data) {
+    crc = (crc >> 8) ^ kCrcTable[(crc ^ static_cast<unsigned char>(c)) & 0xffU];
+  }
+  return crc ^ 0xffffffffU;
+}
+
+std::uint32_t masked_crc32c(std::string_view data) {
+  return std::rotr(crc32c(data), 15) + 0xa282ead8U;
+}
+
+std::string event_record(std::string_view payload) {
+  const std::string length = little_endian(static_cast<std::uint64_t>(payload.size()));
+  return length + little_endian(masked_crc32c(length)) + std::string(payload) +
+         little_endian(masked_crc32c(payload));
+}
+
+std::string version_event(double wall_time) {
+  return double_field(1, wall_time) + bytes_field(3, "brain.Event:2");
+}
+
+std::string session_start_event(double wall_time, std::int64_t step) {
+  return double_field(1, wall_time) + integer_field(2, step) +
+         bytes_field(7, integer_field(1, kSessionStart));
+}
+
+std::string scalar_event(double wall_time, std::int64_t step, std::string_view tag, float value) {
+  const std::string summary_value = bytes_field(1, tag) + float_field(2, value);
+  return double_field(1, wall_time) + integer_field(2, step) +
+         bytes_field(5, bytes_field(1, summary_value));
+}
+
+EventWriter::EventWriter(const fs::path& dir, std::optional<std::int64_t> resumed_at) {
+  const double time = now();
+  path_ = next_file(dir, time);
+  file_ = weights::Descriptor(
+      ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
+  if (file_.number() < 0) throw weights::write_error(path_.string(), errno);
+  buffer_ = event_record(version_event(time));
+  if (resumed_at) buffer_ += event_record(session_start_event(time, *resumed_at + 1));
+  flush();
+}
+
+EventWriter::~EventWriter() {
+  try {
+    flush();
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): a destructor has nobody to tell
+  }
+}
+
+void EventWriter::scalar(std::string_view tag, std::int64_t step, double value) {
+  buffer_ += event_record(scalar_event(now(), step, tag, static_cast<float>(value)));
+  if (buffer_.size() >= kBufferSize) flush();
+}
+
+void EventWriter::flush() { append_whole(file_, std::exchange(buffer_, {}), path_); }
+
+}  // namespace posenc::runs

@@ -1,0 +1,119 @@
+#include "runs/files.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <random>
+#include <system_error>
+
+#include "runs/numbers.h"
+#include "weights/messages.h"
+
+namespace posenc::runs {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kMark = ".tmp-";
+
+}  // namespace
+
+void atomic_write(const fs::path& path, std::string_view text) {
+  weights::AtomicFile file(path.string(), weights::Overwrite::kReplace);
+  file.write(text);
+  file.commit();
+}
+
+void append_whole(const weights::Descriptor& file, std::string_view text, const fs::path& path) {
+  const off_t before = ::lseek(file.number(), 0, SEEK_END);
+  while (!text.empty()) {
+    const ssize_t put = ::write(file.number(), text.data(), text.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) {
+      const int why = errno;
+      if (before >= 0 && ::ftruncate(file.number(), before) != 0) errno = why;
+      throw weights::write_error(path.string(), why);
+    }
+    text.remove_prefix(static_cast<std::size_t>(put));
+  }
+}
+
+void write_json(const fs::path& path, const Value& value) {
+  atomic_write(path, to_json(without_non_finite(value)) + "\n");
+}
+
+Value read_json(const fs::path& path) {
+  return with_non_finite(parse_json(read_file(path.string()), path.string()));
+}
+
+NewFolders::NewFolders(const fs::path& path) {
+  std::error_code error;
+  std::vector<fs::path> missing;
+  fs::path folder = fs::absolute(path).lexically_normal();
+  if (!folder.has_filename()) folder = folder.parent_path();  // "runs/one/"
+  for (; !fs::exists(folder, error) && !error; folder = folder.parent_path()) {
+    missing.push_back(folder);
+  }
+  for (; !missing.empty() && !error; missing.pop_back()) {
+    if (fs::create_directory(missing.back(), error)) made_.insert(made_.begin(), missing.back());
+  }
+  if (!error && !fs::is_directory(path, error) && !error) {
+    error = std::make_error_code(std::errc::not_a_directory);
+  }
+  if (!error) return;
+  remove_made();
+  throw weights::write_error(path.string(), error.value());
+}
+
+NewFolders::~NewFolders() { remove_made(); }
+
+void NewFolders::keep() {
+  for (const fs::path& folder : made_) weights::sync_folder(folder.parent_path().string());
+  made_.clear();
+}
+
+void NewFolders::remove_made() {
+  std::error_code ignored;
+  for (const fs::path& folder : made_) fs::remove(folder, ignored);
+  made_.clear();
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    throw weights::system_error(folder.string(), "cannot be read", error.value(),
+                                "check the path and its permissions");
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+bool is_temporary(std::string_view name) {
+  const std::size_t at = name.rfind(kMark);
+  if (at == std::string_view::npos) return false;
+  const std::string_view digits = name.substr(at + kMark.size());
+  return digits.size() == 8 &&
+         digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+fs::path temporary_beside(const fs::path& path) {
+  std::random_device random;
+  return fmt::format("{}{}{:08x}", path.string(), kMark, random());
+}
+
+void remove_temporaries(const fs::path& folder) {
+  for (const std::string& name : names_in(folder)) {
+    std::error_code error;
+    if (is_temporary(name)) fs::remove_all(folder / name, error);
+    if (error) throw weights::write_error((folder / name).string(), error.value());
+  }
+}
+
+}  // namespace posenc::runs
