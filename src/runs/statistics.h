@@ -1,0 +1,113 @@
+// What may be said about a figure that was measured on samples, with several seeds.
+//
+// Three sources of doubt are kept apart and then added:
+//   samples  another draw of the evaluation's rows would give another figure. Positions of one row
+//            share their row's fate, so rows are the units, not positions.
+//   seeds    another initialisation would have trained another model.
+//   both     evaluations of several seeds usually read the same rows, so the spread over seeds does
+//            not hold the doubt about the rows: the two are added as variances.
+// All intervals are for 95 %.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace posenc::runs {
+
+struct Interval {
+  double low = 0.0;
+  double high = 0.0;
+};
+
+struct Estimate {
+  double value = 0.0;
+  Interval interval;
+};
+
+// --- one run: doubt about samples ---------------------------------------------------------------
+
+// Wilson's score interval for a proportion p out of n independent trials; n may be a fraction, as
+// effective sizes are. n = 0 says nothing: [0, 1].
+Interval wilson(double p, double n);
+
+// One row of an evaluation: `total` over `weight` scored positions. For an accuracy the total is the
+// number of correct ones, for a loss the sum of negative log-likelihoods.
+struct RowSum {
+  double total = 0.0;
+  double weight = 0.0;
+};
+
+// Accuracy over all positions, each row a cluster: the variance of the ratio estimator
+//   v = m / (m - 1) SUM_i (c_i - p n_i)^2 / N^2
+// is turned into the number of independent positions that would have it, p (1 - p) / v, never above
+// N, and Wilson's interval is taken for that number. Where the data show no variance (all right, all
+// wrong, one row) rows are counted as one trial each, which is the worst case.
+Estimate proportion_over_rows(std::span<const RowSum> rows);
+
+// Mean per position (loss, bits per byte), each row a cluster: ratio +- t_{m-1} sqrt(v).
+Estimate mean_over_rows(std::span<const RowSum> rows);
+
+// The same ratio by resampling rows, percentiles of 2.5 and 97.5 %: for few rows of very unequal
+// size or loss, where the symmetric interval above misleads.
+Estimate bootstrap_over_rows(std::span<const RowSum> rows, std::uint64_t seed,
+                             int resamples = 2000);
+
+// --- several runs: doubt about seeds ------------------------------------------------------------
+
+// Quantile of Student's t: the x with P(T <= x) = p, for 0 < p < 1.
+double student_t_quantile(double p, double degrees_of_freedom);
+
+// Mean +- t_{n-1} s / sqrt(n). One value has no spread to learn from: its interval is the value.
+Estimate mean_over_seeds(std::span<const double> values);
+
+// One estimate per seed with its interval over samples. The half-widths of the mean's interval over
+// seeds and of the root mean square of the seeds' own are added in squares, each side by itself, so
+// that a proportion near 1 keeps its short side. With one seed this is that seed's interval: it then
+// says nothing about seeds, and whoever prints it prints n.
+Estimate combine_seeds(std::span<const Estimate> seeds);
+
+// Proportions and losses have bounds that a sum of half-widths does not know.
+Interval clamp(Interval interval, double lowest, double highest);
+
+// --- figures made of many -----------------------------------------------------------------------
+
+// Whether more is better: accuracy, or not: error, bits_per_byte.
+bool higher_is_better(std::string_view metric);
+
+struct LengthValue {
+  std::int64_t length = 0;
+  double value = 0.0;
+};
+
+// The longest length at which the value still passes the threshold (at least it, or at most it where
+// less is better), as it does at every shorter length that was measured; 0 when the shortest fails.
+// A lucky length beyond a failure does not count.
+std::int64_t effective_length(std::vector<LengthValue> values, double threshold,
+                              bool higher_better);
+
+// Total negative log-likelihood over total tokens: never a mean of means, whose last, short windows
+// would weigh as much as the others.
+class TokenLoss {
+ public:
+  void add(double nats, std::int64_t tokens);
+  [[nodiscard]] std::int64_t tokens() const { return tokens_; }
+  [[nodiscard]] double nats_per_token() const;
+  [[nodiscard]] double perplexity() const;
+  [[nodiscard]] double bits_per_token() const;  // per byte, where a token is a byte
+
+ private:
+  double nats_ = 0.0;
+  std::int64_t tokens_ = 0;
+};
+
+// Ranks from 1 for the best; equals share the mean of their ranks. NaN ranks last.
+std::vector<double> ranks(std::span<const double> values, bool higher_better);
+
+// Mean of 1 / rank over the tasks, per competitor, with percentiles of resampled tasks; ranks are
+// [task][competitor]. With one task the interval is the value.
+std::vector<Estimate> mean_reciprocal_ranks(const std::vector<std::vector<double>>& ranks_per_task,
+                                            std::uint64_t seed, int resamples = 2000);
+
+}  // namespace posenc::runs
