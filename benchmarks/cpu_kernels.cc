@@ -12,7 +12,7 @@
 #include "bench/timing.h"
 #include "cases/compare.h"
 #include "cases/table.h"
-#include "core/openblas.h"
+#include "core/restart.h"
 #include "posenc/core/threads.h"
 
 namespace posenc {
@@ -60,7 +60,7 @@ void register_rows() {
 }  // namespace posenc
 
 int main(int argc, char** argv) {
-  posenc::restart_with_better_openblas();
+  posenc::restart_with(posenc::better_openblas());
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   posenc::register_rows();

@@ -88,6 +88,7 @@ struct Shared {
   std::mutex in_use;  // held while a loop runs, or while the pool is replaced
   std::unique_ptr<Pool> pool;
   std::atomic<int> wanted = default_threads();
+  std::atomic<Executor> executor = nullptr;
 };
 
 Shared& shared() {
@@ -110,13 +111,27 @@ Pool* ready_pool(Shared& state) noexcept {
   return state.pool.get();
 }
 
+void run_elsewhere(Executor executor, int workers, std::int64_t tasks, TaskRef body) {
+  std::atomic<std::int64_t> next = 0;
+  executor(workers, [&](std::int64_t /*task*/, int worker) {
+    for (std::int64_t task = next++; task < tasks; task = next++) body(task, worker);
+  });
+}
+
 }  // namespace
+
+void set_executor(Executor executor) noexcept { shared().executor = executor; }
 
 void set_num_threads(int threads) { shared().wanted = threads >= 1 ? threads : default_threads(); }
 int num_threads() noexcept { return shared().wanted.load(); }
 
 void parallel_for(std::int64_t tasks, TaskRef body) noexcept {
   Shared& state = shared();
+  const Executor executor = state.executor.load();
+  if (executor != nullptr && tasks > 1) {
+    run_elsewhere(executor, state.wanted.load(), tasks, body);
+    return;
+  }
   const std::unique_lock lock(state.in_use, std::try_to_lock);
   Pool* pool = lock.owns_lock() && tasks > 1 ? ready_pool(state) : nullptr;
   if (pool != nullptr) {

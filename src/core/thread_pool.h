@@ -31,4 +31,10 @@ class TaskRef {
 // inside a task) runs on its own thread alone. The body must not throw.
 void parallel_for(std::int64_t tasks, TaskRef body) noexcept;
 
+// Threads of somebody else, such as the framework that calls the kernels: two pools on the same cores
+// would keep each other from working. It must call work(w, w) once for each w in [0, workers), at the same
+// time or one after another. nullptr: the pool of this library.
+using Executor = void (*)(int workers, TaskRef work);
+void set_executor(Executor executor) noexcept;
+
 }  // namespace posenc

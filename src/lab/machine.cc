@@ -7,8 +7,7 @@
 #include <chrono>
 #include <thread>
 
-#include "core/openblas.h"
-#include "posenc/torch/ops.h"
+#include "core/restart.h"
 
 namespace posenc::lab {
 namespace {
@@ -31,7 +30,6 @@ int set_threads(int threads) {
   const int count =
       threads >= 1 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   at::set_num_threads(count);
-  ops::set_num_threads(count);
   return count;
 }
 

@@ -7,7 +7,7 @@
 
 namespace posenc::lab {
 
-// Threads of libtorch and of posenc's operators; below 1: as many as cores. Returns the number.
+// Threads of libtorch, and with it of posenc's operators; below 1: as many as cores. Returns the number.
 int set_threads(int threads);
 
 // Times a batched product with oneDNN and without, takes the faster for this process, and says so in a

@@ -1,8 +1,9 @@
 #include "posenc/torch/ops.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include "posenc/core/threads.h"
+#include "core/thread_pool.h"
 #include "torch/autograd.h"
 
 namespace posenc::ops {
@@ -23,10 +24,19 @@ std::vector<c10::IValue> call(const char* name, std::vector<c10::IValue> stack) 
 c10::IValue value(const at::Tensor& x) { return x.defined() ? c10::IValue(x) : c10::IValue(); }
 c10::IValue list(at::TensorList tensors) { return c10::List<at::Tensor>(tensors.vec()); }
 
-}  // namespace
+// libtorch's threads are there already, and wait by spinning: a second pool would have to fight them for
+// the cores. Its number of threads holds for the operators too.
+void on_torch_threads(int workers, TaskRef work) {
+  at::parallel_for(0, workers, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t w = begin; w < end; ++w) work(w, static_cast<int>(w));
+  });
+}
+[[maybe_unused]] const bool kOnTorchThreads = [] {
+  set_executor(on_torch_threads);
+  return true;
+}();
 
-void set_num_threads(std::int64_t threads) { posenc::set_num_threads(static_cast<int>(threads)); }
-std::int64_t get_num_threads() { return posenc::num_threads(); }
+}  // namespace
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                      const std::string& spec, at::TensorList parameters,

@@ -8,7 +8,8 @@
 // tensors in the order of posenc::parameters(spec, shape), float32 as a rule whatever q is; those that do
 // not train (ALiBi's fixed slopes) may be left out together. A spec is text or JSON. A second derivative is refused, except of rope in q and k, which is linear in them.
 //
-// Link posenc::torch; loading the library registers the operators.
+// Link posenc::torch; loading the library registers the operators. Kernels run on libtorch's threads
+// (at::set_num_threads).
 #pragma once
 
 #include <ATen/ATen.h>
@@ -36,11 +37,6 @@ struct AttentionOptions {
   std::int64_t seed = 0;  // of the dropout
   bool keys_are_turned = false;
 };
-
-// Threads of the operators' kernels: libtorch's number when the library is loaded, until this says
-// otherwise. Below 1: as many as the machine has cores.
-void set_num_threads(std::int64_t threads);
-std::int64_t get_num_threads();
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                      const std::string& spec, at::TensorList parameters = {},

@@ -9,7 +9,7 @@
 #include "bench/limits.h"
 #include "bench/measure.h"
 #include "bench/memory.h"
-#include "core/openblas.h"
+#include "core/restart.h"
 #include "posenc/core/error.h"
 #include "posenc/core/threads.h"
 
@@ -115,7 +115,7 @@ int run_bench(const BenchArguments& arguments) {
     for (const Job& job : jobs) fmt::print("{}\n", job.name);
     return 0;
   }
-  restart_with_better_openblas();
+  restart_with(better_openblas());
   give_freed_memory_back();
   set_num_threads(arguments.threads);
   if (!arguments.json) print_header();

@@ -5,7 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
-#include "core/openblas.h"
+#include "core/restart.h"
 #include "lab/machine.h"
 #include "lab/run.h"
 #include "posenc/core/error.h"
@@ -142,7 +142,9 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    posenc::restart_with_better_openblas();
+    auto settings = posenc::patient_threads();
+    for (auto& setting : posenc::better_openblas()) settings.push_back(std::move(setting));
+    posenc::restart_with(settings);
     return posenc::lab::run(argc, argv);
   } catch (const posenc::Error& mistake) {
     fmt::print(stderr, "posenc: {}\n", mistake.what());

@@ -1,26 +1,13 @@
-#include "core/openblas.h"
+#include "core/restart.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>
-#include <vector>
 
 namespace posenc {
 namespace {
-
-// What to set OPENBLAS_CORETYPE to, or nothing where it chose well or was told.
-std::string better_core() {
-#if defined(__x86_64__)
-  if (std::getenv("OPENBLAS_CORETYPE") != nullptr) return "";
-  const std::string core = openblas_core();
-  if (core != "Prescott" && core != "Core2") return "";
-  if (__builtin_cpu_supports("avx512f")) return "SkylakeX";
-  if (__builtin_cpu_supports("avx2")) return "Haswell";
-#endif
-  return "";
-}
 
 std::vector<std::string> own_arguments() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
@@ -38,14 +25,31 @@ std::string openblas_core() {
   return name == nullptr ? "" : name();
 }
 
-void restart_with_better_openblas() {
-  const std::string core = better_core();
+EnvironmentSettings better_openblas() {
+#if defined(__x86_64__)
+  const std::string core = openblas_core();
+  if (core != "Prescott" && core != "Core2") return {};
+  if (__builtin_cpu_supports("avx512f")) return {{"OPENBLAS_CORETYPE", "SkylakeX"}};
+  if (__builtin_cpu_supports("avx2")) return {{"OPENBLAS_CORETYPE", "Haswell"}};
+#endif
+  return {};
+}
+
+EnvironmentSettings patient_threads() {
+  return {{"OMP_WAIT_POLICY", "passive"}, {"OPENBLAS_THREAD_TIMEOUT", "4"}};
+}
+
+void restart_with(const EnvironmentSettings& settings) {
+  bool changed = false;
+  for (const auto& [name, value] : settings) {
+    if (std::getenv(name.c_str()) != nullptr) continue;
+    changed = setenv(name.c_str(), value.c_str(), 1) == 0 || changed;
+  }
   std::vector<std::string> words = own_arguments();
-  if (core.empty() || words.empty()) return;
+  if (!changed || words.empty()) return;
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
-  setenv("OPENBLAS_CORETYPE", core.c_str(), 1);
   execv("/proc/self/exe", arguments.data());
 }
 
