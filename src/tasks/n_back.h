@@ -6,7 +6,9 @@
 // a question about a variable that has had `back` values. The first `back` events assign one and the
 // same variable, so that there is always something to ask for, and the last event is a question.
 //
-//   train    filler as configured    dense    dense_filler    sparse    sparse_filler
+//   train    filler as configured
+//   longer   the same; named apart so that a table can say it
+//   dense    dense_filler        sparse    sparse_filler
 #pragma once
 
 #include "tasks/traits.h"

@@ -3,14 +3,15 @@
 //   <bos> count A and C <sep> A B C C A D <query>      final: the answer, 4, is asked for at <query>
 //   <bos> count A and C <sep> A B C C A D              running: 1 1 2 3 4 4, one after every token
 //
-// No label is ever in the input. Where a count may not grow any more (cap, or max_label), counted
-// tokens are no longer drawn, so that a label is always the true count. `mixed` asks half of the
-// rows for the count ("count") and half for the count modulo m ("mod"): one model, all axes.
+// No label is ever in the input. A raw count that may not grow any more (cap in training, max_label
+// everywhere) stays where it is because counted tokens are no longer drawn: a label is always the
+// true count. `mixed` asks half of the rows for the count ("count") and half for the count modulo m
+// ("mod"): one model that all axes can be asked of.
 //
 //   train    density and cap as configured
 //   longer   density divided by the factor of length, the same cap: labels in the trained range
-//   more     density as trained and no cap: more counted items, labelled modulo m
-//   beyond   density as trained and no cap: raw labels past the trained ones
+//   more     density as trained: more counted items, labelled modulo m (labels modulo or mixed)
+//   beyond   density as trained, no cap: raw labels past the trained ones (labels raw or mixed)
 //
 // After the "hard mode" of a reproduction of CoPE against RoPE, with its scoring put right.
 #pragma once
@@ -62,7 +63,7 @@ struct SelectiveCounting {
                     .min = 0,
                     .max = 1});
     visit("cap", self.cap,
-          FieldRule{.doc = "most counted tokens of a row; 0: no cap", .min = 0, .max = 1e6});
+          FieldRule{.doc = "largest raw count in training; 0: no cap", .min = 0, .max = 1e6});
     visit("max_label", self.max_label,
           FieldRule{.doc = "largest raw label in the vocabulary", .min = 1, .max = 1e6});
   }

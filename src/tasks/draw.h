@@ -1,0 +1,55 @@
+// Random draws of one row, made of core's counter-based generator: nothing is shared between rows.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <string_view>
+
+#include "posenc/core/rng.h"
+
+namespace posenc::tasks {
+
+// A probability as the number of 32-bit words that mean yes: one compare a draw, and 0 and 1 exact.
+class Probability {
+ public:
+  constexpr Probability() = default;
+  explicit Probability(double p) : words_(static_cast<std::uint64_t>(std::llround(p * 0x1.0p32))) {}
+  [[nodiscard]] bool includes(std::uint32_t word) const { return word < words_; }
+
+ private:
+  std::uint64_t words_ = 0;
+};
+
+class Draw {
+ public:
+  Draw(std::uint64_t key, std::uint64_t row) : rng_(key, row) {}
+
+  bool happens(Probability p) { return p.includes(rng_.next_u32()); }
+  // Uniform in 0 .. n-1; uneven by at most n / 2^32.
+  std::int32_t below(std::int64_t n) {
+    const std::uint64_t product = std::uint64_t{rng_.next_u32()} * static_cast<std::uint64_t>(n);
+    return static_cast<std::int32_t>(product >> 32);
+  }
+  // The same for numbers that need more than 32 bits.
+  std::int64_t below_large(std::int64_t n) { return rng_.integer(0, n - 1); }
+  double uniform() { return rng_.uniform(); }
+
+ private:
+  Rng rng_;
+};
+
+// One step of splitmix64 (Steele et al. 2014): near keys give unrelated streams.
+constexpr std::uint64_t mixed(std::uint64_t x) {
+  x += 0x9E3779B97F4A7C15u;
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+
+constexpr std::uint64_t hash_text(std::string_view text) {  // FNV-1a
+  std::uint64_t hash = 0xCBF29CE484222325u;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
+  return hash;
+}
+
+}  // namespace posenc::tasks

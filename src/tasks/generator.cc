@@ -1,0 +1,93 @@
+#include "tasks/generator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/bind.h"
+
+namespace posenc::tasks {
+namespace {
+
+constexpr std::int64_t kMaxLength = std::int64_t{1} << 30;
+
+std::uint64_t stream_key(const Condition& condition, std::uint64_t seed) {
+  std::uint64_t key = mixed(seed);
+  key = mixed(key ^ hash_text(condition.axis));
+  key = mixed(key ^ static_cast<std::uint64_t>(condition.length));
+  return mixed(key ^ (condition.held_out ? 1u : 0u));
+}
+
+std::size_t find_axis(const std::vector<Axis>& axes, const Condition& condition,
+                      const std::string& scope) {
+  std::vector<std::string_view> names;
+  for (const Axis& axis : axes) names.emplace_back(axis.name);
+  static constexpr FieldRule kRule{};
+  return read_choice(Value::of_string(condition.axis), FieldContext{scope, "axis", kRule}, names);
+}
+
+}  // namespace
+
+Error Generator::error(ErrorKind kind, ErrorParts parts) const {
+  parts.scope = info_.name;
+  return {kind, std::move(parts)};
+}
+
+void Generator::require_length(std::int64_t length, std::int64_t at_least,
+                               const std::string& why) const {
+  if (length >= at_least) return;
+  throw error(ErrorKind::kOutOfRange, {.key = "length",
+                                       .rule = fmt::format("must be >= {} {}", at_least, why),
+                                       .value = std::to_string(length)});
+}
+
+Request Generator::checked(const Condition& condition) const {
+  Request request;
+  request.axis = find_axis(axes_, condition, info_.name);
+  require_length(condition.length, 1, "positions");
+  if (condition.length > kMaxLength || condition.train_length > kMaxLength) {
+    throw error(ErrorKind::kResource,
+                {.key = "length",
+                 .rule = fmt::format("must be <= {} positions", kMaxLength),
+                 .value = std::to_string(std::max(condition.length, condition.train_length))});
+  }
+  if (condition.train_length < 0) {
+    throw error(ErrorKind::kOutOfRange, {.key = "train_length",
+                                         .rule = "must be >= 0",
+                                         .value = std::to_string(condition.train_length)});
+  }
+  request.length = condition.length;
+  request.train_length = condition.train_length > 0 ? condition.train_length : condition.length;
+  request.held_out = condition.held_out;
+  return request;
+}
+
+void Generator::fill(const Condition& condition, std::uint64_t seed, std::uint64_t first_row,
+                     Batch& batch) const {
+  Request request = checked(condition);
+  if (batch.rows < 0 || batch.rows > (std::int64_t{1} << 40) / request.length) {
+    throw error(ErrorKind::kOutOfRange, {.key = "rows",
+                                         .rule = "must be >= 0 and fit into memory",
+                                         .value = std::to_string(batch.rows)});
+  }
+  request.key = stream_key(condition, seed);
+  request.first_row = first_row;
+  request.batch = &batch;
+  batch.length = request.length;
+  const auto size = static_cast<std::size_t>(batch.rows * batch.length);
+  batch.tokens.resize(size);
+  batch.targets.assign(size, kUnscored);
+  fill_rows(request);
+}
+
+Error conflict(std::string_view scope, std::string key, std::string rule, std::string value,
+               std::string hint) {
+  return {ErrorKind::kConflict,
+          {.scope = std::string(scope),
+           .key = std::move(key),
+           .rule = std::move(rule),
+           .value = std::move(value),
+           .hint = std::move(hint)}};
+}
+
+}  // namespace posenc::tasks

@@ -1,0 +1,162 @@
+// Chance and trained share, measured over samples: any task has them without a line of its own.
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "tasks/task.h"
+
+namespace posenc::tasks {
+namespace {
+
+constexpr std::uint64_t kSeed = 0x5EEDC0DEu;  // of these samples alone
+constexpr std::int64_t kTokenBudget = std::int64_t{1} << 21;
+constexpr std::int64_t kRowsAtOnce = 64;
+
+struct Scored {
+  std::int64_t row;
+  std::int64_t position;
+  std::int32_t target;
+};
+
+std::int64_t sample_rows(const Task& task, const Condition& condition) {
+  const std::int64_t wanted = std::clamp<std::int64_t>(
+      kTokenBudget / std::max<std::int64_t>(condition.length, 1), 128, 16384);
+  return std::min(wanted, task.rows(condition).value_or(wanted));
+}
+
+std::vector<Scored> sample_answers(const Task& task, const Condition& condition) {
+  std::vector<Scored> answers;
+  const std::int64_t rows = sample_rows(task, condition);
+  Batch batch;
+  for (std::int64_t first = 0; first < rows; first += kRowsAtOnce) {
+    batch.rows = std::min(kRowsAtOnce, rows - first);
+    task.fill(condition, kSeed, static_cast<std::uint64_t>(first), batch);
+    for (std::int64_t i = 0; i < batch.rows * batch.length; ++i) {
+      const std::int32_t target = batch.targets[static_cast<std::size_t>(i)];
+      if (target == kUnscored) continue;
+      answers.push_back({first + i / batch.length, i % batch.length, target});
+    }
+  }
+  return answers;
+}
+
+// Even rows choose the answers, odd rows judge them: the luck of a small sample earns nothing.
+bool chooses(const Scored& answer) { return answer.row % 2 == 0; }
+
+std::vector<std::int64_t> target_counts(const std::vector<Scored>& answers,
+                                        std::int64_t vocabulary) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(vocabulary));
+  for (const Scored& answer : answers) {
+    if (chooses(answer)) ++counts[static_cast<std::size_t>(answer.target)];
+  }
+  return counts;
+}
+
+std::int32_t commonest(const std::vector<std::int64_t>& counts) {
+  return static_cast<std::int32_t>(std::max_element(counts.begin(), counts.end()) - counts.begin());
+}
+
+// The commonest target of each position, `otherwise` where there was none to learn from.
+std::vector<std::int32_t> commonest_by_position(const std::vector<Scored>& answers,
+                                                std::int64_t length, std::int32_t otherwise) {
+  std::vector<std::uint64_t> keys;
+  for (const Scored& a : answers) {
+    if (!chooses(a)) continue;
+    keys.push_back(static_cast<std::uint64_t>(a.position) << 32 |
+                   static_cast<std::uint32_t>(a.target));
+  }
+  std::sort(keys.begin(), keys.end());
+  std::vector<std::int32_t> best(static_cast<std::size_t>(length), otherwise);
+  std::vector<std::ptrdiff_t> times(static_cast<std::size_t>(length), 0);
+  for (auto run = keys.begin(); run != keys.end();) {
+    const auto end = std::upper_bound(run, keys.end(), *run);
+    const auto position = static_cast<std::size_t>(*run >> 32);
+    if (end - run > times[position]) {
+      times[position] = end - run;
+      best[position] = static_cast<std::int32_t>(*run & 0xFFFFFFFFu);
+    }
+    run = end;
+  }
+  return best;
+}
+
+template <class Says>
+double accuracy(const std::vector<Scored>& answers, Says says) {
+  std::int64_t judged = 0;
+  std::int64_t right = 0;
+  for (const Scored& answer : answers) {
+    if (chooses(answer)) continue;
+    ++judged;
+    if (says(answer.position) == answer.target) ++right;
+  }
+  return judged == 0 ? 0.0 : static_cast<double>(right) / static_cast<double>(judged);
+}
+
+double best_accuracy(const std::vector<Scored>& answers, std::int64_t length,
+                     std::int64_t vocabulary) {
+  const std::int32_t one = commonest(target_counts(answers, vocabulary));
+  const std::vector<std::int32_t> each = commonest_by_position(answers, length, one);
+  return std::max(
+      accuracy(answers, [&](std::int64_t) { return one; }),
+      accuracy(answers, [&](std::int64_t t) { return each[static_cast<std::size_t>(t)]; }));
+}
+
+// Mean of p^(scored positions of a row): the answers of a row are taken as independent.
+double whole_rows(const std::vector<Scored>& answers, double p) {
+  double sum = 0.0;
+  std::int64_t rows = 0;
+  for (std::size_t i = 0; i < answers.size();) {
+    std::size_t end = i;
+    while (end < answers.size() && answers[end].row == answers[i].row) ++end;
+    sum += std::pow(p, static_cast<double>(end - i));
+    ++rows;
+    i = end;
+  }
+  return rows == 0 ? 0.0 : sum / static_cast<double>(rows);
+}
+
+// What single bytes cost under the frequencies of the even rows, each counted once more than seen.
+double unigram_bits(const std::vector<Scored>& answers, std::int64_t vocabulary) {
+  const std::vector<std::int64_t> counts = target_counts(answers, vocabulary);
+  double total = 0.0;
+  for (const std::int64_t count : counts) total += static_cast<double>(count + 1);
+  double bits = 0.0;
+  std::int64_t judged = 0;
+  for (const Scored& answer : answers) {
+    if (chooses(answer)) continue;
+    ++judged;
+    bits -=
+        std::log2(static_cast<double>(counts[static_cast<std::size_t>(answer.target)] + 1) / total);
+  }
+  return judged == 0 ? std::log2(static_cast<double>(vocabulary))
+                     : bits / static_cast<double>(judged);
+}
+
+}  // namespace
+
+double Task::chance(const Condition& condition) const {
+  const std::vector<Scored> answers = sample_answers(*this, condition);
+  if (info().metric == "bits_per_byte") return unigram_bits(answers, info().vocabulary);
+  const double position_accuracy = best_accuracy(answers, condition.length, info().vocabulary);
+  const double value =
+      info().row_metric ? whole_rows(answers, position_accuracy) : position_accuracy;
+  return info().metric == "error" ? 1.0 - value : value;
+}
+
+double Task::trained_share(const Condition& condition) const {
+  Condition training = condition;
+  training.axis = "train";
+  training.held_out = false;
+  if (condition.train_length > 0) training.length = condition.train_length;
+  std::vector<bool> trained(static_cast<std::size_t>(info().vocabulary));
+  for (const Scored& answer : sample_answers(*this, training)) {
+    trained[static_cast<std::size_t>(answer.target)] = true;
+  }
+  const std::vector<Scored> answers = sample_answers(*this, condition);
+  const auto known = std::count_if(answers.begin(), answers.end(), [&](const Scored& answer) {
+    return trained[static_cast<std::size_t>(answer.target)];
+  });
+  return answers.empty() ? 0.0 : static_cast<double>(known) / static_cast<double>(answers.size());
+}
+
+}  // namespace posenc::tasks

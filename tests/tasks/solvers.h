@@ -1,0 +1,124 @@
+// Each task solved anew from the words that a person reads: no token numbers, no generator code.
+#pragma once
+
+#include <algorithm>
+#include <map>
+
+#include "tasks/samples.h"
+
+namespace posenc::tasks {
+
+inline bool is_number(const std::string& word) {
+  return !word.empty() &&
+         std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+inline std::ptrdiff_t index_of(const Words& words, const std::string& word) {
+  const auto found = std::find(words.begin(), words.end(), word);
+  return found == words.end() ? -1 : found - words.begin();
+}
+
+inline Solver counting_solver(bool running, std::int64_t modulo) {
+  return [=](const Words& words) -> Solution {
+    const std::ptrdiff_t sep = index_of(words, "<sep>");
+    if (sep < 0 || sep + 1 == static_cast<std::ptrdiff_t>(words.size())) return {};
+    if (!running && words.back() != "<query>") return {};
+    std::int64_t total = 0;
+    for (std::ptrdiff_t name = 2; name < sep; name += 2) {
+      total += std::count(words.begin() + sep, words.end(), words[static_cast<std::size_t>(name)]);
+    }
+    return {true, false, std::to_string(words[1] == "mod" ? total % modulo : total)};
+  };
+}
+
+inline Solution solve_flip_flop(const Words& words) {
+  if (words.back() != "r") return {};
+  for (std::size_t t = words.size() - 1; t-- > 0;) {
+    if (words[t] == "w") return {true, false, words[t + 1]};
+  }
+  return {true, true};
+}
+
+inline Solution solve_copy(const Words& words) {
+  Words symbols;
+  std::size_t questions = 0;
+  for (const std::string& word : words) {
+    if (word == "|" || word == "?" || (questions > 0 && word != ".")) {
+      ++questions;
+    } else if (word != ".") {
+      symbols.push_back(word);
+    }
+  }
+  if (questions == 0) return {};
+  return {true, false, symbols.at(questions - 1)};
+}
+
+inline Solution solve_program(const Words& words) {
+  if (words.size() < 2 || words[words.size() - 2] != "print") return {};
+  int increments = 0;
+  for (std::size_t t = words.size() - 1; t-- > 0;) {
+    if (words[t] != words.back()) continue;
+    if (words[t + 1] == "=") return {true, false, std::to_string(increments)};
+    if (words[t + 1] == "++") ++increments;
+  }
+  return {true, true};
+}
+
+inline Solver mqar_solver(std::size_t pairs) {
+  return [=](const Words& words) -> Solution {
+    const std::size_t t = words.size() - 1;
+    if (t < 2 * pairs || words[t].front() != 'k' || t % 2 != 0) return {};
+    for (std::size_t i = 0; i < 2 * pairs; i += 2) {
+      if (words[i] == words[t]) return {true, false, words[i + 1]};
+    }
+    return {};
+  };
+}
+
+inline Solver n_back_solver(std::size_t back) {
+  return [=](const Words& words) -> Solution {
+    if (words.size() < 2 || words.size() % 2 != 0 || words[words.size() - 2] != "?") return {};
+    std::map<std::string, Words> values;
+    for (std::size_t t = 0; t + 1 < words.size(); t += 2) {
+      if (words[t] != "?" && words[t] != ".") values[words[t]].push_back(words[t + 1]);
+    }
+    const Words& past = values.at(words.back());
+    return {true, false, past.at(past.size() - back)};
+  };
+}
+
+inline Solver segments_solver(const std::string& mark, bool from_end) {
+  return [=](const Words& words) -> Solution {
+    if (words.size() < 2 || words[words.size() - 2] != "<query>") return {};
+    std::vector<Words> segments(1);
+    for (std::size_t t = 1; t + 2 < words.size(); ++t) {
+      if (words[t] == mark) {
+        segments.emplace_back();
+      } else {
+        segments.back().push_back(words[t]);
+      }
+    }
+    segments.pop_back();  // behind the last mark there is none
+    const auto k = static_cast<std::size_t>(std::stoul(words.back()));
+    return {true, false, segments.at(from_end ? segments.size() - k : k - 1).at(0)};
+  };
+}
+
+inline Solution solve_passkey(const Words& words) {
+  const std::ptrdiff_t query = index_of(words, "<query>");
+  if (query < 0) return {};
+  const std::ptrdiff_t said = static_cast<std::ptrdiff_t>(words.size()) - 1 - query;
+  const std::ptrdiff_t key = index_of(words, "<key>");
+  return {true, false, words.at(static_cast<std::size_t>(key + 1 + said))};
+}
+
+inline Solver parity_solver(bool running, long modulo) {
+  return [=](const Words& words) -> Solution {
+    if (running ? !is_number(words.back()) : words.back() != "<query>") return {};
+    long sum = 0;
+    for (const std::string& word : words) sum += is_number(word) ? std::stol(word) : 0;
+    return {true, false, std::to_string(sum % modulo)};
+  };
+}
+
+}  // namespace posenc::tasks
