@@ -10,17 +10,19 @@ namespace {
 
 constexpr std::uint64_t kSeed = 0x5EEDC0DEu;  // of these samples alone
 constexpr std::int64_t kTokenBudget = std::int64_t{1} << 21;
+constexpr std::size_t kEnoughAnswers = std::size_t{1} << 18;
+constexpr std::int64_t kFewestRows = 256;
 constexpr std::int64_t kRowsAtOnce = 64;
 
 struct Scored {
-  std::int64_t row;
-  std::int64_t position;
+  std::int32_t row;
+  std::int32_t position;
   std::int32_t target;
 };
 
 std::int64_t sample_rows(const Task& task, const Condition& condition) {
-  const std::int64_t wanted = std::clamp<std::int64_t>(
-      kTokenBudget / std::max<std::int64_t>(condition.length, 1), 128, 16384);
+  const std::int64_t length = std::max<std::int64_t>(condition.length, 1);
+  const std::int64_t wanted = std::clamp<std::int64_t>(kTokenBudget / length, kFewestRows, 16384);
   return std::min(wanted, task.rows(condition).value_or(wanted));
 }
 
@@ -29,12 +31,14 @@ std::vector<Scored> sample_answers(const Task& task, const Condition& condition)
   const std::int64_t rows = sample_rows(task, condition);
   Batch batch;
   for (std::int64_t first = 0; first < rows; first += kRowsAtOnce) {
+    if (first >= kFewestRows && answers.size() >= kEnoughAnswers) break;
     batch.rows = std::min(kRowsAtOnce, rows - first);
     task.fill(condition, kSeed, static_cast<std::uint64_t>(first), batch);
     for (std::int64_t i = 0; i < batch.rows * batch.length; ++i) {
       const std::int32_t target = batch.targets[static_cast<std::size_t>(i)];
       if (target == kUnscored) continue;
-      answers.push_back({first + i / batch.length, i % batch.length, target});
+      answers.push_back({static_cast<std::int32_t>(first + i / batch.length),
+                         static_cast<std::int32_t>(i % batch.length), target});
     }
   }
   return answers;

@@ -1,0 +1,55 @@
+// Chance levels against what can be worked out by hand.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tasks/generated_tasks.h"
+
+namespace posenc::tasks {
+namespace {
+
+double chance(const TaskConfig& config, const Condition& condition) {
+  return make_task(config)->chance(condition);
+}
+
+TEST(Chance, IsOneOfTheEquallyLikelyAnswers) {
+  EXPECT_NEAR(chance(Parity{}, {"train", 32}), 1.0 / 2, 0.01);
+  EXPECT_NEAR(chance(Parity{.modulo = 7}, {"longer", 64, 32, true}), 1.0 / 7, 0.01);
+  EXPECT_NEAR(chance(SelectiveCopy{}, {"train", 60}), 1.0 / 16, 0.005);
+  EXPECT_NEAR(chance(NBack{}, {"sparse", 64}), 1.0 / 10, 0.01);
+  EXPECT_NEAR(chance(IthWord{}, {"train", 64}), 1.0 / 26, 0.01);
+  EXPECT_NEAR(chance(Mqar{.vocabulary = 64}, {"train", 64}), 1.0 / 32, 0.005);
+}
+
+TEST(Chance, OfAnErrorIsAnError) {
+  EXPECT_NEAR(chance(FlipFlop{}, {"train", 512}), 0.5, 0.01);
+  EXPECT_NEAR(chance(FlipFlop{}, {"sparse", 512}), 0.5, 0.02);
+}
+
+TEST(Chance, OfAWholeRowIsThatOfAllItsAnswers) {
+  const double whole = chance(Passkey{.digits = 3}, {"train", 64});
+  EXPECT_NEAR(whole, 1e-3, 3e-4);
+}
+
+// A constant answer is always right where there is one alone, and a position knows its own.
+TEST(Chance, UsesThePositionWhereThatHelps) {
+  const SelectiveCounting almost_all{.density = 0.999, .cap = 0};
+  EXPECT_GT(chance(almost_all, {"train", 32}), 0.95);
+}
+
+TEST(TrainedShare, FallsOnlyWhereLabelsLeaveTheTrainedOnes) {
+  for (const SampleTask& sample : generated_tasks()) {
+    if (sample.title.starts_with("program")) continue;  // dense programs do count further
+    const auto task = make_task(sample.config);
+    for (const Axis& axis : task->axes()) {
+      if (axis.name == "beyond") continue;
+      const Condition condition{axis.name, 2 * sample.length, sample.length, true};
+      const bool raw = sample.title == "counting reproduction";  // no cap: rare counts are rare
+      EXPECT_GT(task->trained_share(condition), raw && axis.name == "train" ? 0.5 : 0.99)
+          << sample.title << " " << axis.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace posenc::tasks

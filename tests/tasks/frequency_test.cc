@@ -1,0 +1,201 @@
+// Samples come as often as the definitions say.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <set>
+
+#include "tasks/generated_tasks.h"
+
+namespace posenc::tasks {
+namespace {
+
+std::int64_t count_word(const Words& words, const std::string& word) {
+  return std::count(words.begin(), words.end(), word);
+}
+
+TEST(FlipFlopRows, IgnoreWriteAndReadAsOftenAsTheAxisSays) {
+  const auto task = make_task(FlipFlop{});
+  for (const auto& [axis, p] : {std::pair{"train", 0.8}, {"dense", 0.1}, {"sparse", 0.98}}) {
+    const Batch batch = make_batch(*task, {axis, 512}, 1, 0, 200);
+    std::int64_t ignored = 0;
+    std::int64_t written = 0;
+    std::int64_t ones = 0;
+    for (std::int64_t row = 0; row < batch.rows; ++row) {
+      const Words words = row_words(*task, batch, row);
+      EXPECT_EQ(words.front(), "w");
+      EXPECT_EQ(words[510], "r");
+      ignored += count_word(words, "i");
+      written += count_word(words, "w") - 1;
+      ones += count_word(words, "1");
+    }
+    EXPECT_NEAR(share(ignored, 200 * 254), p, 0.01) << axis;  // all but the first and the last
+    EXPECT_NEAR(share(written, 200 * 254), (1 - p) / 2, 0.01) << axis;
+    EXPECT_NEAR(share(ones, 200 * 256), 0.5, 0.05) << axis;
+  }
+}
+
+TEST(SelectiveCopyRows, HaveThePublishedNumbersOfSymbolsAndBlanks) {
+  const auto task = make_task(SelectiveCopy{});
+  for (const auto& [axis, length, blanks] : {std::tuple{"train", 768, 256},
+                                             {"dense", 640, 128},
+                                             {"sparse", 1024, 512},
+                                             {"longer", 1536, 1024}}) {
+    const Batch batch = make_batch(*task, {axis, length, 768}, 1, 0, 3);
+    const Words words = row_words(*task, batch, 0);
+    EXPECT_EQ(count_word(words, "."), blanks) << axis;
+    EXPECT_EQ(words[static_cast<std::size_t>(256 + blanks)], "|") << axis;
+  }
+  const auto markers = make_task(SelectiveCopy{.form = SelectiveCopy::Form::kMamba});
+  const Batch batch = make_batch(*markers, {"train", 4096 + 32}, 1, 0, 1);
+  EXPECT_EQ(count_word(row_words(*markers, batch, 0), "."), 4096);
+  EXPECT_EQ(count_word(row_words(*markers, batch, 0), "?"), 16);
+}
+
+TEST(SelectiveCopyRows, SpreadSymbolsEvenly) {
+  const auto task = make_task(SelectiveCopy{});
+  const Batch batch = make_batch(*task, {"train", 60}, 1, 0, 4000);
+  for (std::int64_t t = 0; t < 40; ++t) {
+    std::int64_t symbols = 0;
+    for (std::int64_t row = 0; row < batch.rows; ++row) {
+      symbols += task->token_text(batch.tokens[place(batch, row, t)]) == "." ? 0 : 1;
+    }
+    EXPECT_NEAR(share(symbols, 4000), 0.5, 0.04) << t;
+  }
+}
+
+// Before the first set only pass and set can happen; after it each operation has its weight.
+TEST(CountingProgramRows, DrawOperationsByWeight) {
+  const CountingProgram config{.min_operations = 400, .max_operations = 400};
+  const auto task = make_task(config);
+  for (const auto& [axis, pass] : {std::pair{"train", 50.0}, {"dense", 10.0}, {"sparse", 100.0}}) {
+    const Batch batch = make_batch(*task, {axis, 1700}, 1, 0, 200);
+    double sets = 0;
+    double increments = 0;
+    double passes = 0;
+    for (std::int64_t row = 0; row < batch.rows; ++row) {
+      const Words words = row_words(*task, batch, row);
+      const auto first = std::find(words.begin(), words.end(), "=");
+      sets += static_cast<double>(std::count(first + 1, words.end(), "="));
+      increments += static_cast<double>(std::count(first, words.end(), "++"));
+      passes += static_cast<double>(std::count(first, words.end(), "pass"));
+      EXPECT_EQ(count_word(words, ";"), 400);
+    }
+    EXPECT_NEAR(sets / passes, 1.0 / pass, 0.25 / pass) << axis;
+    if (pass > 20) {  // else variables are often at 10, where nothing can be incremented
+      EXPECT_GT(increments / passes, 0.3 * 7.0 / pass) << axis;
+      EXPECT_LT(increments / passes, 7.0 / pass) << axis;
+    }
+  }
+}
+
+TEST(CountingProgramRows, FirstSetIsGeometricAndNeverMissing) {
+  const CountingProgram config{.min_operations = 3, .max_operations = 3};
+  const auto task = make_task(config);
+  const Batch batch = make_batch(*task, {"train", 20}, 1, 0, 6000);
+  std::vector<int> at(3);
+  for (std::int64_t row = 0; row < batch.rows; ++row) {
+    const Words words = row_words(*task, batch, row);
+    ++at.at(static_cast<std::size_t>(index_of(words, "=") - 1) / 2);
+  }
+  const double q = 50.0 / 51.0;
+  const double all = 1 + q + q * q;
+  EXPECT_NEAR(share(at[0], 6000), 1 / all, 0.03);
+  EXPECT_NEAR(share(at[2], 6000), q * q / all, 0.03);
+}
+
+TEST(CountingProgramRows, ValuesStayInRangeAndVary) {
+  const auto task = make_task(CountingProgram{.variables = 3});
+  const Batch batch = make_batch(*task, {"dense", 512}, 1, 0, 2000);
+  std::set<std::string> values;
+  for (const std::int32_t target : batch.targets) {
+    if (target != kUnscored) values.insert(task->token_text(target));
+  }
+  EXPECT_EQ(values.size(), 11u);  // 0 to 10
+}
+
+TEST(MqarRows, HaveDifferentKeysAndValuesAndTheGapsOfAPowerLaw) {
+  const auto task = make_task(Mqar{.pairs = 4, .vocabulary = 64, .power = 0.3});
+  const Batch batch = make_batch(*task, {"train", 48}, 1, 0, 8000);
+  std::int64_t nearest = 0;
+  for (std::int64_t row = 0; row < batch.rows; ++row) {
+    std::set<std::int32_t> pairs;
+    for (std::int64_t t = 0; t < 8; ++t) pairs.insert(batch.tokens[place(batch, row, t)]);
+    ASSERT_EQ(pairs.size(), 8u);
+    // The first key drew its slot first: is it the nearest one?
+    nearest += batch.tokens[place(batch, row, 8)] == batch.tokens[place(batch, row, 0)] &&
+                       batch.targets[place(batch, row, 8)] != kUnscored
+                   ? 1
+                   : 0;
+  }
+  double total = 0;
+  for (int g = 1; g <= 20; ++g) total += std::pow(g, 0.3 - 1.0);
+  EXPECT_NEAR(share(nearest, 8000), 1.0 / total, 0.02);
+}
+
+TEST(MqarRows, MorePairsInProportion) {
+  const auto task = make_task(Mqar{.pairs = 4, .vocabulary = 256});
+  for (const auto& [axis, pairs] : {std::pair{"longer", 4}, {"more", 12}}) {
+    const Batch batch = make_batch(*task, {axis, 144, 48}, 1, 0, 10);
+    EXPECT_EQ(std::count_if(batch.targets.begin(), batch.targets.end(),
+                            [](std::int32_t target) { return target != kUnscored; }),
+              10 * pairs)
+        << axis;
+  }
+  const Batch batch = make_batch(*task, {"more", 144, 48}, 1, 0, 10);
+  for (std::int64_t row = 0; row < batch.rows; ++row) {
+    const Words words = row_words(*task, batch, row);
+    for (std::int64_t t = 0; t < batch.length; ++t) {
+      const std::int32_t target = batch.targets[place(batch, row, t)];
+      if (target == kUnscored) continue;
+      const Words so_far(words.begin(), words.begin() + t + 1);
+      EXPECT_EQ(mqar_solver(12)(so_far).answer, task->token_text(target));
+    }
+  }
+}
+
+TEST(NBackRows, EventsComeAsOftenAsTheAxisSays) {
+  const auto task = make_task(NBack{});
+  for (const auto& [axis, filler] :
+       {std::pair{"train", 0.3}, {"longer", 0.3}, {"dense", 0.0}, {"sparse", 0.7}}) {
+    const Batch batch = make_batch(*task, {axis, 406}, 1, 0, 100);
+    std::int64_t fillers = 0;
+    std::int64_t questions = 0;
+    for (std::int64_t row = 0; row < batch.rows; ++row) {
+      const Words words = row_words(*task, batch, row);
+      fillers += count_word(words, ".") / 2;
+      questions += count_word(words, "?") - 1;
+    }
+    EXPECT_NEAR(share(fillers, 100 * 200), filler, 0.015) << axis;
+    EXPECT_NEAR(share(questions, 100 * 200), 0.2, 0.015) << axis;
+  }
+}
+
+TEST(SegmentRows, SparseWordsAreLongerAndNumbersStayTheSame) {
+  const auto task = make_task(IthWord{});
+  for (const auto& [axis, letters] : {std::pair{"train", 3.5}, {"sparse", 7.5}}) {
+    const Batch batch = make_batch(*task, {axis, 403}, 1, 0, 200);
+    std::int64_t words_seen = 0;
+    std::vector<int> asked(9);
+    for (std::int64_t row = 0; row < batch.rows; ++row) {
+      const Words words = row_words(*task, batch, row);
+      words_seen += count_word(words, "_");
+      ++asked.at(std::stoul(words.back()));
+    }
+    EXPECT_NEAR(share(200 * 400, words_seen) - 1.0, letters, 0.7) << axis;
+    for (std::size_t k = 1; k <= 8; ++k) EXPECT_NEAR(share(asked[k], 200), 1.0 / 8, 0.09) << axis;
+  }
+}
+
+TEST(PasskeyRows, HideTheKeyAnywhere) {
+  const auto task = make_task(Passkey{});
+  const Batch batch = make_batch(*task, {"train", 112}, 1, 0, 4000);
+  std::vector<int> quarter(4);
+  for (std::int64_t row = 0; row < batch.rows; ++row) {
+    const std::ptrdiff_t key = index_of(row_words(*task, batch, row), "<key>");
+    ++quarter.at(static_cast<std::size_t>(key * 4 / 101));  // places 0 to 100
+  }
+  for (const int count : quarter) EXPECT_NEAR(share(count, 4000), 0.25, 0.04);
+}
+
+}  // namespace
+}  // namespace posenc::tasks
