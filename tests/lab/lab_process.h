@@ -1,0 +1,108 @@
+// Runs posenc-lab as a user does, in a directory of its own.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace posenc::testing {
+
+struct LabResult {
+  int code = -1;
+  std::string out;  // both streams
+};
+
+inline LabResult run_lab(const std::string& arguments, const std::string& before = "") {
+  const std::string command = before + POSENC_LAB_PATH + " " + arguments + " 2>&1";
+  FILE* pipe = popen(command.c_str(), "r");
+  LabResult result;
+  std::array<char, 4096> buffer{};
+  while (const std::size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) {
+    result.out.append(buffer.data(), n);
+  }
+  const int status = pclose(pipe);
+  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return result;
+}
+
+// Starts it and does not wait.
+class LabProcess {
+ public:
+  explicit LabProcess(std::vector<std::string> words) {
+    words.insert(words.begin(), POSENC_LAB_PATH);
+    pid_ = fork();
+    if (pid_ != 0) return;
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    if (freopen("/dev/null", "w", stdout) == nullptr) _exit(126);
+    if (freopen("/dev/null", "w", stderr) == nullptr) _exit(126);
+    execv(POSENC_LAB_PATH, arguments.data());
+    _exit(127);
+  }
+  ~LabProcess() {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      wait();
+    }
+  }
+  LabProcess(const LabProcess&) = delete;
+  LabProcess& operator=(const LabProcess&) = delete;
+
+  void send(int signal) const { kill(pid_, signal); }
+  [[nodiscard]] bool running() {
+    if (pid_ <= 0) return false;
+    int status = 0;
+    if (waitpid(pid_, &status, WNOHANG) == 0) return true;
+    note(status);
+    return false;
+  }
+  // Exit code, or minus the signal that ended it.
+  int wait() {
+    int status = 0;
+    if (pid_ > 0 && waitpid(pid_, &status, 0) == pid_) note(status);
+    return code_;
+  }
+
+ private:
+  void note(int status) {
+    code_ = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    pid_ = -1;
+  }
+  pid_t pid_ = -1;
+  int code_ = 0;
+};
+
+// A folder that goes when the test does.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "posenc_lab_XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  [[nodiscard]] std::string operator/(const std::string& name) const { return path_ / name; }
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name) << text;
+    return path_ / name;
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace posenc::testing

@@ -1,0 +1,170 @@
+// A run that was cut off and taken up again is the run that was not: every weight, every moment, every
+// number of metrics.jsonl but the clock's.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <thread>
+
+#include "core/value.h"
+#include "lab/lab_process.h"
+#include "posenc/core/rng.h"
+#include "runs/checkpoints.h"
+#include "runs/metrics.h"
+#include "runs/run_directory.h"
+
+namespace posenc::testing {
+namespace {
+
+constexpr const char* kConfig = R"(task: {selective_counting: {density: 0.3, cap: 4, max_label: 31}}
+model: {encoding: rope + cope(npos_max=8), layers: 2, dim: 16, heads: 2, dropout: 0.1,
+        attention_dropout: 0.1}
+train:
+  stages: [{length: 12, batch: 8, steps: 30}, {length: 20, batch: 4, steps: 30}]
+  positions: subset
+  position_range: 24
+  accumulate: 2
+  log_every: 7
+  eval_every: 20
+  eval_samples: 16
+  checkpoint_every: 5
+  keep_last: 3
+eval: {samples: 16, factors: [1, 2]}
+)";
+
+using Bytes = std::map<std::string, std::vector<std::byte>>;
+
+Bytes tensors_of(const std::string& run) {
+  const runs::CheckpointReader reader(std::filesystem::path(run) / "checkpoints");
+  const auto checkpoint = reader.load_latest();
+  Bytes all;
+  if (!checkpoint) return all;
+  for (const auto& [group, file] : checkpoint->groups) {
+    for (const auto& info : file.tensors()) all[group + "/" + info.name] = file.read(info);
+  }
+  return all;
+}
+
+Value without_clock(const Value& row) {
+  Value::Map kept;
+  for (const Member& member : *row.get_if<Value::Map>()) {
+    if (member.key == "seconds" || member.key == "tokens_per_s") continue;
+    kept.push_back(member);
+  }
+  return {Value::Data(std::move(kept))};
+}
+
+std::vector<Value> metrics_of(const std::string& run) {
+  std::vector<Value> rows;
+  for (const Value& row : runs::read_metrics(std::filesystem::path(run) / "metrics.jsonl")) {
+    rows.push_back(without_clock(row));
+  }
+  return rows;
+}
+
+void expect_same_run(const std::string& a, const std::string& b) {
+  const Bytes whole = tensors_of(a);
+  ASSERT_FALSE(whole.empty());
+  EXPECT_EQ(whole, tensors_of(b));
+  const auto rows = metrics_of(a);
+  const auto again = metrics_of(b);
+  ASSERT_EQ(rows.size(), again.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i], again[i]) << to_json(rows[i]) << "\n" << to_json(again[i]);
+  }
+}
+
+std::int64_t steps_done(const std::string& run) {
+  const runs::CheckpointReader reader(std::filesystem::path(run) / "checkpoints");
+  const auto list = reader.list();
+  return list.empty() ? 0 : list.back().step;
+}
+
+class Resume : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    config_ = folder_.write("config.yaml", kConfig);
+    const LabResult whole = run_lab("train " + config_ + " --out " + (folder_ / "whole") +
+                                    " --progress quiet --threads 2");
+    ASSERT_EQ(whole.code, 0) << whole.out;
+  }
+  [[nodiscard]] std::vector<std::string> words(const std::string& out) const {
+    return {"train", config_, "--out", folder_ / out, "--resume", "--threads", "2"};
+  }
+
+  Folder folder_;
+  std::string config_;
+};
+
+// Kills with SIGKILL at moments that have nothing to do with the steps.
+TEST_F(Resume, KilledAtRandomMomentsItIsTheSameRun) {
+  Rng rng(2024);
+  int kills = 0;
+  for (;;) {
+    LabProcess process(words("killed"));
+    const std::int64_t before = steps_done(folder_ / "killed");
+    // Long enough to load libtorch and get somewhere; then at any moment.
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (process.running() && steps_done(folder_ / "killed") == before &&
+           std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(rng.integer(0, 60)));
+    if (kills >= 4) {
+      EXPECT_EQ(process.wait(), 0);
+      break;
+    }
+    if (!process.running()) break;
+    process.send(SIGKILL);
+    process.wait();
+    ++kills;
+    EXPECT_GE(steps_done(folder_ / "killed"), before);  // nothing that was saved is lost
+  }
+  EXPECT_GE(kills, 2);
+  const LabResult rest = run_lab("train " + config_ + " --out " + (folder_ / "killed") +
+                                 " --resume --progress quiet --threads 2");
+  EXPECT_EQ(rest.code, 0) << rest.out;
+  expect_same_run(folder_ / "whole", folder_ / "killed");
+}
+
+TEST_F(Resume, StoppedByASignalItSavesAndIsTheSameRun) {
+  {
+    LabProcess process(words("stopped"));
+    while (process.running() && steps_done(folder_ / "stopped") == 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    process.send(SIGTERM);
+    const int code = process.wait();
+    EXPECT_TRUE(code == 128 + SIGTERM || code == 0) << code;
+  }
+  const LabResult rest = run_lab("train " + config_ + " --out " + (folder_ / "stopped") +
+                                 " --resume --progress quiet --threads 2");
+  EXPECT_EQ(rest.code, 0) << rest.out;
+  expect_same_run(folder_ / "whole", folder_ / "stopped");
+}
+
+TEST_F(Resume, ADamagedCheckpointGivesWayToTheOneBefore) {
+  const std::string run = folder_ / "whole";
+  const runs::CheckpointReader reader(std::filesystem::path(run) / "checkpoints");
+  const auto last = reader.list().back();
+  std::filesystem::resize_file(last.path / "model.safetensors",
+                               std::filesystem::file_size(last.path / "model.safetensors") / 2);
+  std::filesystem::copy(run, folder_ / "copy", std::filesystem::copy_options::recursive);
+  const LabResult again = run_lab("train " + config_ + " --out " + (folder_ / "copy") +
+                                  " --resume --progress plain --threads 2");
+  EXPECT_EQ(again.code, 0) << again.out;
+  EXPECT_NE(again.out.find("goes on from step 55"), std::string::npos) << again.out;
+  EXPECT_EQ(runs::RunDirectory::open(folder_ / "copy", runs::Access::kRead).status().state,
+            runs::RunState::kFinished);
+}
+
+TEST_F(Resume, AnotherConfigIsRefused) {
+  const LabResult other =
+      run_lab("train " + config_ + " --set train.lr=0.5 --resume --out " + (folder_ / "whole"));
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.out.find("holds a run of another config"), std::string::npos) << other.out;
+  const LabResult again = run_lab("train " + config_ + " --out " + (folder_ / "whole"));
+  EXPECT_EQ(again.code, 2) << again.out;
+}
+
+}  // namespace
+}  // namespace posenc::testing

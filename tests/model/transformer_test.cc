@@ -1,0 +1,199 @@
+#include "model/transformer.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace posenc::model {
+namespace {
+
+using experiment::ModelConfig;
+
+ModelConfig small(const std::vector<std::string>& encoding) {
+  ModelConfig config;
+  config.encoding = encoding;
+  config.layers = 4;
+  config.dim = 32;
+  config.heads = 2;
+  return config;
+}
+
+ModelContext context(bool causal = true) {
+  return {.vocabulary = 11, .causal = causal, .train_length = 16, .seed = 3};
+}
+
+at::Tensor tokens(std::int64_t rows, std::int64_t length) {
+  return (at::arange(rows * length, at::kLong) * 7919 % 11).reshape({rows, length});
+}
+
+std::set<std::string> names(const Transformer& model) {
+  std::set<std::string> all;
+  for (const auto& item : model->named_parameters()) all.insert(item.key());
+  return all;
+}
+
+const std::vector<std::string> kSpecs = {"none",
+                                         "learned(max_positions=64)",
+                                         "sinusoidal",
+                                         "rope",
+                                         "alibi",
+                                         "t5",
+                                         "kerple",
+                                         "fire",
+                                         "xpos",
+                                         "cope(npos_max=8)",
+                                         "rope + cope(npos_max=8)",
+                                         "sinusoidal + rope + alibi"};
+
+TEST(Transformer, ParameterNamesAreStable) {
+  const Transformer model(small({"learned(max_positions=64) + cope(npos_max=8)"}), context());
+  const auto all = names(model);
+  for (const char* name : {"embed.weight", "input.pos.learned.weight", "blocks.0.norm1.weight",
+                           "blocks.3.attention.q_proj.weight", "blocks.3.attention.out_proj.bias",
+                           "blocks.2.attention.pos.cope.pos_emb", "blocks.1.mlp.up.weight",
+                           "blocks.1.mlp.down.bias", "norm.weight", "head.weight"}) {
+    EXPECT_TRUE(all.count(name) == 1) << name;
+  }
+}
+
+TEST(Transformer, PartsAddUpToTheTotal) {
+  const Transformer model(small({"cope(npos_max=8)"}), context());
+  auto counts = count_parameters(*model);
+  const std::int64_t total = counts["total"];
+  counts.erase("total");
+  std::int64_t sum = 0;
+  for (const auto& [part, count] : counts) sum += count;
+  EXPECT_EQ(sum, total);
+  EXPECT_EQ(counts["positions"], 4 * 16 * 8);
+  EXPECT_EQ(counts["embedding"], 11 * 32);
+  EXPECT_EQ(counts["head"], 11 * 32);
+}
+
+// A later token never changes an earlier output.
+TEST(Transformer, IsCausalWithEveryEncoding) {
+  for (const std::string& spec : kSpecs) {
+    Transformer model(small({spec}), context());
+    model->eval();
+    const at::NoGradGuard quiet;
+    const at::Tensor before = tokens(2, 12);
+    at::Tensor after = before.clone();
+    after.index_put_({at::indexing::Slice(), 7}, (before.select(1, 7) + 1) % 11);
+    const at::Tensor a = model->forward(before);
+    const at::Tensor b = model->forward(after);
+    EXPECT_TRUE(a.narrow(1, 0, 7).equal(b.narrow(1, 0, 7))) << spec;
+    EXPECT_FALSE(a.narrow(1, 7, 5).allclose(b.narrow(1, 7, 5), 1e-4, 1e-4)) << spec;
+  }
+}
+
+TEST(Transformer, TheEncoderSeesBothSides) {
+  Transformer model(small({"rope"}), context(false));
+  model->eval();
+  const at::NoGradGuard quiet;
+  const at::Tensor before = tokens(1, 12);
+  at::Tensor after = before.clone();
+  after[0][11] = (after[0][11].item<std::int64_t>() + 1) % 11;
+  EXPECT_FALSE(model->forward(before)[0][0].allclose(model->forward(after)[0][0], 1e-5, 1e-6));
+}
+
+// Encodings are compared from the same start: what two models share is the same, bit for bit.
+TEST(Transformer, EncodingsDoNotChangeTheOtherWeights) {
+  const Transformer plain(small({"none"}), context());
+  const Transformer other(small({"cope(npos_max=8)"}), context());
+  const auto weights = other->named_parameters();
+  for (const auto& item : plain->named_parameters()) {
+    EXPECT_TRUE(item.value().equal(weights[item.key()])) << item.key();
+  }
+  ModelContext reseeded = context();
+  reseeded.seed = 4;
+  const Transformer third(small({"none"}), reseeded);
+  EXPECT_FALSE(
+      third->named_parameters()["head.weight"].equal(plain->named_parameters()["head.weight"]));
+}
+
+TEST(Transformer, AListOfEncodingsIsRepeatedOverTheLayers) {
+  const Transformer model(small({"t5", "none"}), context());
+  const auto all = names(model);
+  EXPECT_EQ(all.count("blocks.0.attention.pos.t5.bias"), 1U);
+  EXPECT_EQ(all.count("blocks.1.attention.pos.t5.bias"), 0U);
+  EXPECT_EQ(all.count("blocks.2.attention.pos.t5.bias"), 1U);
+}
+
+TEST(Transformer, CopeCanShareOneTableAmongLayers) {
+  Transformer model(small({"cope(npos_max=8, share_layers=true)"}), context());
+  EXPECT_EQ(count_parameters(*model)["positions"], 16 * 8);
+  model->forward(tokens(2, 12)).sum().backward();
+  EXPECT_GT(model->named_parameters()["blocks.0.attention.pos.cope.pos_emb"]
+                .grad()
+                .abs()
+                .sum()
+                .item<double>(),
+            0.0);
+}
+
+TEST(Transformer, EveryFormRunsForwardAndBackward) {
+  std::vector<ModelConfig> forms(6, small({"rope"}));
+  forms[0].norm = experiment::Norm::kPost;
+  forms[1].mlp = experiment::Mlp::kSwiglu;
+  forms[2].tied = true;
+  forms[3].attention = experiment::AttentionKind::kLinear;
+  forms[4].kv_heads = 1;
+  forms[5].bias = false;
+  for (const ModelConfig& config : forms) {
+    Transformer model(config, context());
+    model->forward(tokens(2, 12)).square().mean().backward();
+    for (const auto& item : model->named_parameters()) {
+      ASSERT_TRUE(item.value().grad().defined()) << item.key();
+      EXPECT_TRUE(item.value().grad().isfinite().all().item<bool>()) << item.key();
+    }
+  }
+  EXPECT_EQ(names(Transformer(forms[2], context())).count("head.weight"), 0U);
+}
+
+TEST(Transformer, PositionsShiftOnlyWhatIsAbsolute) {
+  const at::NoGradGuard quiet;
+  const at::Tensor shifted = at::arange(5, 17, at::kLong);
+  Transformer relative(small({"rope"}), context());
+  relative->eval();
+  EXPECT_TRUE(relative->forward(tokens(1, 12))
+                  .allclose(relative->forward(tokens(1, 12), shifted), 1e-4, 1e-4));
+  Transformer absolute(small({"sinusoidal"}), context());
+  absolute->eval();
+  EXPECT_FALSE(absolute->forward(tokens(1, 12))
+                   .allclose(absolute->forward(tokens(1, 12), shifted), 1e-3, 1e-3));
+}
+
+// ln(i + 1) / ln(train length): one at the last trained token, so nothing changes there.
+TEST(Transformer, ScoresAreScaledByTheLogarithmOfTheLength) {
+  const at::NoGradGuard quiet;
+  ModelConfig config = small({"rope"});
+  config.layers = 1;
+  Transformer plain(config, context());
+  config.score_scaling = experiment::ScoreScaling::kLog;
+  Transformer fixed(config, context());
+  config.score_scaling = experiment::ScoreScaling::kLearnedLog;
+  Transformer learned(config, context());
+  for (Transformer* model : {&plain, &fixed, &learned}) (*model)->eval();
+  const at::Tensor x = tokens(1, 32);
+  const at::Tensor a = plain->hidden(x)[0];
+  const at::Tensor b = fixed->hidden(x)[0];
+  EXPECT_TRUE(a[15].allclose(b[15], 1e-5, 1e-5));
+  EXPECT_FALSE(a[31].allclose(b[31], 1e-5, 1e-5));
+  EXPECT_TRUE(b.allclose(learned->hidden(x)[0], 1e-4, 1e-5));
+}
+
+TEST(Transformer, DropoutIsAFunctionOfTheStep) {
+  ModelConfig config = small({"rope"});
+  config.attention_dropout = 0.3;
+  Transformer model(config, context());
+  model->train();
+  const auto run = [&](std::int64_t step) {
+    model->set_step(step);
+    return model->forward(tokens(1, 12)).detach();
+  };
+  const at::Tensor first = run(5);
+  EXPECT_FALSE(first.equal(run(6)));
+  EXPECT_TRUE(first.equal(run(5)));
+}
+
+}  // namespace
+}  // namespace posenc::model
