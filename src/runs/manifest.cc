@@ -88,7 +88,7 @@ std::optional<std::int64_t> step_of_name(std::string_view name) {
   const std::string_view digits = name.substr(kStepPrefix.size());
   std::int64_t step = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
-  if (error != std::errc() || step_name(step) != name) return std::nullopt;
+  if (error != std::errc() || step < 0 || step_name(step) != name) return std::nullopt;
   return step;
 }
 
