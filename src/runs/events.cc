@@ -130,8 +130,8 @@ EventWriter::EventWriter(const fs::path& dir, std::optional<std::int64_t> resume
   file_ = weights::Descriptor(
       ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
   if (file_.number() < 0) throw weights::write_error(path_.string(), errno);
-  buffer_ = event_record(version_event(time));
-  if (resumed_at) buffer_ += event_record(session_start_event(time, *resumed_at + 1));
+  buffer_ = event_record(version_event(time)) +
+            event_record(session_start_event(time, resumed_at ? *resumed_at + 1 : 0));
   flush();
 }
 

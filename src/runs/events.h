@@ -4,8 +4,9 @@
 //   payload  Event {1: wall_time double, 2: step int64, 3: file_version string, 5: Summary,
 //                   7: SessionLog};  Summary {1: Value {1: tag string, 2: simple_value float}}
 //
-// The first record has file_version "brain.Event:2". A file that goes on after a resume has a
-// SessionLog START next, which makes readers forget what earlier files said of later steps.
+// The first record has file_version "brain.Event:2", the second a SessionLog START with the first step
+// of this file: readers forget what earlier files said from there on. They take the first START of a
+// run for the beginning, so a run that is not resumed has one too.
 #pragma once
 
 #include <cstdint>

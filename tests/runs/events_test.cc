@@ -68,18 +68,20 @@ TEST(Events, WhatIsWrittenIsRead) {
   events.scalar("train/loss", 1, 0.25);
   events.scalar(long_tag, std::int64_t{1} << 40, -3.5);
   events.scalar("train/loss", 2, std::numeric_limits<double>::quiet_NaN());
-  EXPECT_EQ(read_event_file(events.path()).size(), 1U) << "the rest waits for flush";
+  EXPECT_EQ(read_event_file(events.path()).size(), 2U) << "the rest waits for flush";
   events.flush();
   const std::vector<ReadEvent> read = read_event_file(events.path());
-  ASSERT_EQ(read.size(), 4U);
+  ASSERT_EQ(read.size(), 5U);
   EXPECT_EQ(read[0].file_version, "brain.Event:2");
-  EXPECT_EQ(read[1].tag, "train/loss");
-  EXPECT_EQ(read[1].value, 0.25F);
-  EXPECT_EQ(read[1].step, 1);
-  EXPECT_GT(read[1].wall_time, 1.7e9);
-  EXPECT_EQ(read[2].tag, long_tag);
-  EXPECT_EQ(read[2].step, std::int64_t{1} << 40);
-  EXPECT_TRUE(std::isnan(read[3].value));
+  EXPECT_TRUE(read[1].session_start);
+  EXPECT_EQ(read[1].step, 0);
+  EXPECT_EQ(read[2].tag, "train/loss");
+  EXPECT_EQ(read[2].value, 0.25F);
+  EXPECT_EQ(read[2].step, 1);
+  EXPECT_GT(read[2].wall_time, 1.7e9);
+  EXPECT_EQ(read[3].tag, long_tag);
+  EXPECT_EQ(read[3].step, std::int64_t{1} << 40);
+  EXPECT_TRUE(std::isnan(read[4].value));
 }
 
 TEST(Events, EveryStartHasAFileThatSortsLast) {
@@ -93,7 +95,7 @@ TEST(Events, EveryStartHasAFileThatSortsLast) {
   }
   EXPECT_TRUE(std::is_sorted(paths.begin(), paths.end()));
   EXPECT_EQ(std::adjacent_find(paths.begin(), paths.end()), paths.end());
-  EXPECT_FALSE(read_event_file(paths[0])[1].session_start);
+  EXPECT_EQ(read_event_file(paths[0])[1].step, 0) << "the first START counts as the beginning";
   const std::vector<ReadEvent> resumed = read_event_file(paths[2]);
   ASSERT_EQ(resumed.size(), 3U) << "the destructor flushes";
   EXPECT_TRUE(resumed[1].session_start);
@@ -117,8 +119,8 @@ TEST(Events, AFullDiskTearsNoRecord) {
   events.scalar("loss", 20, 1.0);
   events.flush();
   const std::vector<ReadEvent> read = read_event_file(events.path());
-  ASSERT_EQ(read.size(), 3U);
-  EXPECT_EQ(read[2].step, 20);
+  ASSERT_EQ(read.size(), 4U);
+  EXPECT_EQ(read[3].step, 20);
 }
 
 // A decoder in another language, from the format's description alone.
