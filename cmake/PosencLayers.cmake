@@ -20,7 +20,7 @@ set(POSENC_LAYER_TABLE
     "python:    core encodings kernels weights torch"
     "model:     core encodings kernels weights tasks experiment torch"
     "lab:       core encodings kernels weights tasks experiment runs torch model"
-    "bench:     core encodings kernels cases tasks experiment torch model"
+    "bench:     core encodings kernels weights cases tasks experiment runs torch model lab"
     "cli:       core encodings kernels weights tasks experiment runs report"
     "web:       core encodings")
 

@@ -1,6 +1,7 @@
 // Built where libtorch is switched off: rows then have no baseline.
 #include "bench/baseline.h"
 #include "bench/measure.h"
+#include "bench/training.h"
 
 namespace posenc::bench {
 
@@ -11,5 +12,10 @@ std::string baseline_library() { return ""; }
 void set_baseline_threads(int /*threads*/) {}
 void set_baseline_onednn(bool /*on*/) {}
 std::vector<Job> operator_jobs() { return {}; }
+std::vector<std::string> training_encodings() { return {}; }
+TrainingRow measure_training(const std::string& /*encoding*/, const TrainingShape& /*shape*/,
+                             const Effort& /*effort*/) {
+  return {};
+}
 
 }  // namespace posenc::bench

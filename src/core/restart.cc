@@ -25,6 +25,12 @@ std::string openblas_core() {
   return name == nullptr ? "" : name();
 }
 
+void set_openblas_threads(int threads) {
+  using Set = void (*)(int);
+  const auto set = reinterpret_cast<Set>(dlsym(RTLD_DEFAULT, "openblas_set_num_threads"));
+  if (set != nullptr) set(threads);
+}
+
 EnvironmentSettings better_openblas() {
 #if defined(__x86_64__)
   const std::string core = openblas_core();

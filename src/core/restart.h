@@ -12,6 +12,8 @@ using EnvironmentSettings = std::vector<std::pair<std::string, std::string>>;
 
 // The CPU that the OpenBLAS of this process takes this one for; empty where there is none.
 std::string openblas_core();
+// libtorch's number of threads does not reach OpenBLAS's own pool.
+void set_openblas_threads(int threads);
 
 // Debian's OpenBLAS takes CPUs newer than itself for very old ones and is then ten times slower: the name
 // of a better choice, or nothing where it chose well.

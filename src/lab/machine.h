@@ -10,9 +10,11 @@ namespace posenc::lab {
 // Threads of libtorch, and with it of posenc's operators; below 1: as many as cores. Returns the number.
 int set_threads(int threads);
 
-// Times a batched product with oneDNN and without, takes the faster for this process, and says so in a
-// sentence. Some CPUs lose a factor of two and a half with it.
-std::string choose_onednn();
+// libtorch's batched products are up to two and a half times slower through oneDNN on some CPUs and faster
+// on others. Times one both ways and takes oneDNN where it clearly wins; says so in a sentence. Results
+// differ in their last bits between the two, so a run keeps its first choice: see environment.json.
+enum class OneDnn { kAuto, kOn, kOff };
+std::string set_onednn(OneDnn choice);
 
 // For environment.json: device, oneDNN, the CPU that OpenBLAS takes this one for.
 Value::Map machine_facts(at::Device device);

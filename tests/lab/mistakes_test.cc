@@ -44,7 +44,7 @@ TEST_F(Mistakes, InConfigs) {
 }
 
 TEST_F(Mistakes, MissingCorpora) {
-  expect_one_line(train("task: {language_model: {files: [" + (folder_ / "no_such_text") + "]}}\n"),
+  expect_one_line(train("task: {language_model: {path: " + (folder_ / "no_such_text") + "}}\n"),
                   "no_such_text");
   EXPECT_FALSE(std::filesystem::exists(folder_ / "run"));
 }

@@ -84,11 +84,11 @@ class Resume : public ::testing::Test {
   void SetUp() override {
     config_ = folder_.write("config.yaml", kConfig);
     const LabResult whole = run_lab("train " + config_ + " --out " + (folder_ / "whole") +
-                                    " --progress quiet --threads 2");
+                                    " --progress quiet --onednn off");
     ASSERT_EQ(whole.code, 0) << whole.out;
   }
   [[nodiscard]] std::vector<std::string> words(const std::string& out) const {
-    return {"train", config_, "--out", folder_ / out, "--resume", "--threads", "2"};
+    return {"train", config_, "--out", folder_ / out, "--resume", "--onednn", "off"};
   }
 
   Folder folder_;
@@ -121,7 +121,7 @@ TEST_F(Resume, KilledAtRandomMomentsItIsTheSameRun) {
   }
   EXPECT_GE(kills, 2);
   const LabResult rest = run_lab("train " + config_ + " --out " + (folder_ / "killed") +
-                                 " --resume --progress quiet --threads 2");
+                                 " --resume --progress quiet --onednn off");
   EXPECT_EQ(rest.code, 0) << rest.out;
   expect_same_run(folder_ / "whole", folder_ / "killed");
 }
@@ -137,7 +137,7 @@ TEST_F(Resume, StoppedByASignalItSavesAndIsTheSameRun) {
     EXPECT_TRUE(code == 128 + SIGTERM || code == 0) << code;
   }
   const LabResult rest = run_lab("train " + config_ + " --out " + (folder_ / "stopped") +
-                                 " --resume --progress quiet --threads 2");
+                                 " --resume --progress quiet --onednn off");
   EXPECT_EQ(rest.code, 0) << rest.out;
   expect_same_run(folder_ / "whole", folder_ / "stopped");
 }
@@ -149,8 +149,8 @@ TEST_F(Resume, ADamagedCheckpointGivesWayToTheOneBefore) {
   std::filesystem::resize_file(last.path / "model.safetensors",
                                std::filesystem::file_size(last.path / "model.safetensors") / 2);
   std::filesystem::copy(run, folder_ / "copy", std::filesystem::copy_options::recursive);
-  const LabResult again = run_lab("train " + config_ + " --out " + (folder_ / "copy") +
-                                  " --resume --progress plain --threads 2");
+  const LabResult again =
+      run_lab("train " + config_ + " --out " + (folder_ / "copy") + " --resume --progress plain");
   EXPECT_EQ(again.code, 0) << again.out;
   EXPECT_NE(again.out.find("goes on from step 55"), std::string::npos) << again.out;
   EXPECT_EQ(runs::RunDirectory::open(folder_ / "copy", runs::Access::kRead).status().state,

@@ -113,9 +113,9 @@ TEST(Transformer, EncodingsDoNotChangeTheOtherWeights) {
 TEST(Transformer, AListOfEncodingsIsRepeatedOverTheLayers) {
   const Transformer model(small({"t5", "none"}), context());
   const auto all = names(model);
-  EXPECT_EQ(all.count("blocks.0.attention.pos.t5.bias"), 1U);
-  EXPECT_EQ(all.count("blocks.1.attention.pos.t5.bias"), 0U);
-  EXPECT_EQ(all.count("blocks.2.attention.pos.t5.bias"), 1U);
+  EXPECT_EQ(all.count("blocks.0.attention.pos.t5.weight"), 1U);
+  EXPECT_EQ(all.count("blocks.1.attention.pos.t5.weight"), 0U);
+  EXPECT_EQ(all.count("blocks.2.attention.pos.t5.weight"), 1U);
 }
 
 TEST(Transformer, CopeCanShareOneTableAmongLayers) {

@@ -26,6 +26,7 @@ struct Arguments {
   std::vector<std::string> overrides;
   std::string out;
   std::string progress = "auto";
+  std::string onednn = "auto";
   int threads = 0;
   bool resume = false;
   bool force = false;
@@ -54,6 +55,17 @@ std::string out_directory(const Arguments& a, const experiment::Loaded& loaded) 
                      loaded.config.seed);
 }
 
+// A run that goes on computes as it did: its bits depend on the choice.
+OneDnn onednn_of(const Arguments& a, const TrainOptions& options) {
+  if (a.onednn != "auto") return a.onednn == "on" ? OneDnn::kOn : OneDnn::kOff;
+  if (!options.resume || !runs::RunDirectory::exists(options.out)) return OneDnn::kAuto;
+  const Value facts = runs::RunDirectory::open(options.out, runs::Access::kRead).environment();
+  const Value* chosen = facts.find("onednn");
+  const bool* on = chosen == nullptr ? nullptr : chosen->get_if<bool>();
+  if (on == nullptr) return OneDnn::kAuto;
+  return *on ? OneDnn::kOn : OneDnn::kOff;
+}
+
 int train(const Arguments& a, const std::vector<std::string>& command_line) {
   const experiment::Loaded loaded = experiment::load_config(a.config, a.overrides);
   const runs::StopRequest stop;
@@ -65,7 +77,7 @@ int train(const Arguments& a, const std::vector<std::string>& command_line) {
   options.evaluate = !a.no_eval;
   options.threads = set_threads(a.threads);
   options.command_line = command_line;
-  progress.message(choose_onednn());
+  progress.message(set_onednn(onednn_of(a, options)));
   const Outcome outcome = train_run(loaded, options, progress, stop);
   progress.finish();
   if (outcome == Outcome::kStopped) return stop.exit_code() != 0 ? stop.exit_code() : kFailure;
@@ -79,7 +91,7 @@ int evaluate(const Arguments& a) {
   const auto mode = mode_of(a.progress);
   runs::Progress progress(mode, output_of(mode));
   set_threads(a.threads);
-  choose_onednn();
+  set_onednn(onednn_of(a, {.out = a.run, .resume = true}));
   EvalOptions options = a.eval;
   for (const std::string& o : a.overrides) options.overrides.push_back(o);
   const auto results = evaluate_run(a.run, options, progress, stop);
@@ -98,6 +110,8 @@ void add_common(CLI::App& verb, Arguments& a) {
       ->type_name("FIELD=VALUE");
   verb.add_option("--threads", a.threads, "threads; 0: as many as cores")
       ->check(CLI::NonNegativeNumber);
+  verb.add_option("--onednn", a.onednn, "libtorch's products through oneDNN: auto, on or off")
+      ->check(CLI::IsMember({"auto", "on", "off"}));
   verb.add_option("--progress", a.progress, "auto, bar, plain, json or quiet")
       ->check(CLI::IsMember({"auto", "bar", "plain", "json", "quiet"}));
 }
