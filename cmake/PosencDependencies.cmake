@@ -10,6 +10,7 @@
 #   yaml-cpp                 yaml-cpp::yaml-cpp             FETCHCONTENT_SOURCE_DIR_YAML-CPP
 #   nlohmann_json            nlohmann_json::nlohmann_json   FETCHCONTENT_SOURCE_DIR_NLOHMANN_JSON
 #   CLI11                    CLI11::CLI11                   FETCHCONTENT_SOURCE_DIR_CLI11
+#   ZLIB                     ZLIB::ZLIB, if it is there     (part of the system)
 #   GTest                    GTest::gtest_main              FETCHCONTENT_SOURCE_DIR_GOOGLETEST
 #   benchmark                benchmark::benchmark           FETCHCONTENT_SOURCE_DIR_BENCHMARK
 #   hwy                      hwy::hwy                       FETCHCONTENT_SOURCE_DIR_HIGHWAY
@@ -92,6 +93,11 @@ macro(posenc_require_CLI11)
     GIT_TAG v2.4.2
     FIND_PACKAGE_ARGS 2)
   posenc_fetch(CLI11 CLI11_BUILD_TESTS=OFF CLI11_BUILD_EXAMPLES=OFF CLI11_INSTALL=OFF)
+endmacro()
+
+# One corpus is packed with it; the rest does without.
+macro(posenc_require_ZLIB)
+  find_package(ZLIB QUIET)
 endmacro()
 
 macro(posenc_require_GTest)

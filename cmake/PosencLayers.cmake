@@ -16,12 +16,14 @@ set(POSENC_LAYER_TABLE
     "experiment: core encodings tasks"
     "runs:      core encodings weights tasks experiment"
     "report:    core encodings weights tasks experiment runs"
+    "sweep:     core encodings weights tasks experiment runs"
+    "corpora:   core"
     "torch:     core encodings kernels weights"
     "python:    core encodings kernels weights torch"
     "model:     core encodings kernels weights tasks experiment torch"
     "lab:       core encodings kernels weights tasks experiment runs torch model"
     "bench:     core encodings kernels weights cases tasks experiment runs torch model lab"
-    "cli:       core encodings kernels weights tasks experiment runs report"
+    "cli:       core encodings kernels weights tasks experiment runs report sweep corpora"
     "web:       core encodings")
 
 # Layers that may include torch, ATen or c10 headers; every other one builds without libtorch.

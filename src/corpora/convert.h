@@ -1,0 +1,30 @@
+// From an unpacked package to plain files.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "corpora/catalog.h"
+
+namespace posenc::corpora {
+
+// Writes the corpus that the package in `unpacked` holds into `out`, which exists and is empty.
+void convert(const Corpus& corpus, const std::filesystem::path& unpacked,
+             const std::filesystem::path& out, const std::atomic<bool>* stop);
+
+// A file's name without folders, and its text.
+using NamedText = std::pair<std::string, std::string>;
+
+// {"Genesis 1:1": "In the beginning ..."}: a text per book, a line per verse. The marks of paragraphs
+// (#) and of added words ([]) are no part of the text.
+std::vector<NamedText> books_of_verses(std::string_view json);
+
+// R's database of lazily loaded objects, each a character vector: a text per vector, a line per string,
+// named by its first line.
+std::vector<NamedText> texts_of_r_database(std::string_view bytes);
+
+}  // namespace posenc::corpora
