@@ -1,0 +1,127 @@
+#include "sweep/plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "experiment/load.h"
+
+namespace posenc::sweep {
+namespace {
+
+constexpr std::size_t kLongestName = 80;
+
+std::string key_of(const std::string& assignment) {
+  return assignment.substr(0, assignment.find('='));
+}
+
+// Letters and digits of a value, joined by single dashes or points: fit for a folder.
+std::string slug(const std::string& text) {
+  std::string result;
+  for (const char c : text) {
+    const auto letter = static_cast<unsigned char>(c);
+    const bool kept = std::isalnum(letter) != 0 || c == '.' || c == '_';
+    if (kept) {
+      result += c;
+    } else if (!result.empty() && result.back() != '_') {
+      result += '_';
+    }
+  }
+  while (!result.empty() && (result.back() == '_' || result.back() == '.')) result.pop_back();
+  return result;
+}
+
+// "model.encoding=rope" is told by its value, "seed=2" and "model.layers=4" need their names.
+std::string assignment_name(const std::string& assignment) {
+  const std::size_t equals = assignment.find('=');
+  const std::string key = assignment.substr(0, equals);
+  const std::string value = slug(assignment.substr(equals + 1));
+  if (key == "model.encoding" || key == "task" || key == "name") return value;
+  return slug(key.substr(key.rfind('.') + 1)) + value;
+}
+
+std::string job_name(const std::vector<std::string>& point) {
+  std::string name;
+  for (const std::string& assignment : point) {
+    name += (name.empty() ? "" : "-") + assignment_name(assignment);
+  }
+  return name.empty() ? "run" : name.substr(0, kLongestName);
+}
+
+bool sets(const std::vector<std::string>& assignments, const std::string& key) {
+  return std::any_of(assignments.begin(), assignments.end(),
+                     [&](const std::string& a) { return key_of(a) == key; });
+}
+
+void check_settings(const SweepFile& file, const std::vector<std::string>& settings) {
+  for (const std::string& setting : settings) {
+    for (const auto& point : file.points) {
+      if (!sets(point, key_of(setting))) continue;
+      throw Error(ErrorKind::kConflict, {.scope = "--set",
+                                         .key = key_of(setting),
+                                         .rule = "is what the sweep varies",
+                                         .value = "",
+                                         .hint = "change it in " + file.path});
+    }
+  }
+}
+
+Job make_job(const SweepFile& file, const std::vector<std::string>& point,
+             const std::vector<std::string>& settings) {
+  Job job{.name = job_name(point), .settings = settings, .hash = "", .folder = {}};
+  job.settings.insert(job.settings.end(), point.begin(), point.end());
+  try {
+    job.hash = experiment::load_config(file.base.string(), job.settings).hash;
+  } catch (const Error& e) {
+    if (point.empty()) throw;
+    throw Error(e.kind(), {.scope = file.path,
+                           .key = fmt::format("combination {}:", fmt::join(point, ", ")),
+                           .rule = e.what(),
+                           .value = "",
+                           .hint = "correct it, or name it under exclude"});
+  }
+  if (!sets(job.settings, "name")) job.settings.push_back("name=" + job.name);
+  job.folder = file.out / fmt::format("{}-{}", job.name, job.hash.substr(0, 8));
+  return job;
+}
+
+}  // namespace
+
+Plan make_plan(SweepFile file, const std::vector<std::string>& settings) {
+  check_settings(file, settings);
+  Plan plan;
+  std::set<std::string> hashes;
+  for (const auto& point : file.points) {
+    Job job = make_job(file, point, settings);
+    if (hashes.insert(job.hash).second) {
+      plan.jobs.push_back(std::move(job));
+    } else {
+      ++plan.repeated;
+    }
+  }
+  plan.file = std::move(file);
+  return plan;
+}
+
+std::vector<Job> shard(std::vector<Job> jobs, int part, int parts) {
+  if (parts < 1 || part < 1 || part > parts) {
+    throw Error(ErrorKind::kOutOfRange, {.scope = "sweep",
+                                         .key = "--shard",
+                                         .rule = "must be i/n with i from 1 to n",
+                                         .value = fmt::format("{}/{}", part, parts),
+                                         .hint = "for example 1/4"});
+  }
+  std::vector<std::string> hashes;
+  for (const Job& job : jobs) hashes.push_back(job.hash);
+  std::sort(hashes.begin(), hashes.end());
+  std::erase_if(jobs, [&](const Job& job) {
+    const auto rank = std::lower_bound(hashes.begin(), hashes.end(), job.hash) - hashes.begin();
+    return rank % parts != part - 1;
+  });
+  return jobs;
+}
+
+}  // namespace posenc::sweep

@@ -1,0 +1,203 @@
+// Sweeps with a trainer that is a few lines of shell.
+#include "sweep/run.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <thread>
+
+#include "posenc/core/error.h"
+#include "runs/files.h"
+#include "runs/run_directory.h"
+#include "support/temporary_folder.h"
+
+namespace posenc::sweep {
+namespace {
+
+using testing::TemporaryFolder;
+using testing::write_content;
+
+// Takes a trainer's options, writes the status of a run, and does what `act-seedN` in its folder says.
+constexpr const char* kTrainer = R"(#!/bin/sh
+here=$(dirname "$0"); shift 2
+resume=no; seed=none
+while [ $# -gt 0 ]; do case $1 in
+  --set) case $2 in seed=*) seed=${2#seed=};; esac; shift 2;;
+  --out) out=$2; shift 2;;
+  --threads) threads=$2; shift 2;;
+  --resume) resume=yes; shift;;
+  *) echo "what is $1?"; exit 9;;
+esac; done
+hash=$(grep "^$(basename "$out") " "$here/hashes" | cut -d' ' -f2)
+say() { echo "$* seed=$seed" >> "$here/calls"; }
+status() {
+  mkdir -p "$out"
+  printf '{"state": "%s", "step": 3, "message": "%s", "config_hash": "%s"}' "$1" "$2" "$hash" \
+    > "$out/status.json"
+}
+say "start resume=$resume threads=$threads omp=$OMP_NUM_THREADS"
+[ -f "$here/act-seed$seed" ] && . "$here/act-seed$seed"
+status finished
+)";
+
+class Sweep : public ::testing::Test {
+ protected:
+  Sweep() {
+    write_content(folder_ / "base.yaml", "task: selective_counting\n");
+    write_content(folder_ / "trainer", kTrainer);
+    std::filesystem::permissions(folder_ / "trainer", std::filesystem::perms::owner_all);
+    options_.trainer = {folder_ / "trainer", "train"};
+    options_.jobs = 2;
+    options_.threads = 3;
+    options_.summary_file = folder_ / "out/sweep.json";
+    plan_ = make_plan(parse_sweep("base: base.yaml\nout: " + (folder_ / "out") +
+                                      "\ngrid: {seed: [0, 1, 2, 3, 4]}\n",
+                                  folder_ / "s.yaml"),
+                      {});
+    std::string hashes;
+    for (const Job& job : plan_.jobs) {
+      hashes += job.folder.filename().string() + " " + job.hash + "\n";
+    }
+    write_content(folder_ / "hashes", hashes);
+  }
+
+  void act(int seed, const std::string& script) const {
+    write_content(folder_ / ("act-seed" + std::to_string(seed)), script);
+  }
+  std::vector<JobReport> run(const Observer& observer = {}) {
+    auto reports = look_up(plan_, plan_.jobs);
+    run_jobs(plan_, reports, options_, observer);
+    return reports;
+  }
+  [[nodiscard]] std::string calls() const { return testing::file_content(folder_ / "calls"); }
+  [[nodiscard]] std::size_t count(const std::string& part) const {
+    const std::string text = calls();
+    std::size_t n = 0;
+    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+      ++n;
+    return n;
+  }
+
+  TemporaryFolder folder_;
+  Plan plan_;
+  RunOptions options_;
+};
+
+TEST_F(Sweep, RunsEachJobOnceWithItsShareOfThreads) {
+  std::size_t most = 0;
+  Observer observer;
+  observer.ended = [&](const JobReport&, const std::vector<JobReport>& all) {
+    most = std::max(most, tally(all).running + 1);
+  };
+  const auto reports = run(observer);
+  EXPECT_EQ(tally(reports).finished, 5U);
+  EXPECT_EQ(count("start resume=no threads=3 omp=3"), 5U) << calls();
+  EXPECT_LE(most, 2U);
+  for (const JobReport& report : reports) {
+    EXPECT_EQ(report.state, JobState::kFinished);
+    EXPECT_TRUE(report.ran);
+    EXPECT_GT(report.seconds, 0.0);
+  }
+}
+
+TEST_F(Sweep, WhatIsFinishedIsSkippedWhateverItsFolderIsCalled) {
+  run();
+  std::filesystem::rename(plan_.jobs[0].folder, folder_ / "out/renamed");
+  const auto reports = run();
+  EXPECT_EQ(tally(reports).skipped, 5U);
+  EXPECT_EQ(count("start"), 5U) << "nothing ran again";
+  EXPECT_EQ(reports[0].job.folder.filename().string(), "renamed");
+  std::filesystem::remove_all(folder_ / "out/renamed");
+  EXPECT_EQ(tally(run()).finished, 1U);
+}
+
+TEST_F(Sweep, AFailureDoesNotStopTheRestAndIsTriedAgain) {
+  act(1, "echo working; echo '[tiny] it broke' >&2; exit 1\n");
+  act(2, "kill -9 $$\n");
+  act(3, "status failed 'the disk is full'; exit 1\n");
+  act(4, "exit 0\n");  // without a run
+  const auto reports = run();
+  EXPECT_EQ(tally(reports).failed, 4U);
+  EXPECT_EQ(tally(reports).finished, 1U);
+  EXPECT_EQ(reports[1].message, "exit code 1: [tiny] it broke");
+  EXPECT_NE(reports[2].message.find("signal 9"), std::string::npos);
+  EXPECT_EQ(reports[3].message, "the disk is full");
+  EXPECT_NE(reports[4].message.find("without a finished run"), std::string::npos);
+  for (const int seed : {1, 2, 3, 4}) act(seed, "");
+  const auto again = run();
+  EXPECT_EQ(tally(again).finished, 4U);
+  EXPECT_EQ(count("start resume=yes"), 1U) << "only one had a run to go on with\n" << calls();
+}
+
+TEST_F(Sweep, AJobThatDivergedStaysSo) {
+  act(0, "status diverged 'loss is nan at step 3'; exit 1\n");
+  auto reports = run();
+  EXPECT_EQ(reports[0].state, JobState::kDiverged);
+  EXPECT_EQ(reports[0].message, "loss is nan at step 3");
+  reports = run();
+  EXPECT_EQ(tally(reports).diverged, 1U);
+  EXPECT_EQ(count("seed=0"), 1U);
+}
+
+TEST_F(Sweep, ATrainerThatIsMissingFailsEveryJobAndSaysSo) {
+  options_.trainer = {folder_ / "nowhere"};
+  const auto reports = run();
+  EXPECT_EQ(tally(reports).failed, 5U);
+  EXPECT_NE(reports[0].message.find("could not be started"), std::string::npos);
+}
+
+TEST_F(Sweep, ASignalIsForwardedAndTheRunsAreResumed) {
+  for (int seed = 0; seed < 5; ++seed) {
+    act(seed,
+        "trap 'status stopped; say saved; exit 143' TERM\nstatus running\nsay ready\n"
+        "[ $resume = yes ] || while :; do sleep 0.02; done\n");
+  }
+  int signal = 0;
+  options_.stop = [&] {
+    if (count("ready") == 2) signal = SIGTERM;
+    return signal;
+  };
+  const auto reports = run();
+  EXPECT_EQ(count("saved"), 2U) << "each of the two that ran, once";
+  EXPECT_EQ(tally(reports).stopped, 2U);
+  EXPECT_EQ(tally(reports).waiting, 3U) << "no further job was started";
+  for (int seed = 2; seed < 5; ++seed) act(seed, "");
+  options_.stop = [] { return 0; };
+  const auto again = look_up(plan_, plan_.jobs);
+  EXPECT_EQ(again[0].state, JobState::kResume);
+  EXPECT_EQ(again[2].state, JobState::kNew);
+  EXPECT_EQ(tally(run()).finished, 5U);
+  EXPECT_EQ(count("start resume=yes"), 2U);
+}
+
+TEST_F(Sweep, ARunThatAnotherProcessTrainsIsLeftAlone) {
+  const auto other = runs::RunDirectory::create(
+      plan_.jobs[3].folder, {.config = "", .config_hash = plan_.jobs[3].hash, .environment = {}});
+  const auto reports = run();
+  EXPECT_EQ(reports[3].state, JobState::kInUse);
+  EXPECT_EQ(tally(reports).finished, 4U);
+  EXPECT_EQ(count("seed=3"), 0U);
+}
+
+TEST_F(Sweep, TheSummaryIsThereAfterEveryJob) {
+  act(4, "echo 'no luck'; exit 1\n");
+  std::vector<std::int64_t> ended;
+  Observer observer;
+  observer.started = [&](const JobReport&) {
+    const Value value = runs::read_json(folder_ / "out/sweep.json");
+    ended.push_back(*value.find("counts")->find("finished")->get_if<std::int64_t>());
+  };
+  options_.jobs = 1;
+  run(observer);
+  EXPECT_EQ(ended, (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
+  const Value value = runs::read_json(folder_ / "out/sweep.json");
+  EXPECT_EQ(*value.find("counts")->find("failed")->get_if<std::int64_t>(), 1);
+  const Value& last = value.find("jobs")->get_if<Value::List>()->back();
+  EXPECT_EQ(*last.find("state")->get_if<std::string>(), "failed");
+  EXPECT_EQ(*last.find("message")->get_if<std::string>(), "exit code 1: no luck");
+  EXPECT_EQ(*last.find("hash")->get_if<std::string>(), plan_.jobs[4].hash);
+}
+
+}  // namespace
+}  // namespace posenc::sweep
