@@ -17,7 +17,9 @@ constexpr const char* kExamples =
     "  posenc inspect --encoding \"rope(theta=500000) + alibi\" --head-dim 64 --heads 8\n"
     "  posenc inspect --hf config.json --seq-len 8192 --json\n"
     "  posenc bench cpu --filter attention/cope\n"
-    "  posenc convert model.safetensors -o out.safetensors --layout interleaved --head-dim 128\n";
+    "  posenc convert model.safetensors -o out.safetensors --layout interleaved --head-dim 128\n"
+    "  posenc sweep configs/theta.yaml --jobs 2\n"
+    "  posenc compare runs/theta\n";
 
 // CLI11's own texts span lines and do not say where help is; a mistake is answered in one line.
 int report_mistake(const CLI::App& app, const CLI::ParseError& problem) {
@@ -51,6 +53,10 @@ int run(int argc, char** argv) {
   add_inspect(app, chosen);
   add_bench(app, chosen);
   add_convert(app, chosen);
+  add_sweep(app, chosen);
+  add_compare(app, chosen);
+  add_data(app, chosen);
+  add_sample(app, chosen);
   try {
     check_verb(app, argc, argv);
     app.parse(argc, argv);

@@ -57,7 +57,8 @@ class Runner {
       : plan_(plan), reports_(reports), options_(options), observer_(observer) {}
 
   void run() {
-    std::filesystem::create_directories(plan_.file.out / "logs");
+    runs::NewFolders folders(plan_.file.out / "logs");
+    folders.keep();
     write_summary();
     auto next = reports_.begin();
     while (true) {

@@ -97,7 +97,9 @@ class Finder {
     for (; !code && entry != fs::recursive_directory_iterator(); entry.increment(code)) {
       std::error_code ignored;
       if (entry->is_symlink(ignored) || !entry->is_regular_file(ignored)) continue;
-      add_file(entry->path(), entry->path().lexically_relative(root));
+      const fs::path name = entry->path().lexically_relative(root);
+      if (!files_.corpus.empty() && name == "manifest.json") continue;  // of `posenc data`
+      add_file(entry->path(), name);
     }
     if (code) throw failure(ErrorKind::kIo, "path", "must be readable", root, code.message());
   }

@@ -1,0 +1,101 @@
+// posenc compare: what runs found, side by side.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <memory>
+
+#include "cli/table.h"
+#include "cli/verbs.h"
+#include "report/tables.h"
+#include "runs/numbers.h"
+
+namespace posenc::cli {
+namespace {
+
+constexpr std::size_t kWidth = 98;  // of a terminal, less what tables are moved in by
+
+struct Options {
+  std::vector<std::string> folders;
+  report::CompareOptions compare;
+  bool json = false;
+  bool csv = false;
+  bool markdown = false;
+};
+
+void print_terminal(const report::TextTable& whole) {
+  for (const report::TextTable& part : report::fitted(whole, kWidth)) {
+    if (!part.title.empty()) fmt::print("{}\n", part.title);
+    Table table(part.header);
+    for (const auto& row : part.rows) table.add(row);
+    fmt::print("\n{}", table.text());
+    for (const std::string& note : part.notes) fmt::print("  {}\n", note);
+    fmt::print("\n");
+  }
+}
+
+std::string markdown_row(std::vector<std::string> cells) {
+  for (std::string& cell : cells) {
+    for (std::size_t at = cell.find('|'); at != std::string::npos; at = cell.find('|', at + 2)) {
+      cell.insert(at, "\\");
+    }
+  }
+  return fmt::format("| {} |\n", fmt::join(cells, " | "));
+}
+
+void print_markdown(const report::TextTable& table) {
+  fmt::print("**{}**\n\n{}", table.title, markdown_row(table.header));
+  fmt::print("{}", markdown_row(std::vector<std::string>(table.header.size(), "---")));
+  for (const auto& row : table.rows) fmt::print("{}", markdown_row(row));
+  fmt::print("\n");
+  for (const std::string& note : table.notes) {
+    fmt::print("- {}\n", note.substr(note.find_first_not_of(' ')));
+  }
+  if (!table.notes.empty()) fmt::print("\n");
+}
+
+void print_left_out(const report::Comparison& comparison, bool markdown) {
+  if (comparison.left_out.empty()) return;
+  fmt::print("{} not in the tables:\n{}", comparison.left_out.size(), markdown ? "\n" : "");
+  for (const std::string& line : comparison.left_out) {
+    fmt::print("{}{}\n", markdown ? "- " : "  ", line);
+  }
+}
+
+int run(const Options& options) {
+  const report::Comparison comparison =
+      report::compare(report::find_runs(options.folders), options.compare);
+  if (options.json) {
+    fmt::print("{}\n", to_json(runs::without_non_finite(report::to_value(comparison))));
+    return kFine;
+  }
+  if (options.csv) {
+    fmt::print("{}", report::to_csv(comparison));
+    return kFine;
+  }
+  for (const report::TextTable& table : report::text_tables(comparison)) {
+    options.markdown ? print_markdown(table) : print_terminal(table);
+  }
+  print_left_out(comparison, options.markdown);
+  return kFine;
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, Action& chosen) {
+  CLI::App* verb =
+      app.add_subcommand("compare", "Tables of what runs found: encodings side by side");
+  auto options = std::make_shared<Options>();
+  verb->add_option("DIR", options->folders, "runs, or folders with runs below them")->required();
+  auto* form = verb->add_option_group("form");
+  form->add_flag("--json", options->json, "everything, for programs");
+  form->add_flag("--csv", options->csv, "one row per figure");
+  form->add_flag("--markdown", options->markdown, "tables for a document");
+  form->require_option(0, 1);
+  verb->add_option("--threshold", options->compare.threshold,
+                   "accuracy that the effective length asks for (default: the runs' own)")
+      ->check(CLI::Range(0.0, 1.0));
+  verb->footer("Example:\n  posenc compare runs/demo\n");
+  verb->callback([&chosen, options] { chosen = [options] { return run(*options); }; });
+}
+
+}  // namespace posenc::cli

@@ -1,0 +1,138 @@
+#include "report/collect.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "core/bind.h"
+#include "posenc/core/error.h"
+#include "runs/run_directory.h"
+
+namespace posenc::report {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What differs between runs that are the same experiment; see experiment::config_hash.
+constexpr std::array<std::string_view, 4> kOfNoEffect = {
+    "name", "train.log_every", "train.checkpoint_every", "train.keep_last"};
+
+Error folder_error(const std::string& folder, const std::string& rule, const std::string& hint) {
+  return {ErrorKind::kIo,
+          {.scope = "compare", .key = folder, .rule = rule, .value = "", .hint = hint}};
+}
+
+// Folders that hold a run; what is below a run is its own business. Links are not followed.
+void search(const fs::path& folder, std::set<fs::path>& found) {
+  if (runs::RunDirectory::exists(folder)) {
+    found.insert(fs::canonical(folder));
+    return;
+  }
+  std::error_code error;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
+    if (entry.is_directory(error) && !entry.is_symlink(error)) search(entry.path(), found);
+  }
+  if (error) throw folder_error(folder.string(), "cannot be read: " + error.message(), "");
+}
+
+std::string plain(const Value& value) {
+  const auto* word = value.get_if<std::string>();
+  return word != nullptr ? *word : to_json(value);
+}
+
+std::string machine_of(const Value& environment) {
+  std::string text;
+  for (const char* key : {"cpu", "architecture", "threads", "device"}) {
+    const Value* value = environment.find(key);
+    if (value == nullptr || value->is_null()) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key, plain(*value));
+  }
+  return text;
+}
+
+std::string state_remark(const runs::RunDirectory& run, const runs::RunStatus& status) {
+  const std::string why = status.message.empty() ? "" : ": " + status.message;
+  switch (status.state) {
+    case runs::RunState::kFinished:
+      return "";
+    case runs::RunState::kRunning:
+      return run.in_use() ? fmt::format("is still running, at step {}", status.step)
+                          : fmt::format("was killed after step {}", status.step);
+    case runs::RunState::kStopped:
+      return fmt::format("stopped at step {}{}", status.step, why);
+    case runs::RunState::kDiverged:
+      return fmt::format("diverged at step {}{}", status.step, why);
+    case runs::RunState::kFailed:
+      return fmt::format("failed at step {}{}", status.step, why);
+  }
+  return "";
+}
+
+Run read_run(const fs::path& path, const fs::path& shown) {
+  Run run;
+  run.path = shown;
+  try {
+    const auto directory = runs::RunDirectory::open(path, runs::Access::kRead);
+    run.remark = state_remark(directory, directory.status());
+    run.config = parse_yaml(directory.config(), directory.config_path().string());
+    run.machine = machine_of(directory.environment());
+    if (const auto results = directory.results()) {
+      run.results = read_results(*results, directory.results_path().string());
+    } else if (run.remark.empty()) {
+      run.remark = "has not been evaluated (posenc eval)";
+    }
+  } catch (const Error& e) {
+    run.results.reset();
+    run.remark = fmt::format("cannot be read: {}", e.what());
+  }
+  return run;
+}
+
+void flatten(const Value& value, const std::string& key,
+             std::vector<std::pair<std::string, std::string>>& flat) {
+  const auto* map = value.get_if<Value::Map>();
+  if (map == nullptr || (map->empty() && !key.empty())) {
+    if (std::find(kOfNoEffect.begin(), kOfNoEffect.end(), key) == kOfNoEffect.end()) {
+      flat.emplace_back(key, plain(value));
+    }
+    return;
+  }
+  for (const Member& member : *map) {
+    flatten(member.value, key.empty() ? member.key : key + "." + member.key, flat);
+  }
+}
+
+}  // namespace
+
+std::vector<Run> find_runs(const std::vector<std::string>& folders) {
+  std::set<fs::path> found;
+  std::vector<Run> runs;
+  for (const std::string& folder : folders) {
+    if (!fs::is_directory(folder)) {
+      throw folder_error(folder, "is not a folder", "name folders with runs, such as runs/demo");
+    }
+    std::set<fs::path> here;
+    search(folder, here);
+    const fs::path root = fs::canonical(folder);
+    for (const fs::path& path : here) {
+      if (!found.insert(path).second) continue;
+      const fs::path below = path.lexically_relative(root);
+      runs.push_back(read_run(path, below == "." ? fs::path(folder) : fs::path(folder) / below));
+    }
+  }
+  if (runs.empty()) {
+    throw folder_error(folders.empty() ? "" : folders.front(), "holds no runs",
+                       "train some with posenc train or posenc sweep");
+  }
+  return runs;
+}
+
+std::vector<std::pair<std::string, std::string>> flat_config(const Value& config) {
+  std::vector<std::pair<std::string, std::string>> flat;
+  flatten(config, "", flat);
+  return flat;
+}
+
+}  // namespace posenc::report

@@ -1,0 +1,31 @@
+// The runs below some folders, as they lie on the disk.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "report/results.h"
+
+namespace posenc::report {
+
+struct Run {
+  std::filesystem::path path;
+  Value config;         // as resolved when it was trained
+  std::string machine;  // processor, threads and device: what a speed depends on
+  std::optional<Results> results;
+  // Why it is not in the table, or what is odd about it: "stopped at step 300". Empty: nothing.
+  std::string remark;
+};
+
+// Every run below the folders, in the order of the paths. A run that cannot be read is among them, with
+// its remark. Throws where a folder is not there, or where there is no run at all.
+std::vector<Run> find_runs(const std::vector<std::string>& folders);
+
+// A config as "model.layers=4" pairs, without what names a run or changes only what is logged. Named
+// parts are opened up: task.flip_flop.p.
+std::vector<std::pair<std::string, std::string>> flat_config(const Value& config);
+
+}  // namespace posenc::report

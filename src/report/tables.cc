@@ -1,0 +1,264 @@
+#include "report/tables.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace posenc::report {
+namespace {
+
+constexpr std::size_t kLongestLabel = 24;
+constexpr const char* kNothing = "-";
+
+std::string number_text(double value, const std::string& metric) {
+  if (std::isnan(value)) return "nan";
+  if (metric == "accuracy") return fmt::format("{:.1f}", 100.0 * value);
+  if (metric == "error") return value == 0.0 ? "0" : fmt::format("{:.1e}", value);
+  return fmt::format("{:.3f}", value);
+}
+
+std::string estimate_text(const runs::Estimate& e, const std::string& metric) {
+  return fmt::format("{} [{}, {}]", number_text(e.value, metric),
+                     number_text(e.interval.low, metric), number_text(e.interval.high, metric));
+}
+
+std::string metric_text(const std::string& metric) {
+  if (metric == "accuracy") return "accuracy in %";
+  if (metric == "error") return "error rate";
+  return "bits per byte";
+}
+
+// Long specs are shortened and spelled out below the table, each once.
+class Labels {
+ public:
+  explicit Labels(const TaskTable& table) : table_(table) {}
+
+  std::string of(const Entry& entry, const std::string& schedule = "") {
+    std::string label = entry.encoding;
+    if (!schedule.empty()) label += " as " + schedule;
+    const std::string& variant = table_.variants[entry.variant].name;
+    const std::string tail = variant.empty() ? "" : fmt::format(" [{}]", variant);
+    if (label.size() + tail.size() <= kLongestLabel) return label + tail;
+    return shortened(label, kLongestLabel - tail.size()) + tail;
+  }
+  [[nodiscard]] std::vector<std::string> legend() const {
+    std::vector<std::string> lines;
+    for (std::size_t i = 0; i < long_.size(); ++i) {
+      lines.push_back(fmt::format("#{} {}", i + 1, long_[i]));
+    }
+    return lines;
+  }
+
+ private:
+  std::string shortened(const std::string& label, std::size_t room) {
+    auto found = std::find(long_.begin(), long_.end(), label);
+    if (found == long_.end()) found = long_.insert(long_.end(), label);
+    const std::string mark = fmt::format("#{} ", found - long_.begin() + 1);
+    return mark + label.substr(0, room - mark.size() - 2) + "..";
+  }
+
+  const TaskTable& table_;
+  std::vector<std::string> long_;
+};
+
+std::string cell_text(const Cell* cell, const std::string& metric) {
+  return cell == nullptr ? kNothing : estimate_text(cell->estimate, metric);
+}
+
+// A figure that belongs to the condition, not to the encoding: once where all agree.
+template <class Pick>
+std::string shared_text(const TaskTable& table, const std::string& axis, std::int64_t factor,
+                        const std::string& metric, const Pick& pick) {
+  std::vector<double> values;
+  for (const Entry& entry : table.entries) {
+    for (const Cell& cell : entry.cells) {
+      if (cell.axis != axis || cell.factor != factor || cell.n == 0) continue;
+      if (const std::optional<double> value = pick(cell)) values.push_back(*value);
+    }
+  }
+  if (values.empty()) return kNothing;
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const std::string from = number_text(*low, metric);
+  const std::string to = number_text(*high, metric);
+  return from == to ? from : from + " to " + to;
+}
+
+std::string chance_text(const TaskTable& table, const std::string& axis, std::int64_t factor) {
+  return shared_text(table, axis, factor, table.metric,
+                     [](const Cell& cell) { return std::optional(cell.chance); });
+}
+
+std::string speed_text(double tokens_per_s) {
+  return tokens_per_s > 0.0 ? fmt::format("{:.0f}", tokens_per_s) : kNothing;
+}
+
+TextTable overview(const TaskTable& table) {
+  TextTable text;
+  text.title = fmt::format("{}: {} [95 %], trained at length {}", table.task,
+                           metric_text(table.metric), fmt::join(table.train_lengths, ", "));
+  text.header = {"encoding",     "n",        "in domain",        "parameters",
+                 "of positions", "tokens/s", "time against none"};
+  Labels labels(table);
+  for (const Entry& entry : table.entries) {
+    text.rows.push_back({labels.of(entry), std::to_string(entry.seeds.size()),
+                         cell_text(entry.cell(kInDomain, 1), table.metric),
+                         std::to_string(entry.parameters),
+                         std::to_string(entry.position_parameters), speed_text(entry.tokens_per_s),
+                         entry.cost ? fmt::format("{:.2f}x", *entry.cost) : kNothing});
+  }
+  text.rows.push_back({"chance", "", chance_text(table, kInDomain, 1), "", "", "", ""});
+  text.notes = labels.legend();
+  text.notes.insert(text.notes.end(), table.notes.begin(), table.notes.end());
+  return text;
+}
+
+std::string effective_text(const EffectiveLength& length) {
+  return length.lowest == length.highest
+             ? std::to_string(length.median)
+             : fmt::format("{} [{}, {}]", length.median, length.lowest, length.highest);
+}
+
+std::vector<std::int64_t> factors_of(const TaskTable& table, const std::string& axis) {
+  std::vector<std::int64_t> factors;
+  for (const std::int64_t factor : table.factors) {
+    const bool any = std::any_of(table.entries.begin(), table.entries.end(), [&](const Entry& e) {
+      return std::any_of(e.cells.begin(), e.cells.end(), [&](const Cell& cell) {
+        return cell.axis == axis && cell.factor == factor;
+      });
+    });
+    if (any) factors.push_back(factor);
+  }
+  return factors;
+}
+
+std::vector<std::string> schedules_of(const Entry& entry, const std::string& axis) {
+  std::vector<std::string> schedules;
+  for (const Cell& cell : entry.cells) {
+    if (cell.axis != axis) continue;
+    if (std::find(schedules.begin(), schedules.end(), cell.schedule) == schedules.end()) {
+      schedules.push_back(cell.schedule);
+    }
+  }
+  return schedules;
+}
+
+std::string effective_of(const Entry& entry, const std::string& axis, const std::string& schedule) {
+  for (const EffectiveLength& length : entry.effective) {
+    if (length.axis == axis && length.schedule == schedule) return effective_text(length);
+  }
+  return kNothing;
+}
+
+// Answers that training never had put a ceiling on any encoding: shown where there are any.
+void add_trained_share(const TaskTable& table, const std::string& axis,
+                       const std::vector<std::int64_t>& factors, TextTable& text) {
+  std::vector<std::string> row = {"answers trained"};
+  bool all = true;
+  for (const std::int64_t factor : factors) {
+    row.push_back(shared_text(table, axis, factor, "accuracy",
+                              [](const Cell& cell) { return cell.trained_share; }));
+    all = all && (row.back() == kNothing || row.back() == "100.0");
+  }
+  if (all) return;
+  row.emplace_back("");
+  row.back() = "%";
+  text.rows.push_back(std::move(row));
+}
+
+std::string threshold_text(const TaskTable& table) {
+  if (table.metric == "accuracy") return fmt::format("accuracy {:g} %", 100 * table.threshold);
+  return fmt::format("an error of {:g}", 1.0 - table.threshold);
+}
+
+TextTable axis_table(const TaskTable& table, const std::string& axis) {
+  const std::vector<std::int64_t> factors = factors_of(table, axis);
+  const bool has_threshold = table.metric != "bits_per_byte";
+  TextTable text;
+  text.title = fmt::format("{}, axis {}: {} [95 %] at multiples of the training length", table.task,
+                           axis, metric_text(table.metric));
+  text.header = {"encoding"};
+  for (const std::int64_t factor : factors) text.header.push_back(fmt::format("{}x", factor));
+  text.header.emplace_back("effective length");
+  Labels labels(table);
+  for (const Entry& entry : table.entries) {
+    for (const std::string& schedule : schedules_of(entry, axis)) {
+      std::vector<std::string> row = {labels.of(entry, schedule)};
+      for (const std::int64_t factor : factors) {
+        row.push_back(cell_text(entry.cell(axis, factor, schedule), table.metric));
+      }
+      row.push_back(effective_of(entry, axis, schedule));
+      text.rows.push_back(std::move(row));
+    }
+  }
+  std::vector<std::string> chance = {"chance"};
+  for (const std::int64_t factor : factors) chance.push_back(chance_text(table, axis, factor));
+  chance.emplace_back("");
+  text.rows.push_back(std::move(chance));
+  add_trained_share(table, axis, factors, text);
+  text.notes = labels.legend();
+  if (has_threshold) {
+    text.notes.push_back(
+        fmt::format("effective length: the longest that reaches {}, as all shorter ones do; "
+                    "median [least, most] of the seeds",
+                    threshold_text(table)));
+  }
+  return text;
+}
+
+TextTable ranking_table(const Ranking& ranking) {
+  TextTable text;
+  text.title = fmt::format(
+      "mean reciprocal rank {}, over {} conditions [95 %, conditions resampled]",
+      ranking.what == "in domain" ? "in domain" : "beyond the training length", ranking.tasks);
+  text.header = {"encoding", "mean reciprocal rank"};
+  std::vector<std::size_t> order(ranking.encodings.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return ranking.reciprocal_rank[a].value > ranking.reciprocal_rank[b].value;
+  });
+  for (const std::size_t i : order) {
+    text.rows.push_back({ranking.encodings[i], estimate_text(ranking.reciprocal_rank[i], "rank")});
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<TextTable> text_tables(const Comparison& comparison) {
+  std::vector<TextTable> tables;
+  for (const TaskTable& table : comparison.tasks) {
+    tables.push_back(overview(table));
+    for (const std::string& axis : table.axes) tables.push_back(axis_table(table, axis));
+  }
+  for (const Ranking& ranking : comparison.rankings) tables.push_back(ranking_table(ranking));
+  return tables;
+}
+
+std::vector<TextTable> fitted(const TextTable& table, std::size_t width) {
+  std::vector<std::size_t> widths(table.header.size());
+  for (std::size_t c = 0; c < widths.size(); ++c) {
+    widths[c] = table.header[c].size();
+    for (const auto& row : table.rows) widths[c] = std::max(widths[c], row[c].size());
+  }
+  std::vector<TextTable> parts;
+  std::size_t used = width;
+  for (std::size_t c = 1; c < widths.size(); ++c) {
+    if (parts.empty() || used + 2 + widths[c] > width) {
+      TextTable part{.title = parts.empty() ? table.title : "", .header = {table.header[0]}};
+      for (const auto& row : table.rows) part.rows.push_back({row[0]});
+      parts.push_back(std::move(part));
+      used = widths[0];
+    }
+    used += 2 + widths[c];
+    parts.back().header.push_back(table.header[c]);
+    for (std::size_t r = 0; r < table.rows.size(); ++r) {
+      parts.back().rows[r].push_back(table.rows[r][c]);
+    }
+  }
+  if (!parts.empty()) parts.back().notes = table.notes;
+  return parts;
+}
+
+}  // namespace posenc::report

@@ -1,0 +1,29 @@
+// A comparison as tables of words, for terminals and Markdown alike, and as data for programs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/compare.h"
+
+namespace posenc::report {
+
+struct TextTable {
+  std::string title;
+  std::vector<std::string> header;  // the first column names the row
+  std::vector<std::vector<std::string>> rows;
+  std::vector<std::string> notes;
+};
+
+std::vector<TextTable> text_tables(const Comparison& comparison);
+
+// One row per figure: task, variant, encoding, schedule, axis, factor, length, n, value, low, high, ...
+std::string to_csv(const Comparison& comparison);
+
+Value to_value(const Comparison& comparison);
+
+// Columns from the second on, spread over as many tables as it takes to stay within `width` letters;
+// the first column stands in each.
+std::vector<TextTable> fitted(const TextTable& table, std::size_t width);
+
+}  // namespace posenc::report
