@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "cli/table.h"
@@ -22,15 +23,30 @@ struct Options {
   bool markdown = false;
 };
 
+// Lines that are moved in by `indent`, broken between words; what follows the first a little further.
+void print_wrapped(const std::string& text, const std::string& indent) {
+  std::string line = indent;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    if (line.size() + end - begin > kWidth && line.find_first_not_of(' ') != std::string::npos) {
+      fmt::print("{}\n", line);
+      line = indent + "   ";
+    }
+    line += text.substr(begin, end - begin) + " ";
+    begin = end + 1;
+  }
+  fmt::print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
+}
+
 void print_terminal(const report::TextTable& whole) {
+  fmt::print("{}\n", whole.title);
   for (const report::TextTable& part : report::fitted(whole, kWidth)) {
-    if (!part.title.empty()) fmt::print("{}\n", part.title);
     Table table(part.header);
     for (const auto& row : part.rows) table.add(row);
     fmt::print("\n{}", table.text());
-    for (const std::string& note : part.notes) fmt::print("  {}\n", note);
-    fmt::print("\n");
   }
+  for (const std::string& note : whole.notes) print_wrapped(note, "  ");
+  fmt::print("\n");
 }
 
 std::string markdown_row(std::vector<std::string> cells) {

@@ -43,10 +43,10 @@ std::string state_text(std::string_view name) {
 }
 
 int print_list() {
-  Table table({"corpus", "fetched", "package", "licence", "what it is"});
+  Table table({"corpus", "what it is", "licence", "fetched"});
   for (const corpora::Corpus& corpus : corpora::catalog()) {
-    table.add({std::string(corpus.name), state_text(corpus.name), source_text(corpus),
-               std::string(corpus.licence), std::string(corpus.what)});
+    table.add({std::string(corpus.name), std::string(corpus.what), std::string(corpus.licence),
+               state_text(corpus.name)});
   }
   fmt::print("{}", table.text());
   return kFine;

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <thread>
+#include <utility>
 
 #include "cli/table.h"
 #include "cli/verbs.h"
@@ -101,7 +102,7 @@ class Lines {
                            report.job.name, time_text(report.seconds),
                            report.message.empty() ? "" : ": ", report.message));
     const sweep::Tally t = sweep::tally(all);
-    if (t.running + t.waiting == 0) return;
+    if (t.running + t.waiting == 0 || t.stopped > 0) return;
     const double mean = seconds_ / static_cast<double>(ended_);
     const double left = mean * static_cast<double>(to_run_ - ended_) / jobs_;
     print_line(fmt::format("  {} of {} ended, {} running, {} failed; about {} left", ended_,
@@ -209,7 +210,12 @@ int run(const Options& options) {
     return kFine;
   }
   const runs::StopRequest stop;
-  run.stop = [&stop] { return stop.signal_number(); };
+  run.stop = [&stop, said = false]() mutable {
+    if (stop.requested() && !std::exchange(said, true)) {
+      print_line("stopping: the jobs that run save and end, no further one starts");
+    }
+    return stop.signal_number();
+  };
   Lines lines(left_to_do(reports), options.jobs);
   const auto since = std::chrono::steady_clock::now();
   run_jobs(plan, reports, run, lines.observer());

@@ -50,12 +50,16 @@ std::vector<fs::path> wanted_files(const Corpus& corpus, const fs::path& root) {
   return files;
 }
 
-void copy_files(const Corpus& corpus, const fs::path& root, const fs::path& out,
+void take_files(const Corpus& corpus, const fs::path& root, const fs::path& out,
                 const std::atomic<bool>* stop) {
   for (const fs::path& file : wanted_files(corpus, root)) {
     if (stop != nullptr && *stop) throw failure(corpus, "was interrupted");
     fs::create_directories((out / file).parent_path());
-    fs::copy_file(root / file, out / file);
+    if (corpus.source == Source::kPython) {
+      fs::copy_file(root / file, out / file);
+    } else {
+      fs::rename(root / file, out / file);  // what was unpacked goes away anyhow
+    }
   }
 }
 
@@ -116,7 +120,7 @@ void convert(const Corpus& corpus, const fs::path& unpacked, const fs::path& out
   }
   switch (corpus.form) {
     case Form::kFiles:
-      return copy_files(corpus, root, out, stop);
+      return take_files(corpus, root, out, stop);
     case Form::kVerses:
       return write_texts(corpus, books_of_verses(read_file(root.string())), out);
     case Form::kRStrings:

@@ -12,7 +12,8 @@
 
 namespace posenc::corpora {
 
-// Writes the corpus that the package in `unpacked` holds into `out`, which exists and is empty.
+// Writes the corpus that the package in `unpacked` holds into `out`, which exists and is empty and
+// on the same file system: files of a package are moved, those of an installed library copied.
 void convert(const Corpus& corpus, const std::filesystem::path& unpacked,
              const std::filesystem::path& out, const std::atomic<bool>* stop);
 

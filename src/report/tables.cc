@@ -9,18 +9,20 @@
 namespace posenc::report {
 namespace {
 
-constexpr std::size_t kLongestLabel = 24;
+constexpr std::size_t kLongestLabel = 20;
 constexpr const char* kNothing = "-";
 
 std::string number_text(double value, const std::string& metric) {
   if (std::isnan(value)) return "nan";
-  if (metric == "accuracy") return fmt::format("{:.1f}", 100.0 * value);
+  if (metric == "accuracy") {
+    return value >= 0.9995 ? "100" : fmt::format("{:.1f}", 100.0 * value);
+  }
   if (metric == "error") return value == 0.0 ? "0" : fmt::format("{:.1e}", value);
   return fmt::format("{:.3f}", value);
 }
 
 std::string estimate_text(const runs::Estimate& e, const std::string& metric) {
-  return fmt::format("{} [{}, {}]", number_text(e.value, metric),
+  return fmt::format("{} [{},{}]", number_text(e.value, metric),
                      number_text(e.interval.low, metric), number_text(e.interval.high, metric));
 }
 
@@ -117,7 +119,7 @@ TextTable overview(const TaskTable& table) {
 std::string effective_text(const EffectiveLength& length) {
   return length.lowest == length.highest
              ? std::to_string(length.median)
-             : fmt::format("{} [{}, {}]", length.median, length.lowest, length.highest);
+             : fmt::format("{} [{},{}]", length.median, length.lowest, length.highest);
 }
 
 std::vector<std::int64_t> factors_of(const TaskTable& table, const std::string& axis) {
@@ -159,11 +161,10 @@ void add_trained_share(const TaskTable& table, const std::string& axis,
   for (const std::int64_t factor : factors) {
     row.push_back(shared_text(table, axis, factor, "accuracy",
                               [](const Cell& cell) { return cell.trained_share; }));
-    all = all && (row.back() == kNothing || row.back() == "100.0");
+    all = all && (row.back() == kNothing || row.back() == "100");
   }
   if (all) return;
-  row.emplace_back("");
-  row.back() = "%";
+  row.emplace_back("%");
   text.rows.push_back(std::move(row));
 }
 
@@ -180,7 +181,7 @@ TextTable axis_table(const TaskTable& table, const std::string& axis) {
                            axis, metric_text(table.metric));
   text.header = {"encoding"};
   for (const std::int64_t factor : factors) text.header.push_back(fmt::format("{}x", factor));
-  text.header.emplace_back("effective length");
+  text.header.emplace_back("effective");
   Labels labels(table);
   for (const Entry& entry : table.entries) {
     for (const std::string& schedule : schedules_of(entry, axis)) {
@@ -200,8 +201,8 @@ TextTable axis_table(const TaskTable& table, const std::string& axis) {
   text.notes = labels.legend();
   if (has_threshold) {
     text.notes.push_back(
-        fmt::format("effective length: the longest that reaches {}, as all shorter ones do; "
-                    "median [least, most] of the seeds",
+        fmt::format("effective: the longest length that reaches {}, as all shorter ones do; "
+                    "median [least,most] of the seeds",
                     threshold_text(table)));
   }
   return text;
@@ -246,7 +247,7 @@ std::vector<TextTable> fitted(const TextTable& table, std::size_t width) {
   std::size_t used = width;
   for (std::size_t c = 1; c < widths.size(); ++c) {
     if (parts.empty() || used + 2 + widths[c] > width) {
-      TextTable part{.title = parts.empty() ? table.title : "", .header = {table.header[0]}};
+      TextTable part{.header = {table.header[0]}};
       for (const auto& row : table.rows) part.rows.push_back({row[0]});
       parts.push_back(std::move(part));
       used = widths[0];
@@ -257,7 +258,6 @@ std::vector<TextTable> fitted(const TextTable& table, std::size_t width) {
       parts.back().rows[r].push_back(table.rows[r][c]);
     }
   }
-  if (!parts.empty()) parts.back().notes = table.notes;
   return parts;
 }
 

@@ -23,7 +23,7 @@ std::string to_csv(const Comparison& comparison);
 Value to_value(const Comparison& comparison);
 
 // Columns from the second on, spread over as many tables as it takes to stay within `width` letters;
-// the first column stands in each.
+// the first column stands in each. Title and notes are not among them.
 std::vector<TextTable> fitted(const TextTable& table, std::size_t width);
 
 }  // namespace posenc::report

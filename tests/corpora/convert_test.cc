@@ -99,6 +99,9 @@ TEST(Files, AreTakenBySuffixWithoutLinksAndWhatIsLeftOut) {
   write_content(folder / "in/outside.py", "f");
   std::filesystem::create_symlink("../outside.py", folder / "in/root/link.py");
   const Corpus corpus{.name = "x", .root = "root", .suffix = ".py", .without = "tests,skip.py"};
+  const std::atomic<bool> stop = true;
+  EXPECT_THROW(convert(corpus, folder / "in", folder / "out", &stop), Error);
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "out"));
   convert(corpus, folder / "in", folder / "out", nullptr);
   std::vector<std::string> found;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(folder / "out")) {
@@ -107,8 +110,6 @@ TEST(Files, AreTakenBySuffixWithoutLinksAndWhatIsLeftOut) {
   std::sort(found.begin(), found.end());
   EXPECT_EQ(found, (std::vector<std::string>{"a.py", "b.py"}));
   EXPECT_EQ(read_file(folder / "out/sub/b.py"), "b");
-  const std::atomic<bool> stop = true;
-  EXPECT_THROW(convert(corpus, folder / "in", folder / "out", &stop), Error);
   const Corpus elsewhere{.name = "x", .root = "nowhere"};
   EXPECT_THROW(convert(elsewhere, folder / "in", folder / "out", nullptr), Error);
 }
