@@ -13,7 +13,7 @@
 namespace posenc::cli {
 namespace {
 
-constexpr std::size_t kWidth = 98;  // of a terminal, less what tables are moved in by
+constexpr std::size_t kWidth = 100;  // of a terminal
 
 struct Options {
   std::vector<std::string> folders;
@@ -29,7 +29,7 @@ void print_wrapped(const std::string& text, const std::string& indent) {
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find(' ', begin), text.size());
     if (line.size() + end - begin > kWidth && line.find_first_not_of(' ') != std::string::npos) {
-      fmt::print("{}\n", line);
+      fmt::print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
       line = indent + "   ";
     }
     line += text.substr(begin, end - begin) + " ";
@@ -43,7 +43,7 @@ void print_terminal(const report::TextTable& whole) {
   for (const report::TextTable& part : report::fitted(whole, kWidth)) {
     Table table(part.header);
     for (const auto& row : part.rows) table.add(row);
-    fmt::print("\n{}", table.text());
+    fmt::print("\n{}", table.text(""));
   }
   for (const std::string& note : whole.notes) print_wrapped(note, "  ");
   fmt::print("\n");

@@ -3,9 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <chrono>
+#include <csignal>
 #include <cstdio>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <thread>
@@ -14,7 +17,6 @@
 #include "cli/table.h"
 #include "cli/verbs.h"
 #include "posenc/core/error.h"
-#include "runs/stop_request.h"
 #include "sweep/run.h"
 
 namespace posenc::cli {
@@ -33,6 +35,33 @@ struct Options {
   int threads = 0;
   bool dry_run = false;
 };
+
+std::atomic<int> signal_seen = 0;
+std::atomic<bool> signal_again = false;
+std::atomic<std::int64_t> first_seen_ms = 0;
+static_assert(std::atomic<int>::is_always_lock_free &&
+                  std::atomic<std::int64_t>::is_always_lock_free,
+              "a signal handler sets them");
+
+// Some programs send a signal to a process and to its group: what comes twice within a second is one
+// wish. The sweep itself never ends before its jobs, which would go on without it.
+extern "C" void note_stop(int number) {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const std::int64_t ms = std::int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1000000;
+  if (signal_seen == 0) {
+    first_seen_ms = ms;
+    signal_seen = number;
+  } else if (ms - first_seen_ms > 1000) {
+    signal_again = true;
+  }
+}
+
+void watch_signals() {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP}) {
+    if (std::signal(number, note_stop) == SIG_IGN) std::signal(number, SIG_IGN);  // nohup
+  }
+}
 
 struct Shard {
   int part = 1;
@@ -164,8 +193,8 @@ void print_summary(const std::vector<JobReport>& reports, double seconds,
   print_line(fmt::format("summary: {}; table: posenc compare {}", options.summary_file, out));
 }
 
-int exit_code(const std::vector<JobReport>& reports, const runs::StopRequest& stop) {
-  if (stop.requested()) return stop.exit_code();
+int exit_code(const std::vector<JobReport>& reports) {
+  if (signal_seen != 0) return 128 + signal_seen;
   const sweep::Tally t = sweep::tally(reports);
   return t.failed + t.diverged > 0 ? kFailure : kFine;
 }
@@ -209,19 +238,20 @@ int run(const Options& options) {
     print_jobs(reports);
     return kFine;
   }
-  const runs::StopRequest stop;
-  run.stop = [&stop, said = false]() mutable {
-    if (stop.requested() && !std::exchange(said, true)) {
+  watch_signals();
+  run.stop = [said = false]() mutable -> int {
+    if (signal_seen != 0 && !std::exchange(said, true)) {
       print_line("stopping: the jobs that run save and end, no further one starts");
     }
-    return stop.signal_number();
+    return signal_seen;
   };
+  run.kill = [] { return signal_again.exchange(false); };
   Lines lines(left_to_do(reports), options.jobs);
   const auto since = std::chrono::steady_clock::now();
   run_jobs(plan, reports, run, lines.observer());
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - since;
   print_summary(reports, took.count(), run, plan.file.out.string());
-  return exit_code(reports, stop);
+  return exit_code(reports);
 }
 
 }  // namespace

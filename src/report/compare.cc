@@ -205,6 +205,9 @@ TaskTable make_table(const TaskGroup& group, const CompareOptions& options) {
       add_once(table.factors, cell.factor);
     }
   }
+  std::stable_sort(table.entries.begin(), table.entries.end(), [](const Entry& a, const Entry& b) {
+    return std::pair(a.variant, a.encoding != "none") < std::pair(b.variant, b.encoding != "none");
+  });
   std::sort(table.factors.begin(), table.factors.end());
   std::sort(table.train_lengths.begin(), table.train_lengths.end());
   note_variants(table);

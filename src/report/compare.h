@@ -73,7 +73,7 @@ struct TaskTable {
   std::vector<std::int64_t> factors;
   std::vector<std::int64_t> train_lengths;
   std::vector<Variant> variants;
-  std::vector<Entry> entries;  // as found
+  std::vector<Entry> entries;  // by variant, none first, then as found
   std::vector<std::string> notes;
 };
 

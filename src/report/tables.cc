@@ -9,7 +9,7 @@
 namespace posenc::report {
 namespace {
 
-constexpr std::size_t kLongestLabel = 20;
+constexpr std::size_t kLongestLabel = 17;
 constexpr const char* kNothing = "-";
 
 std::string number_text(double value, const std::string& metric) {
@@ -156,7 +156,7 @@ std::string effective_of(const Entry& entry, const std::string& axis, const std:
 // Answers that training never had put a ceiling on any encoding: shown where there are any.
 void add_trained_share(const TaskTable& table, const std::string& axis,
                        const std::vector<std::int64_t>& factors, TextTable& text) {
-  std::vector<std::string> row = {"answers trained"};
+  std::vector<std::string> row = {"answers trained %"};
   bool all = true;
   for (const std::int64_t factor : factors) {
     row.push_back(shared_text(table, axis, factor, "accuracy",
@@ -164,7 +164,7 @@ void add_trained_share(const TaskTable& table, const std::string& axis,
     all = all && (row.back() == kNothing || row.back() == "100");
   }
   if (all) return;
-  row.emplace_back("%");
+  row.emplace_back("");
   text.rows.push_back(std::move(row));
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <csignal>
 #include <list>
 #include <thread>
 
@@ -96,9 +97,11 @@ class Runner {
   // A signal that came while jobs were being started reaches all of them, each once.
   void forward_stop() {
     if (signal_ == 0) signal_ = options_.stop();
-    if (signal_ == 0 || forwarded_) return;
+    if (signal_ == 0) return;
+    const bool kill = options_.kill();
+    if (forwarded_ && !kill) return;
     forwarded_ = true;
-    for (const Running& job : running_) job.process.signal(signal_);
+    for (const Running& job : running_) job.process.signal(kill ? SIGKILL : signal_);
   }
 
   void reap() {

@@ -51,6 +51,8 @@ struct RunOptions {
   // The number of a signal that asks to stop, or 0. It is forwarded once to all jobs, which save and
   // end; no further job starts.
   std::function<int()> stop = [] { return 0; };
+  // Whoever asked has lost patience: jobs that are still saving are killed.
+  std::function<bool()> kill = [] { return false; };
 };
 
 struct Tally {

@@ -124,6 +124,8 @@ TEST_F(SweepVerb, ASignalLetsTheJobsSave) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   kill(child, SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  kill(child, SIGTERM);  // as timeout(1) does: to the process, then to its group
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_EQ(WEXITSTATUS(status), 128 + SIGTERM);

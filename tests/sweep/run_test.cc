@@ -171,6 +171,17 @@ TEST_F(Sweep, ASignalIsForwardedAndTheRunsAreResumed) {
   EXPECT_EQ(count("start resume=yes"), 2U);
 }
 
+TEST_F(Sweep, JobsThatDoNotEndAreKilledWhenAsked) {
+  act(0, "trap 'say deaf' TERM\nsay ready\nwhile :; do sleep 0.02; done\n");
+  options_.jobs = 1;
+  options_.stop = [&] { return count("ready") == 1 ? SIGTERM : 0; };
+  options_.kill = [&] { return count("deaf") == 1; };
+  const auto reports = run();
+  EXPECT_EQ(reports[0].state, JobState::kStopped);
+  EXPECT_EQ(count("deaf"), 1U);
+  EXPECT_EQ(tally(reports).waiting, 4U);
+}
+
 TEST_F(Sweep, ARunThatAnotherProcessTrainsIsLeftAlone) {
   const auto other = runs::RunDirectory::create(
       plan_.jobs[3].folder, {.config = "", .config_hash = plan_.jobs[3].hash, .environment = {}});
