@@ -76,7 +76,9 @@ std::vector<std::string> environment_of(const Command& command) {
         });
     if (!replaced) all.push_back(text);
   }
-  for (const auto& [name, value] : command.environment) all.push_back(name + "=" + value);
+  for (const auto& [name, value] : command.environment) {
+    all.push_back(fmt::format("{}={}", name, value));
+  }
   return all;
 }
 

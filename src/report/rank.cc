@@ -58,7 +58,8 @@ std::optional<Ranking> ranking(const std::string& what, std::vector<Race> races)
   std::erase_if(races, [](const Race& race) { return race.figures.size() < 2; });
   if (races.size() < 2) return std::nullopt;
   Ranking result{.what = what, .tasks = races.size()};
-  for (const auto& [encoding, figure] : races.front().figures) {
+  for (const auto& entry : races.front().figures) {
+    const std::string& encoding = entry.first;
     const bool everywhere = std::all_of(races.begin(), races.end(), [&](const Race& race) {
       return race.figures.contains(encoding);
     });

