@@ -16,6 +16,7 @@ constexpr const char* kExamples =
     "  posenc list\n"
     "  posenc inspect --encoding \"rope(theta=500000) + alibi\" --head-dim 64 --heads 8\n"
     "  posenc inspect --hf config.json --seq-len 8192 --json\n"
+    "  posenc train configs/demo.yaml --set model.encoding=\"rope + cope\" --out runs/mine\n"
     "  posenc bench cpu --filter attention/cope\n"
     "  posenc convert model.safetensors -o out.safetensors --layout interleaved --head-dim 128\n"
     "  posenc sweep configs/theta.yaml --jobs 2\n"
@@ -53,6 +54,8 @@ int run(int argc, char** argv) {
   add_inspect(app, chosen);
   add_bench(app, chosen);
   add_convert(app, chosen);
+  add_train(app, chosen);
+  add_eval(app, chosen);
   add_sweep(app, chosen);
   add_compare(app, chosen);
   add_data(app, chosen);

@@ -13,6 +13,8 @@ void add_list(CLI::App& app, Action& chosen);
 void add_inspect(CLI::App& app, Action& chosen);
 void add_bench(CLI::App& app, Action& chosen);
 void add_convert(CLI::App& app, Action& chosen);
+void add_train(CLI::App& app, Action& chosen);
+void add_eval(CLI::App& app, Action& chosen);
 void add_sweep(CLI::App& app, Action& chosen);
 void add_compare(CLI::App& app, Action& chosen);
 void add_data(CLI::App& app, Action& chosen);
