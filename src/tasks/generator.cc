@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::int64_t kMaxLength = std::int64_t{1} << 30;
 
-std::uint64_t stream_key(const Condition& condition, std::uint64_t seed) {
-  std::uint64_t key = mixed(seed);
+std::uint64_t stream_key(const std::string& task, const Condition& condition, std::uint64_t seed) {
+  std::uint64_t key = mixed(mixed(seed) ^ hash_text(task));
   key = mixed(key ^ hash_text(condition.axis));
   key = mixed(key ^ static_cast<std::uint64_t>(condition.length));
   return mixed(key ^ (condition.held_out ? 1u : 0u));
@@ -70,7 +70,7 @@ void Generator::fill(const Condition& condition, std::uint64_t seed, std::uint64
                                          .rule = "must be >= 0 and fit into memory",
                                          .value = std::to_string(batch.rows)});
   }
-  request.key = stream_key(condition, seed);
+  request.key = stream_key(info_.name, condition, seed);
   request.first_row = first_row;
   request.batch = &batch;
   batch.length = request.length;

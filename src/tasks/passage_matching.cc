@@ -68,7 +68,7 @@ void PassageMatchingTask::fill_rows(const Request& request) const {
     const bool same = draw.below(2) == 1;
     auto [a, b] = two_passages(texts[document], passage, draw);
     if (!same) {  // drawn like a second passage, so that its place in the text says nothing
-      const auto step = static_cast<std::size_t>(1 + draw.below(count - 1));
+      const auto step = 1 + static_cast<std::size_t>(draw.below(count - 1));
       b = two_passages(texts[(document + step) % texts.size()], passage, draw).second;
     }
     row.tokens[0] = kCls;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "support/sanitizers.h"
 #include "tasks/generated_tasks.h"
 
 namespace posenc::tasks {
@@ -131,13 +132,14 @@ double best_single_token(const Batch& batch, std::int64_t vocabulary, std::int64
 }
 
 TEST(Solvers, NoSingleTokenGivesTheAnswerAway) {
+  constexpr std::int64_t kStep = testing::kSanitized ? 9 : 1;
   for (const SampleTask& sample : generated_tasks()) {
     const auto task = make_task(sample.config);
     const Condition condition{"train", sample.length, sample.length};
     const Batch batch = make_batch(*task, condition, 11, 0, 2000);
     const double value = task->info().row_metric ? 0.1 : task->chance(condition);
     const double chance = task->info().metric == "error" ? 1.0 - value : value;
-    for (std::int64_t distance = 0; distance < sample.length; ++distance) {
+    for (std::int64_t distance = 0; distance < sample.length; distance += kStep) {
       const double accuracy = best_single_token(batch, task->info().vocabulary, distance);
       EXPECT_LT(accuracy, chance + 0.5 * (1.0 - chance))
           << sample.title << " at distance " << distance << ", chance " << chance;
