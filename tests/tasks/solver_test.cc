@@ -132,7 +132,7 @@ double best_single_token(const Batch& batch, std::int64_t vocabulary, std::int64
 }
 
 TEST(Solvers, NoSingleTokenGivesTheAnswerAway) {
-  constexpr std::int64_t kStep = testing::kSanitized ? 9 : 1;
+  constexpr std::int64_t kStep = testing::kSanitized ? 17 : 1;
   for (const SampleTask& sample : generated_tasks()) {
     const auto task = make_task(sample.config);
     const Condition condition{"train", sample.length, sample.length};

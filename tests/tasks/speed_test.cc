@@ -5,6 +5,7 @@
 #include <ctime>
 
 #include "tasks/generated_tasks.h"
+#include "tasks/text_files.h"
 
 namespace posenc::tasks {
 namespace {
@@ -25,13 +26,20 @@ double tokens_per_second(const Task& task, std::int64_t length) {
   return static_cast<double>(row) * static_cast<double>(length) / spent;
 }
 
+void print_speed(const std::string& title, const TaskConfig& config) {
+  const double rate = tokens_per_second(*make_task(config), 512);
+  std::printf("%-24s %8.1f million tokens/s\n", title.c_str(), rate / 1e6);
+  EXPECT_GT(rate, 0.0);
+}
+
 TEST(SpeedSlow, PrintsTokensPerSecond) {
-  for (const SampleTask& sample : generated_tasks()) {
-    const auto task = make_task(sample.config);
-    const double rate = tokens_per_second(*task, 512);
-    std::printf("%-24s %8.1f million tokens/s\n", sample.title.c_str(), rate / 1e6);
-    EXPECT_GT(rate, 0.0);
-  }
+  for (const SampleTask& sample : generated_tasks()) print_speed(sample.title, sample.config);
+  const TextFiles folder("speed");
+  for (std::size_t i = 0; i < 20; ++i) folder.write("f" + std::to_string(i), noise(100000, i));
+  const CorpusFiles files{.path = folder.path()};
+  print_speed("language_model", LanguageModel{.files = files});
+  print_speed("masked_language_model", MaskedLanguageModel{.files = files});
+  print_speed("passage_matching", PassageMatching{.files = files});
 }
 
 }  // namespace
