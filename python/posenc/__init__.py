@@ -11,6 +11,7 @@ tensors ``[batch, heads, tokens, channels]``; ``posenc.nn`` has modules. Everyth
 
 from posenc._library import library_path
 from posenc import nn
+from posenc._hf_rotary import hf_specs
 from posenc.functional import (
     alibi_slopes,
     attention,
@@ -23,21 +24,26 @@ from posenc.functional import (
     rope_tables,
     t5_buckets,
 )
+from posenc.patch import PatchReport, patch, unpatch
 from posenc.spec import Parameter, Spec
 
 __all__ = [
     "Parameter",
+    "PatchReport",
     "Spec",
     "alibi_slopes",
     "attention",
     "attention_decode",
     "cope_positions",
     "explain",
+    "hf_specs",
     "library_path",
     "linear_attention",
     "nn",
+    "patch",
     "rerotate",
     "rope",
     "rope_tables",
     "t5_buckets",
+    "unpatch",
 ]

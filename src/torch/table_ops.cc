@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "posenc/encodings/hf_config.h"
 #include "torch/attention_arguments.h"
 
 namespace posenc::ops {
@@ -140,6 +141,24 @@ std::string spec_info_op(std::string spec, std::int64_t head_dim, std::int64_t h
   return info.dump();
 }
 
+// The specs of a Hugging Face model's layers, from its config.json.
+std::string hf_specs_op(std::string config, std::string precision) {
+  TORCH_CHECK(precision == "hf" || precision == "exact",
+              "[hf_specs] precision must be hf or exact but got '", precision, "'");
+  const HfModel model = parse_hf_config(config);
+  nlohmann::ordered_json info = {{"model_type", model.model_type},
+                                 {"kv_heads", model.kv_heads},
+                                 {"layers", nlohmann::json::array()}};
+  for (const HfLayer& layer : model.layers) {
+    const Spec spec = precision == "hf" ? with_precision(layer.spec, Precision::kHf) : layer.spec;
+    info["layers"].push_back({{"type", layer.type},
+                              {"spec", to_text(spec)},
+                              {"head_dim", layer.shape.head_dim},
+                              {"heads", layer.shape.heads}});
+  }
+  return info.dump();
+}
+
 std::vector<at::Tensor> initial_parameters_op(std::string spec, std::int64_t head_dim,
                                               std::int64_t heads, std::int64_t model_dim,
                                               std::int64_t seed) {
@@ -179,6 +198,7 @@ TORCH_LIBRARY_IMPL(posenc, CompositeImplicitAutograd, m) {
   m.impl("alibi_slopes", alibi_slopes_op);
   m.impl("rope_tables", rope_tables_op);
   m.impl("spec_info", spec_info_op);
+  m.impl("hf_specs", hf_specs_op);
   m.impl("initial_parameters", initial_parameters_op);
   m.impl("explain", explain_op);
 }

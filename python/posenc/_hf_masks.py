@@ -1,0 +1,144 @@
+"""Masks of Hugging Face models in the terms of posenc: one row of keys in place of a square.
+
+transformers asks the function registered for an attention implementation to build the mask of a call,
+and hands the result to every layer. Ours is None where nothing is hidden but the future, else whole
+numbers [B, 1, 1, keys]: int32, 0 for padding; or int64, the number of the packed sequence of each token.
+A mask may have fewer keys than the cache: those after the last query are not there yet (static caches).
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Callable, NamedTuple, Optional
+
+import torch
+from torch import Tensor
+
+NAME = "posenc"
+_MODULE = "transformers.masking_utils"
+
+
+class Pattern(NamedTuple):
+    """What a mask function of transformers hides besides padding."""
+
+    causal: bool = False
+    segments: Optional[Tensor] = None  # [B, T], the packed sequence of each token
+
+
+def read_pattern(function: Callable) -> Pattern:
+    """Raises for patterns that posenc has no words for: never another mask than the one asked for."""
+    name = getattr(function, "__qualname__", repr(function))
+    if getattr(function, "__module__", None) == _MODULE:
+        held = inspect.getclosurevars(function).nonlocals
+        if name.startswith("and_masks."):
+            parts = [read_pattern(part) for part in held["mask_functions"]]
+            packed = [part.segments for part in parts if part.segments is not None]
+            if len(packed) < 2:
+                return Pattern(any(p.causal for p in parts), packed[0] if packed else None)
+        if name == "causal_mask_function":
+            return Pattern(causal=True)
+        # The window is the layer's own and is read there.
+        if name == "bidirectional_mask_function" or name.startswith("sliding_window_overlay."):
+            return Pattern()
+        if name.startswith("packed_sequence_mask_function."):
+            return Pattern(segments=held["packed_sequence_mask"])
+    raise ValueError(
+        f"[patch] the mask {name} is not one that posenc can express; call posenc.unpatch(model)"
+    )
+
+
+def _visible_padding(
+    padding: Optional[Tensor], first: int, keys: int
+) -> Optional[Tensor]:
+    """The keys [first, first + keys) of a padding mask, or None where all of them are real."""
+    if padding is None:
+        return None
+    row = padding[:, first : first + keys].to(torch.bool)
+    if row.shape[1] < keys:  # what the caller says nothing of is not there
+        row = torch.nn.functional.pad(row, (0, keys - row.shape[1]))
+    return None if bool(row.all()) else row
+
+
+def make_mask(
+    batch_size: int,
+    q_length: int,
+    kv_length: int,
+    q_offset: Any = 0,
+    kv_offset: Any = 0,
+    mask_function: Optional[Callable] = None,
+    attention_mask: Optional[Tensor] = None,
+    config: Any = None,
+    device: Any = "cpu",
+    **_: Any,
+) -> Optional[Tensor]:
+    """What transformers calls for models whose attention implementation is ours."""
+    pattern = read_pattern(mask_function)
+    model = getattr(config, "model_type", "")
+    if not pattern.causal and model not in ("t5", "mt5"):
+        raise ValueError(
+            f"[patch] {model or 'this model'} asks for a mask that is not causal, which is not known "
+            "for it; call posenc.unpatch(model)"
+        )
+    if pattern.segments is not None:
+        return (pattern.segments.to(torch.int64) + 1)[:, None, None, :]
+    keys = kv_length
+    if pattern.causal:
+        keys = min(keys, int(q_offset) + q_length - int(kv_offset))
+    row = _visible_padding(attention_mask, int(kv_offset), keys)
+    # MPT turns its mask into truth values before the layers see it, and so needs one always; its fifth
+    # dimension tells it from a caller's own.
+    if model == "mpt":
+        row = torch.ones(batch_size, keys, dtype=torch.bool, device=device) if row is None else row
+        return row.to(torch.int32)[:, None, None, None, :]
+    if row is None and keys == kv_length:
+        return None
+    if row is None:
+        row = torch.ones(batch_size, keys, dtype=torch.bool, device=device)
+    return row.to(torch.int32)[:, None, None, :]
+
+
+class Visible(NamedTuple):
+    """A mask as attention takes it."""
+
+    keys: int
+    padding: Optional[Tensor] = None  # [B, keys], False for padding
+    segments: Optional[Tensor] = None  # [B, keys]
+
+
+def read_mask(mask: Optional[Tensor], keys: int) -> Visible:
+    """The inverse of make_mask; refuses every other tensor."""
+    if mask is None:
+        return Visible(keys)
+    ours = mask.dim() == 4 and mask.dtype in (torch.int32, torch.int64)
+    if not (ours or mask.dim() == 5) or mask[0, 0].numel() != mask.shape[-1]:
+        raise ValueError(
+            "[patch] attention_mask must be [batch, tokens], 0 for padding, but has the shape "
+            f"{list(mask.shape)}; for masks of your own call posenc.unpatch(model)"
+        )
+    row = mask.reshape(mask.shape[0], mask.shape[-1])
+    if mask.dtype == torch.int64:
+        return Visible(row.shape[1], segments=row)
+    return Visible(row.shape[1], padding=row != 0)
+
+
+def has_holes(padding: Tensor) -> bool:
+    """Whether padding stands between real tokens of a row, so that places and positions differ."""
+    starts = padding[:, 1:] & ~padding[:, :-1]
+    return bool((starts.sum(1) + padding[:, 0] > 1).any())
+
+
+def unknown_attention(module: torch.nn.Module, *_: Any, **__: Any) -> None:
+    """Registered beside the mask: what a layer calls that shares a config but was not patched."""
+    raise ValueError(
+        f"[patch] {type(module).__name__} is not patched but its config says {NAME!r}; use "
+        "posenc.patch(model), or choose another attn_implementation"
+    )
+
+
+def register() -> None:
+    """Makes the implementation known to transformers; asked for again, it does nothing new."""
+    from transformers import AttentionInterface
+    from transformers.masking_utils import AttentionMaskInterface
+
+    AttentionInterface.register(NAME, unknown_attention)
+    AttentionMaskInterface.register(NAME, make_mask)

@@ -1,0 +1,255 @@
+"""posenc.patch: the rotary embedding and attention of a Hugging Face model replaced in place.
+
+>>> report = posenc.patch(model)                        # the same logits, through posenc's kernels
+>>> posenc.patch(model, "rope(theta=500000)")           # the same weights with another encoding
+>>> posenc.unpatch(model)
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import dataclass, field
+from typing import Any, Iterator, Mapping, Optional, Union
+
+from torch import nn
+
+from posenc import _hf_masks
+from posenc._hf_attention import cut
+from posenc._hf_models import FAMILIES, LayerState, family_of, note_weights_wanted
+from posenc._hf_rotary import RotaryState, check_frequencies, hf_specs, rotary_forward
+from posenc.functional import SpecLike
+from posenc.nn import EncodingParameters
+from posenc.spec import Spec
+
+_KEPT = "_posenc_patch"  # on the model: what unpatch needs
+
+
+@dataclass
+class PatchReport:
+    """What was replaced, by name, and what now runs."""
+
+    model_type: str
+    specs: dict[str, Spec]  # by type of layer; "" where all are alike
+    attention: list[str] = field(default_factory=list)
+    rotary: list[str] = field(default_factory=list)
+    untouched: list[str] = field(default_factory=list)  # attention of classes that are not known
+
+    def __str__(self) -> str:
+        lines = [f"{self.model_type}: {len(self.attention)} attention modules"]
+        lines[0] += f", {len(self.rotary)} rotary embeddings" if self.rotary else ""
+        lines += [f"  {kind or 'all layers'}: {spec.text}" for kind, spec in self.specs.items()]
+        lines += [f"  left as it is: {name}" for name in self.untouched]
+        return "\n".join(lines)
+
+
+@dataclass
+class _Kept:
+    """What is put back by unpatch."""
+
+    implementations: list[tuple[Any, Any]] = field(default_factory=list)  # config, its former value
+    hooks: list[Any] = field(default_factory=list)
+
+
+def patch(model: nn.Module, spec: Union[SpecLike, Mapping[str, SpecLike], None] = None) -> PatchReport:
+    """Replaces rotary embedding and attention of a transformers model, in place.
+
+    Without ``spec`` the model computes what it did before: the spec is read from its config and
+    checked against its frequencies. With ``spec`` its weights run with another encoding or schedule
+    of sites 2 to 4; for T5 a dict may name one each for ``encoder`` and ``decoder``. Parameters of
+    the encodings are registered as ``pos`` in every attention module, at their starting values.
+
+    Known are Llama, Mistral, Mixtral, Qwen 2 and 3, GPT-NeoX, BLOOM, MPT, T5 and MT5. Other models,
+    and later calls with masks or options that posenc cannot honour, are errors, not other logits.
+    A model that is patched already is unpatched first.
+    """
+    unpatch(model)
+    found = [(name, module) for name, module in model.named_modules() if family_of(module)]
+    if not found:
+        raise ValueError(_unknown(model))
+    config = getattr(model, "config", None)
+    _refuse_features(config, found)
+    specs = _model_specs(found) if spec is None else _own_specs(spec, found)
+    report = PatchReport(getattr(config, "model_type", type(model).__name__), specs)
+    setattr(model, _KEPT, _Kept())
+    try:
+        _apply(model, found, report, own=spec is not None)
+    except Exception:
+        unpatch(model)
+        raise
+    report.untouched = _other_attention(model)
+    return report
+
+
+def _apply(
+    model: nn.Module, found: list[tuple[str, nn.Module]], report: PatchReport, own: bool
+) -> None:
+    for name, module in _rotary_modules(model, found):
+        module._posenc = _rotary_state(module, found, report.specs, checked=not own)
+        module.forward = types.MethodType(rotary_forward, module)
+        report.rotary.append(name)
+    for name, module in found:
+        _patch_attention(module, report.specs, own)
+        report.attention.append(name)
+    _hf_masks.register()
+    kept = getattr(model, _KEPT)
+    for config in _configs(model, found):
+        kept.implementations.append((config, config._attn_implementation_internal))
+        config._attn_implementation_internal = _hf_masks.NAME
+    for module in model.modules():
+        if type(module).__name__ == "MptBlock":
+            hook = module.register_forward_pre_hook(note_weights_wanted, with_kwargs=True)
+            kept.hooks.append(hook)
+
+
+def unpatch(model: nn.Module) -> bool:
+    """Puts a patched model back; False where there was nothing to put back."""
+    kept = model.__dict__.get(_KEPT)
+    for module in model.modules():
+        if "_posenc" in module.__dict__:
+            del module._posenc
+            del module.forward
+            module._modules.pop("pos", None)
+    if kept is None:
+        return False
+    for config, implementation in kept.implementations:
+        config._attn_implementation_internal = implementation
+    for hook in kept.hooks:
+        hook.remove()
+    delattr(model, _KEPT)
+    return True
+
+
+def _heads(module: nn.Module) -> tuple[int, int]:
+    """Heads of the queries, and channels of each."""
+    for heads, dim in (("num_heads", "head_dim"), ("n_heads", "head_dim")):
+        if hasattr(module, heads) and hasattr(module, dim):
+            return getattr(module, heads), getattr(module, dim)
+    if hasattr(module, "key_value_proj_dim"):
+        return module.n_heads, module.key_value_proj_dim
+    dim = module.head_dim if hasattr(module, "head_dim") else module.head_size
+    return module.config.num_attention_heads, dim
+
+
+def _layer_type(module: nn.Module) -> str:
+    if hasattr(module, "relative_attention_num_buckets"):
+        return "decoder" if module.is_decoder else "encoder"
+    return ""
+
+
+def _model_specs(found: list[tuple[str, nn.Module]]) -> dict[str, Spec]:
+    """What the model does, by its config, as transformers reads it."""
+    kind = type(found[0][1]).__name__
+    if kind == "BloomAttention":
+        return {"": Spec("alibi(precision=hf)")}
+    if kind == "MptAttention":  # transformers always adds it, with 8 for alibi_bias_max
+        return {"": Spec("alibi(slopes=mpt)")}
+    if kind in ("T5Attention", "MT5Attention"):
+        return {_layer_type(module): _t5_spec(module) for _, module in found}
+    return hf_specs(found[0][1].config)
+
+
+def _t5_spec(module: nn.Module) -> Spec:
+    return Spec(
+        f"t5(num_buckets={module.relative_attention_num_buckets}, "
+        f"max_distance={module.relative_attention_max_distance}, "
+        f"bidirectional={'false' if module.is_decoder else 'true'})"
+    )
+
+
+def _own_specs(
+    spec: Union[SpecLike, Mapping[str, SpecLike]], found: list[tuple[str, nn.Module]]
+) -> dict[str, Spec]:
+    kinds = sorted({_layer_type(module) for _, module in found})
+    given = spec if isinstance(spec, Mapping) else {kind: spec for kind in kinds}
+    if sorted(given) != kinds:
+        raise ValueError(
+            f"[patch] spec must be one spec or have the keys {kinds} but has {sorted(given)}"
+        )
+    specs = {kind: Spec(value) for kind, value in given.items()}
+    for one in specs.values():
+        cut(one.text)
+        if "gate_source=separate" in one.text:
+            raise ValueError(f"[patch] there is no projection for the gates of {one.text}")
+        if "xpos" in one.encodings and "center=" not in one.text:
+            raise ValueError("[patch] xpos needs a center, lest keys in a cache follow the length")
+    return specs
+
+
+def _patch_attention(module: nn.Module, specs: Mapping[str, Spec], own: bool) -> None:
+    spec = specs.get(_layer_type(module), next(iter(specs.values())))
+    module._posenc = LayerState(spec.text, own)
+    module.forward = types.MethodType(family_of(module).forward, module)
+    if not own:
+        return
+    heads, dim = _heads(module)
+    if any(parameter.trainable for parameter in spec.parameters(dim, heads)):
+        device = next(module.parameters()).device
+        module.add_module("pos", EncodingParameters(spec, dim, heads).to(device))
+
+
+def _rotary_modules(
+    model: nn.Module, found: list[tuple[str, nn.Module]]
+) -> Iterator[tuple[str, nn.Module]]:
+    """The one beside the layers of each stack of patched rotary attention."""
+    if not any(family_of(module).rotary for _, module in found):
+        return
+    names = []
+    for name, module in model.named_modules():
+        stack = name.rsplit(".", 1)[0] + "." if "." in name else ""
+        if type(module).__name__.endswith("RotaryEmbedding") and any(
+            other.startswith(stack) and family_of(attention).rotary for other, attention in found
+        ):
+            names.append((name, module))
+    if not names:
+        raise ValueError(f"[patch] {type(model).__name__} has no rotary embedding beside its layers")
+    yield from names
+
+
+def _rotary_state(
+    module: nn.Module, found: list[tuple[str, nn.Module]], specs: Mapping[str, Spec], checked: bool
+) -> RotaryState:
+    if len(specs) != 1:
+        raise ValueError(f"[patch] layers that turn differently are not known: {sorted(specs)}")
+    spec = next(iter(specs.values()))
+    dim = _heads(found[0][1])[1]
+    if checked:
+        check_frequencies(module, spec, dim)
+    return RotaryState(spec, dim)
+
+
+def _configs(model: nn.Module, found: list[tuple[str, nn.Module]]) -> list[Any]:
+    """The configs by which the models around the patched layers choose their masks, each once."""
+    configs: dict[int, Any] = {}
+    for name, module in model.named_modules():
+        config = getattr(module, "config", None)
+        inside = any(other.startswith(name + ".") or name in ("", other) for other, _ in found)
+        if inside and hasattr(config, "_attn_implementation_internal"):
+            configs[id(config)] = config
+    return list(configs.values())
+
+
+def _refuse_features(config: Any, found: list[tuple[str, nn.Module]]) -> None:
+    if getattr(config, "is_causal", True) is False:
+        raise ValueError("[patch] is_causal=False in the config is not known")
+    for name, module in found:
+        if getattr(module, "slow_but_exact", False) and getattr(module, "pretraining_tp", 1) > 1:
+            raise ValueError(f"[patch] slow_but_exact with pretraining_tp > 1 is not known ({name})")
+
+
+def _other_attention(model: nn.Module) -> list[str]:
+    return [
+        f"{name} ({type(module).__name__})"
+        for name, module in model.named_modules()
+        if type(module).__name__.endswith("Attention")
+        and "_posenc" not in module.__dict__
+        and not any("_posenc" in inner.__dict__ for inner in module.modules())
+    ]
+
+
+def _unknown(model: nn.Module) -> str:
+    known = ", ".join(kind for family in FAMILIES for kind in family.classes)
+    kinds = sorted({type(m).__name__ for m in model.modules() if "Attention" in type(m).__name__})
+    return (
+        f"[patch] {type(model).__name__} has no attention that posenc knows; it has "
+        f"{', '.join(kinds) or 'none'}, and known are {known} of transformers"
+    )
