@@ -1,11 +1,13 @@
 """pip install . : builds the operators with CMake and puts them beside the Python files.
 
 Use --no-build-isolation, so that they are built against the torch that will load them. A build that is
-already there is taken with POSENC_PREBUILT=<build>/python.
+already there is taken with POSENC_PREBUILT=<build>/python. MAX_JOBS bounds the compilers that run at a
+time, and CMAKE_ARGS has further options for CMake.
 """
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -43,9 +45,10 @@ def built_library():
     options = [f"-DPOSENC_{part}=OFF" for part in
                ("BUILD_TESTS", "BUILD_CLI", "BUILD_BENCHMARKS", "BUILD_CAPI", "INSTALL")]
     subprocess.run(["cmake", "-S", str(ROOT), "-B", str(build), "-DCMAKE_BUILD_TYPE=Release",
-                    "-DPOSENC_TORCH=ON", *options, *torch_options()], check=True)
+                    "-DPOSENC_TORCH=ON", *options, *torch_options(),
+                    *shlex.split(os.environ.get("CMAKE_ARGS", ""))], check=True)
     subprocess.run(["cmake", "--build", str(build), "--target", "posenc_torch",
-                    f"-j{os.cpu_count()}"], check=True)
+                    f"-j{os.environ.get('MAX_JOBS') or os.cpu_count()}"], check=True)
     return build / "lib" / LIBRARY
 
 

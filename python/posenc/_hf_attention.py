@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from posenc import functional
-from posenc._hf_masks import Visible, read_mask
+from posenc._hf_masks import NAME, Visible, read_mask
 from posenc.spec import Spec
 
 # Arguments of attention functions that change scores and that nothing here honours.
@@ -195,8 +195,15 @@ def _packed(
     return (*rows, {**options, **changes})
 
 
-def refuse_unknown(options: Mapping[str, Any]) -> None:
+def refuse_unknown(module: torch.nn.Module, options: Mapping[str, Any]) -> None:
     """What a caller asks for and would not get is an error."""
+    config = getattr(module, "config", None)
+    chosen = getattr(config, "_attn_implementation", NAME)
+    if chosen != NAME:  # the masks would be another's
+        raise ValueError(
+            f"[patch] attn_implementation was set to {chosen!r} after posenc.patch; "
+            "call posenc.unpatch(model) first"
+        )
     asked = [name for name in _REFUSED if options.get(name) is not None]
     if options.get("is_causal") is False:
         asked.append("is_causal=False")

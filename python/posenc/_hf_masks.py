@@ -27,7 +27,7 @@ class Pattern(NamedTuple):
 
 def read_pattern(function: Callable) -> Pattern:
     """Raises for patterns that posenc has no words for: never another mask than the one asked for."""
-    name = getattr(function, "__qualname__", repr(function))
+    name = getattr(function, "__qualname__", None) or repr(function)
     if getattr(function, "__module__", None) == _MODULE:
         held = inspect.getclosurevars(function).nonlocals
         if name.startswith("and_masks."):

@@ -67,7 +67,7 @@ def _rotary_forward(
     cache: Any,
     options: Mapping[str, Any],
 ) -> tuple[Tensor, Optional[Tensor]]:
-    refuse_unknown(options)
+    refuse_unknown(module, options)
     if not isinstance(rotation, Rotation):
         raise ValueError("[patch] the rotary embedding is not patched; call posenc.patch again")
     call = Call(
@@ -131,7 +131,7 @@ def bloom_forward(
     layer_past: Any = None,
     **options: Any,
 ) -> tuple[Tensor, Optional[Tensor]]:
-    refuse_unknown(options)
+    refuse_unknown(self, options)
     x = hidden_states
     fused = self.query_key_value(x).view(*x.shape[:-1], self.num_heads, 3, self.head_dim)
     q, k, v = fused.unbind(3)
@@ -167,7 +167,7 @@ def mpt_forward(
     attention_mask: Optional[Tensor] = None,
     **options: Any,
 ) -> tuple[Tensor, Optional[Tensor]]:
-    refuse_unknown(options)
+    refuse_unknown(self, options)
     fused = self.Wqkv(hidden_states)
     if self.clip_qkv:
         fused = fused.clamp(min=-self.clip_qkv, max=self.clip_qkv)
@@ -202,7 +202,7 @@ def t5_forward(
     past_key_values: Any = None,
     **options: Any,
 ) -> tuple[Tensor, Optional[Tensor], Optional[Tensor]]:
-    refuse_unknown(options)
+    refuse_unknown(self, options)
     crossing = key_value_states is not None
     if position_bias is None and self.has_relative_attention_bias:
         position_bias = self.relative_attention_bias.weight

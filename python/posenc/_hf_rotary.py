@@ -116,7 +116,7 @@ def check_frequencies(module: nn.Module, spec: Spec, head_dim: int) -> None:
     scale = float(getattr(module, "attention_scaling", 1.0))
     wanted = torch.stack([angles.cos(), angles.sin()]) * scale
     found = torch.stack([cos[0, 1], sin[0, 1]])
-    allowed = 8 * torch.finfo(inv_freq.dtype).eps * scale
+    allowed = 8 * max(torch.finfo(kind).eps for kind in (inv_freq.dtype, torch.float32)) * scale
     if wanted.shape != found.shape or (wanted - found).abs().max() > allowed:
         raise ValueError(
             f"[patch] {type(module).__name__} does not turn by the frequencies of its config "

@@ -36,7 +36,7 @@ class PatchReport:
 
     def __str__(self) -> str:
         lines = [f"{self.model_type}: {len(self.attention)} attention modules"]
-        lines[0] += f", {len(self.rotary)} rotary embeddings" if self.rotary else ""
+        lines += [f"  rotary embedding {name}" for name in self.rotary]
         lines += [f"  {kind or 'all layers'}: {spec.text}" for kind, spec in self.specs.items()]
         lines += [f"  left as it is: {name}" for name in self.untouched]
         return "\n".join(lines)
@@ -121,13 +121,12 @@ def unpatch(model: nn.Module) -> bool:
 
 def _heads(module: nn.Module) -> tuple[int, int]:
     """Heads of the queries, and channels of each."""
-    for heads, dim in (("num_heads", "head_dim"), ("n_heads", "head_dim")):
-        if hasattr(module, heads) and hasattr(module, dim):
-            return getattr(module, heads), getattr(module, dim)
-    if hasattr(module, "key_value_proj_dim"):
-        return module.n_heads, module.key_value_proj_dim
-    dim = module.head_dim if hasattr(module, "head_dim") else module.head_size
-    return module.config.num_attention_heads, dim
+
+    def first(*names: str) -> Optional[int]:
+        return next((getattr(module, name) for name in names if hasattr(module, name)), None)
+
+    heads = first("num_heads", "n_heads") or module.config.num_attention_heads
+    return heads, first("head_dim", "head_size", "key_value_proj_dim")
 
 
 def _layer_type(module: nn.Module) -> str:

@@ -222,13 +222,16 @@ def test_tokens_that_see_nothing_are_as_sdpa_has_them():
 @pytest.mark.parametrize("how", [{}, {"num_beams": 2}, {"cache_implementation": "static"}])
 @pytest.mark.parametrize("name", MODELS)
 def test_generate(name, how, device):
-    if how.get("cache_implementation") and name.startswith(("mpt", "bloom", "t5", "mt5")):
-        pytest.skip("transformers does not run these with a static cache here")
     model = build(name).to(device)
     given = inputs(model, padding="left", device=device)
     given.pop("decoder_input_ids", None)
     options = dict(max_new_tokens=9, do_sample=False, disable_compile=True, **how)
-    expected = model.generate(**given, **options)
+    try:
+        expected = model.generate(**given, **options)
+    except Exception as problem:
+        if "cache_implementation" not in how:
+            raise
+        pytest.skip(f"transformers does not generate with a static cache here: {problem}")
     posenc.patch(model)
     assert torch.equal(model.generate(**given, **options), expected)
 
@@ -357,6 +360,16 @@ def test_a_patched_model_can_be_copied_and_saved(tmp_path):
     assert_close(logits(loaded, given), expected)
 
 
+@pytest.mark.parametrize("name", ["llama", "bloom", "t5"])
+def test_double_precision(name):
+    model = build(name).double()
+    given = inputs(model, padding="right")  # left, transformers itself has no numbers here
+    expected = logits(model, given)
+    posenc.patch(model)
+    assert_close(logits(model, given), expected, 1e-6)
+    assert_close(logits(model, given, use_cache=True), expected, 1e-6)
+
+
 @pytest.mark.parametrize("name", ["llama", "t5"])
 def test_half_precision(name):
     model = build(name, "sdpa").to(torch.bfloat16)
@@ -387,7 +400,9 @@ def test_the_report():
     assert report.model_type == "llama"
     assert report.attention == [f"model.layers.{i}.self_attn" for i in range(2)]
     assert report.rotary == ["model.rotary_emb"]
-    assert str(report).startswith("llama: 2 attention modules, 1 rotary embeddings\n  all layers: rope")
+    lines = str(report).splitlines()
+    assert lines[:2] == ["llama: 2 attention modules", "  rotary embedding model.rotary_emb"]
+    assert lines[2].startswith("  all layers: rope(")
 
 
 def test_what_cannot_be_kept_is_refused():
@@ -402,6 +417,9 @@ def test_what_cannot_be_kept_is_refused():
         model(given["input_ids"], attention_mask=square)
     with pytest.raises(ValueError, match="not causal"):
         model(given["input_ids"], is_causal=False)
+    model.set_attn_implementation("sdpa")
+    with pytest.raises(ValueError, match="set to 'sdpa' after posenc.patch"):
+        model(given["input_ids"])
     posenc.unpatch(model)
     model.model.rotary_emb.original_inv_freq *= 0.5
     with pytest.raises(ValueError, match="does not turn by the frequencies of its config"):
