@@ -32,7 +32,8 @@ def main() -> None:
         before = model(ids).logits
         print(posenc.patch(model))
         after = model(ids).logits
-        print(f"largest logit {before.abs().max():.3f}, moved by {(after - before).abs().max():.1e}")
+        moved = (after - before).abs().max()
+        print(f"largest logit {before.abs().max():.3f}, moved by {moved:.1e}")
         posenc.patch(model, "rope(schedule=linear(factor=4)) + alibi")
         print(f"with another spec moved by {(model(ids).logits - before).abs().max():.1e}")
         posenc.unpatch(model)

@@ -1,9 +1,10 @@
 """Masks of Hugging Face models in the terms of posenc: one row of keys in place of a square.
 
-transformers asks the function registered for an attention implementation to build the mask of a call,
-and hands the result to every layer. Ours is None where nothing is hidden but the future, else whole
-numbers [B, 1, 1, keys]: int32, 0 for padding; or int64, the number of the packed sequence of each token.
-A mask may have fewer keys than the cache: those after the last query are not there yet (static caches).
+transformers asks the function registered for an attention implementation to build the mask of a
+call, and hands the result to every layer. Ours is None where nothing is hidden but the future, else
+whole numbers [B, 1, 1, keys]: int32, 0 for padding; or int64, the number of each token's packed
+sequence. A mask may have fewer keys than the cache: those after the last query are not there yet
+(static caches).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Pattern(NamedTuple):
 
 
 def read_pattern(function: Callable) -> Pattern:
-    """Raises for patterns that posenc has no words for: never another mask than the one asked for."""
+    """Raises for patterns that posenc has no words for: never another mask than was asked for."""
     name = getattr(function, "__qualname__", None) or repr(function)
     if getattr(function, "__module__", None) == _MODULE:
         held = inspect.getclosurevars(function).nonlocals
@@ -47,9 +48,7 @@ def read_pattern(function: Callable) -> Pattern:
     )
 
 
-def _visible_padding(
-    padding: Optional[Tensor], first: int, keys: int
-) -> Optional[Tensor]:
+def _visible_padding(padding: Optional[Tensor], first: int, keys: int) -> Optional[Tensor]:
     """The keys [first, first + keys) of a padding mask, or None where all of them are real."""
     if padding is None:
         return None
@@ -76,8 +75,8 @@ def make_mask(
     model = getattr(config, "model_type", "")
     if not pattern.causal and model not in ("t5", "mt5"):
         raise ValueError(
-            f"[patch] {model or 'this model'} asks for a mask that is not causal, which is not known "
-            "for it; call posenc.unpatch(model)"
+            f"[patch] {model or 'this model'} asks for a mask that is not causal, which is not "
+            "known for it; call posenc.unpatch(model)"
         )
     if pattern.segments is not None:
         return (pattern.segments.to(torch.int64) + 1)[:, None, None, :]
@@ -85,8 +84,8 @@ def make_mask(
     if pattern.causal:
         keys = min(keys, int(q_offset) + q_length - int(kv_offset))
     row = _visible_padding(attention_mask, int(kv_offset), keys)
-    # MPT turns its mask into truth values before the layers see it, and so needs one always; its fifth
-    # dimension tells it from a caller's own.
+    # MPT turns its mask into truth values before the layers see it, and so needs one always; its
+    # fifth dimension tells it from a caller's own.
     if model == "mpt":
         row = torch.ones(batch_size, keys, dtype=torch.bool, device=device) if row is None else row
         return row.to(torch.int32)[:, None, None, None, :]

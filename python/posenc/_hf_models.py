@@ -171,7 +171,8 @@ def mpt_forward(
     fused = self.Wqkv(hidden_states)
     if self.clip_qkv:
         fused = fused.clamp(min=-self.clip_qkv, max=self.clip_qkv)
-    q, k, v = (part.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for part in fused.chunk(3, -1))
+    parts = fused.chunk(3, dim=-1)
+    q, k, v = (part.unflatten(-1, (self.n_heads, -1)).transpose(1, 2) for part in parts)
     call = Call(
         spec=self._posenc.spec,
         scale=self.softmax_scale,
@@ -190,7 +191,7 @@ def note_weights_wanted(block: nn.Module, _: Any, options: Mapping[str, Any]) ->
     block.attn._posenc.want_weights = bool(options.get("output_attentions"))
 
 
-# T5: buckets. The table of the first layer goes from layer to layer in place of the bias made of it.
+# T5: buckets. The first layer's table goes from layer to layer in place of the bias made of it.
 
 
 def t5_forward(

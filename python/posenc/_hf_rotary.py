@@ -17,8 +17,8 @@ def hf_specs(config: Union[str, Mapping[str, Any], Any], precision: str = "hf") 
     """The spec of each type of layer of a Hugging Face model, by its config.
 
     ``config`` is a config object of transformers, a dict, or the text of a config.json. Layers that
-    are all alike have the type ``""``. ``precision="exact"`` takes angles in float64, where ``"hf"``
-    rounds them as transformers does.
+    are all alike have the type ``""``. ``precision="exact"`` takes angles in float64; ``"hf"`` rounds
+    them as transformers does.
     """
     if hasattr(config, "to_dict"):
         config = config.to_dict()
@@ -107,7 +107,7 @@ def rotary_forward(
 
 
 def check_frequencies(module: nn.Module, spec: Spec, head_dim: int) -> None:
-    """A model may turn otherwise than its config says (changed buffers); that must not go unseen."""
+    """A model may turn otherwise than its config says (changed buffers): not to go unseen."""
     inv_freq = getattr(module, "original_inv_freq", getattr(module, "inv_freq", None))
     if inv_freq is None:
         raise ValueError(f"[patch] {type(module).__name__} has no inv_freq to check the config by")

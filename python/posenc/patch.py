@@ -50,7 +50,9 @@ class _Kept:
     hooks: list[Any] = field(default_factory=list)
 
 
-def patch(model: nn.Module, spec: Union[SpecLike, Mapping[str, SpecLike], None] = None) -> PatchReport:
+def patch(
+    model: nn.Module, spec: Union[SpecLike, Mapping[str, SpecLike], None] = None
+) -> PatchReport:
     """Replaces rotary embedding and attention of a transformers model, in place.
 
     Without ``spec`` the model computes what it did before: the spec is read from its config and
@@ -200,7 +202,7 @@ def _rotary_modules(
         ):
             names.append((name, module))
     if not names:
-        raise ValueError(f"[patch] {type(model).__name__} has no rotary embedding beside its layers")
+        raise ValueError(f"[patch] {type(model).__name__} has no rotary embedding by its layers")
     yield from names
 
 
@@ -232,7 +234,7 @@ def _refuse_features(config: Any, found: list[tuple[str, nn.Module]]) -> None:
         raise ValueError("[patch] is_causal=False in the config is not known")
     for name, module in found:
         if getattr(module, "slow_but_exact", False) and getattr(module, "pretraining_tp", 1) > 1:
-            raise ValueError(f"[patch] slow_but_exact with pretraining_tp > 1 is not known ({name})")
+            raise ValueError(f"[patch] {name}: slow_but_exact with pretraining_tp > 1 is not known")
 
 
 def _other_attention(model: nn.Module) -> list[str]:

@@ -70,6 +70,27 @@ def test_gradcheck_rope():
     assert torch.autograd.gradgradcheck(lambda q, k: posenc.rope(q, k), (q, k))
 
 
+def test_gradcheck_rerotate():
+    _, k, _ = inputs()
+    places = torch.arange(5)
+
+    def run(k):
+        return posenc.rerotate(k, places, places + 3, "rope", "rope(schedule=linear(factor=2))")
+
+    assert torch.autograd.gradcheck(run, (k,))
+    assert torch.autograd.gradgradcheck(run, (k,))
+
+
+@pytest.mark.parametrize("spec", ["rope", "rope + cope(npos_max=3)"])
+def test_shapes_without_values(spec):
+    params = {name: p.to("meta", torch.float32) for name, p in params_of(spec).items()}
+    q, k, v = (x.detach().float().to("meta") for x in inputs())
+    out, weights = posenc.attention(q, k, v, spec, params, return_weights=True)
+    assert out.is_meta and weights.is_meta
+    assert out.shape == q.shape and weights.shape == (2, 4, 5, 5)
+    assert posenc.t5_buckets(torch.zeros(3, 5, dtype=torch.long, device="meta")).shape == (3, 5)
+
+
 def test_parity_with_an_eager_alibi():
     q, k, v = inputs(40, torch.float32, kv_heads=4)
     slopes = posenc.alibi_slopes(4).float()

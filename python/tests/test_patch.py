@@ -40,8 +40,9 @@ T5 = dict(
     pad_token_id=0,
     eos_token_id=None,
 )
-BLOOM = dict(vocab_size=61, n_layer=2, attention_dropout=0.0, hidden_dropout=0.0, pad_token_id=0, eos_token_id=None)
-MPT = dict(vocab_size=61, n_layers=2, max_seq_len=64, pad_token_id=0, eos_token_id=None)
+TOKEN_IDS = dict(vocab_size=61, pad_token_id=0, eos_token_id=None)
+BLOOM = dict(**TOKEN_IDS, n_layer=2, attention_dropout=0.0, hidden_dropout=0.0)
+MPT = dict(**TOKEN_IDS, n_layers=2, max_seq_len=64)
 MODELS = {
     "llama": ("LlamaConfig", {**GROUPED, "attention_bias": True}),
     "mistral": ("MistralConfig", {**GROUPED, "sliding_window": 5, "head_dim": 8}),
@@ -242,7 +243,8 @@ def test_generate(name, how, device):
 def test_schedules(name, schedule, tokens, device):
     fields = {"rope_type": schedule, "rope_theta": 10000.0, **SCHEDULES[schedule]}
     dims = {"qwen3": {"head_dim": 8}, "gpt-neox": {"hidden_size": 128}}.get(name, {})
-    model = build(name, rope_parameters=fields, **{**dims, "max_position_embeddings": 16}).to(device)
+    dims["max_position_embeddings"] = 16
+    model = build(name, rope_parameters=fields, **dims).to(device)
     given = inputs(model, tokens, padding="left", device=device)
     before = copy.deepcopy(model)
     posenc.patch(model)
@@ -275,7 +277,9 @@ def test_attention_weights(name):
 def test_packed_sequences():
     model = build("llama")
     ids = inputs(model)["input_ids"]
-    positions = torch.tensor([[0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6], [0, 1, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1]])
+    positions = torch.tensor(
+        [[0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6], [0, 1, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1]]
+    )
     given = {"input_ids": ids, "position_ids": positions}
     expected = logits(model, given, use_cache=False)
     posenc.patch(model)
@@ -298,7 +302,8 @@ def test_gradient_checkpointing():
 
 
 def test_another_schedule_with_the_same_weights():
-    model, other = build("llama"), build("llama", rope_parameters={"rope_type": "default", "rope_theta": 300.0})
+    model = build("llama")
+    other = build("llama", rope_parameters={"rope_type": "default", "rope_theta": 300.0})
     given = inputs(model, padding="left")
     expected = logits(other, given)
     assert (logits(model, given) - expected).abs().max() > 1e-2 * expected.abs().max()
@@ -339,7 +344,7 @@ def test_t5_with_specs_of_its_own():
     report = posenc.patch(model, own)
     assert sorted(report.specs) == ["decoder", "encoder"]
     model(**given).logits.sum().backward()
-    with pytest.raises(ValueError, match=r"must be one spec or have the keys \['decoder', 'encoder'\]"):
+    with pytest.raises(ValueError, match=r"one spec or have the keys \['decoder', 'encoder'\]"):
         posenc.patch(model, {"encoder": "alibi"})
 
 
@@ -407,7 +412,7 @@ def test_the_report():
 
 def test_what_cannot_be_kept_is_refused():
     config = transformers.GPT2Config(n_layer=1, n_embd=8, n_head=2, vocab_size=9)
-    with pytest.raises(ValueError, match="GPT2LMHeadModel has no attention that posenc knows; it has GPT2Attention"):
+    with pytest.raises(ValueError, match="GPT2LMHeadModel has no .*; it has GPT2Attention"):
         posenc.patch(transformers.GPT2LMHeadModel(config))
     model = build("llama")
     given = inputs(model)

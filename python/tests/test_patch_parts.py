@@ -54,6 +54,13 @@ def packed_sequence_mask_function(packed_sequence_mask):
     return of_transformers(inner_mask, "packed_sequence_mask_function.<locals>.inner_mask")
 
 
+def assert_same_turn(spec, other, places):
+    q, k, _ = rows()
+    turned = posenc.rope(q, k, spec, positions=places)
+    for one, another in zip(turned, posenc.rope(q, k, other, positions=places)):
+        assert torch.allclose(one, another, atol=1e-5)
+
+
 def rows(batch=2):
     return [torch.randn(batch, h, TOKENS, DIM) for h in (HEADS, KV_HEADS, KV_HEADS)]
 
@@ -179,10 +186,7 @@ def test_schedules_that_follow_the_length():
     spec = posenc.Spec(text)
     assert at_length(spec, 16, DIM).text == "rope"
     settled = at_length(spec, 40, DIM)
-    q, k, _ = rows()
-    places = torch.arange(31, 40)
-    for a, b in zip(posenc.rope(q, k, spec, positions=places), posenc.rope(q, k, settled, positions=places)):
-        assert torch.allclose(a, b, atol=1e-5)
+    assert_same_turn(spec, settled, torch.arange(31, 40))
     state = RotaryState(spec, DIM)
     long = state.spec_for(torch.tensor([[39]]))
     assert long == settled.text != state.spec.text
@@ -196,13 +200,11 @@ def test_longrope_settles_by_the_call():
         "original_max_position_embeddings=16, factor=4))"
     )
     state = RotaryState(spec, DIM)
-    q, k, _ = rows()
     for first in (0, 12):
         places = torch.arange(first, first + TOKENS)
         text = state.spec_for(places[None])
         assert text != spec.text
-        for a, b in zip(posenc.rope(q, k, spec, positions=places), posenc.rope(q, k, text, positions=places)):
-            assert torch.allclose(a, b, atol=1e-5)
+        assert_same_turn(spec, text, places)
 
 
 def test_specs_of_a_config():

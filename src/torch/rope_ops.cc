@@ -1,7 +1,6 @@
 // RoPE and xPos: q and k turned in one pass, their gradients, and the move of cached keys.
 #include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
 #include "kernels/attention_plan.h"
@@ -270,6 +269,43 @@ at::Tensor rerotate_meta(const at::Tensor& k, std::string /*spec*/, const at::Te
   return at::empty(k.sizes(), k.options());
 }
 
+at::Tensor call_rerotate(const at::Tensor& k, std::string spec, const at::Tensor& from,
+                         const at::Tensor& to, std::string to_spec) {
+  static const auto op = c10::Dispatcher::singleton()
+                             .findSchemaOrThrow("posenc::rerotate", "")
+                             .typed<decltype(call_rerotate)>();
+  return op.call(k, std::move(spec), from, to, std::move(to_spec));
+}
+
+// A rotation: its gradient is the way back, and that one's the way there again.
+class RerotateFunction : public torch::autograd::Function<RerotateFunction> {
+ public:
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& k, std::string spec,
+                            const at::Tensor& from, const at::Tensor& to, std::string to_spec) {
+    at::AutoDispatchBelowADInplaceOrView guard;
+    ctx->save_for_backward({from, to});
+    ctx->saved_data["spec"] = spec;
+    ctx->saved_data["to_spec"] = to_spec.empty() ? spec : to_spec;
+    return call_rerotate(k, spec, from, to, to_spec);
+  }
+  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    const variable_list places = ctx->get_saved_variables();
+    auto& saved = ctx->saved_data;
+    return {call_rerotate(gradients[0], saved["to_spec"].toStringRef(), places[1], places[0],
+                          saved["spec"].toStringRef()),
+            at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
+at::Tensor rerotate_autograd(const at::Tensor& k, std::string spec, const at::Tensor& from,
+                             const at::Tensor& to, std::string to_spec) {
+  if (!records({k})) {
+    at::AutoDispatchBelowADInplaceOrView guard;
+    return call_rerotate(k, std::move(spec), from, to, std::move(to_spec));
+  }
+  return RerotateFunction::apply(k, std::move(spec), from, to, std::move(to_spec));
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(posenc, CPU, m) {
@@ -285,7 +321,7 @@ TORCH_LIBRARY_IMPL(posenc, Meta, m) {
 TORCH_LIBRARY_IMPL(posenc, Autograd, m) {
   m.impl("_rope", rope_autograd);
   m.impl("_rope_frequency_gradient", frequency_gradient_autograd);
-  m.impl("rerotate", torch::autograd::autogradNotImplementedFallback());
+  m.impl("rerotate", rerotate_autograd);
 }
 TORCH_LIBRARY_IMPL(posenc, CompositeImplicitAutograd, m) { m.impl("rope", rope_composite); }
 

@@ -1,6 +1,7 @@
 // Tables, what a spec holds, and looks inside: everything that is read rather than trained through.
 #include <torch/library.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "posenc/encodings/hf_config.h"
@@ -52,7 +53,7 @@ at::Tensor sinusoidal_cpu(const at::Tensor& positions, std::int64_t model_dim, s
   const at::Tensor flat = positions.to(at::kLong).contiguous();
   std::vector<std::int64_t> shape = positions.sizes().vec();
   shape.push_back(model_dim);
-  const at::Tensor out = at::empty(shape, at::kDouble);
+  at::Tensor out = at::empty(shape, at::kDouble);
   for (std::int64_t i = 0; i < flat.numel(); ++i) {
     embedding(config, frequencies, flat.data_ptr<std::int64_t>()[i],
               {out.data_ptr<double>() + i * model_dim, static_cast<std::size_t>(model_dim)});
@@ -109,6 +110,23 @@ std::tuple<at::Tensor, at::Tensor> inside_cpu(const at::Tensor& q, const at::Ten
                                    ? at::empty({0}, at::kDouble)
                                    : from_doubles(result.cope_positions[0], shape);
   return {from_doubles(result.weights, shape).to(type), positions.to(type)};
+}
+
+std::tuple<at::Tensor, at::Tensor> inside_meta(const at::Tensor& q, const at::Tensor& k,
+                                               const at::Tensor& v,
+                                               const at::Tensor& /*parameters*/,
+                                               POSENC_ATTENTION_PARAMETERS) {
+  (void)std::make_tuple(POSENC_ATTENTION_NAMES);
+  check_rows("attention", "q", q, q);
+  check_rows("attention", "k", k, q);
+  check_rows("attention", "v", v, q);
+  const Spec parsed = parse_any(spec);
+  const bool counts =
+      std::any_of(parsed.encodings.begin(), parsed.encodings.end(),
+                  [](const Encoding& encoding) { return std::holds_alternative<Cope>(encoding); });
+  const auto type = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor weights = q.new_empty({q.size(0), q.size(1), q.size(2), k.size(2)}, type);
+  return {weights, counts ? at::empty_like(weights) : q.new_empty({0}, type)};
 }
 
 // What Python must know of a spec: its forms, and its parameters for a shape.
@@ -193,6 +211,13 @@ TORCH_LIBRARY_IMPL(posenc, CPU, m) {
 TORCH_LIBRARY_IMPL(posenc, Meta, m) {
   m.impl("t5_buckets", t5_buckets_meta);
   m.impl("sinusoidal_vectors", sinusoidal_meta);
+  m.impl("_attention_inside", inside_meta);
+}
+// Nothing here is differentiated. PyTorch 1.13 wants to hear that of tensors without values.
+TORCH_LIBRARY_IMPL(posenc, Autograd, m) {
+  for (const char* name : {"t5_buckets", "sinusoidal_vectors", "_attention_inside"}) {
+    m.impl(name, torch::CppFunction::makeFallthrough());
+  }
 }
 TORCH_LIBRARY_IMPL(posenc, CompositeImplicitAutograd, m) {
   m.impl("alibi_slopes", alibi_slopes_op);
