@@ -125,13 +125,13 @@ at::Tensor inside_composite(const at::Tensor& q, const at::Tensor& k, const at::
                             const OptionalTensor& cu_queries, const OptionalTensor& cu_keys,
                             const OptionalTensor& q_positions, const OptionalTensor& k_positions,
                             c10::optional<double> scale) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("posenc::_attention_inside", "")
-                             .typed<decltype(call_attention)>();
+  static const auto kCall = c10::Dispatcher::singleton()
+                                .findSchemaOrThrow("posenc::_attention_inside", "")
+                                .typed<decltype(call_attention)>();
   const at::NoGradGuard looking;
-  return std::get<kWhich>(op.call(q, k, v, joined(parameters, q), gate_k, spec, causal, window_left,
-                                  window_right, key_mask, cu_queries, cu_keys, q_positions,
-                                  k_positions, scale, 0.0, 0, false));
+  return std::get<kWhich>(kCall.call(q, k, v, joined(parameters, q), gate_k, spec, causal,
+                                     window_left, window_right, key_mask, cu_queries, cu_keys,
+                                     q_positions, k_positions, scale, 0.0, 0, false));
 }
 
 }  // namespace

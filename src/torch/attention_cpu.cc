@@ -167,10 +167,10 @@ AttentionBackward attention_backward_meta(const at::Tensor& /*grad_out*/, const 
 
 AttentionForward call_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                 const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("posenc::_attention", "")
-                             .typed<decltype(attention_cpu)>();
-  return op.call(q, k, v, parameters, POSENC_ATTENTION_NAMES);
+  static const auto kCall = c10::Dispatcher::singleton()
+                                .findSchemaOrThrow("posenc::_attention", "")
+                                .typed<decltype(attention_cpu)>();
+  return kCall.call(q, k, v, parameters, POSENC_ATTENTION_NAMES);
 }
 
 AttentionBackward call_attention_backward(const at::Tensor& grad_out, const at::Tensor& out,
@@ -178,10 +178,10 @@ AttentionBackward call_attention_backward(const at::Tensor& grad_out, const at::
                                           const at::Tensor& k, const at::Tensor& v,
                                           const at::Tensor& parameters,
                                           POSENC_ATTENTION_PARAMETERS) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("posenc::_attention_backward", "")
-                             .typed<decltype(attention_backward_cpu)>();
-  return op.call(grad_out, out, lse, q, k, v, parameters, POSENC_ATTENTION_NAMES);
+  static const auto kCall = c10::Dispatcher::singleton()
+                                .findSchemaOrThrow("posenc::_attention_backward", "")
+                                .typed<decltype(attention_backward_cpu)>();
+  return kCall.call(grad_out, out, lse, q, k, v, parameters, POSENC_ATTENTION_NAMES);
 }
 
 TORCH_LIBRARY_IMPL(posenc, CPU, m) {

@@ -154,18 +154,18 @@ Backward backward_meta(const at::Tensor& /*grad_out*/, const at::Tensor& /*out*/
 
 Forward call_forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                      const at::Tensor& parameters, POSENC_LINEAR_PARAMETERS) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("posenc::_linear_attention", "")
-                             .typed<decltype(forward_cpu)>();
-  return op.call(q, k, v, parameters, POSENC_LINEAR_NAMES);
+  static const auto kCall = c10::Dispatcher::singleton()
+                                .findSchemaOrThrow("posenc::_linear_attention", "")
+                                .typed<decltype(forward_cpu)>();
+  return kCall.call(q, k, v, parameters, POSENC_LINEAR_NAMES);
 }
 Backward call_backward(const at::Tensor& grad_out, const at::Tensor& out, const at::Tensor& sums,
                        const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                        const at::Tensor& parameters, POSENC_LINEAR_PARAMETERS) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("posenc::_linear_attention_backward", "")
-                             .typed<decltype(backward_cpu)>();
-  return op.call(grad_out, out, sums, q, k, v, parameters, POSENC_LINEAR_NAMES);
+  static const auto kCall = c10::Dispatcher::singleton()
+                                .findSchemaOrThrow("posenc::_linear_attention_backward", "")
+                                .typed<decltype(backward_cpu)>();
+  return kCall.call(grad_out, out, sums, q, k, v, parameters, POSENC_LINEAR_NAMES);
 }
 
 class BackwardFunction : public torch::autograd::Function<BackwardFunction> {

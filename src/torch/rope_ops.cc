@@ -155,18 +155,18 @@ at::Tensor frequency_gradient_meta(const at::Tensor& /*q*/, const at::Tensor& /*
 
 Pair call_rope(const at::Tensor& q, const at::Tensor& k, const at::Tensor& parameters,
                std::string spec, const OptionalTensor& positions, bool transposed) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("posenc::_rope", "")
-                             .typed<decltype(rope_cpu)>();
-  return op.call(q, k, parameters, std::move(spec), positions, transposed);
+  static const auto kCall = c10::Dispatcher::singleton()
+                                .findSchemaOrThrow("posenc::_rope", "")
+                                .typed<decltype(rope_cpu)>();
+  return kCall.call(q, k, parameters, std::move(spec), positions, transposed);
 }
 at::Tensor call_frequency_gradient(const at::Tensor& q, const at::Tensor& k, const at::Tensor& dq,
                                    const at::Tensor& dk, const at::Tensor& parameters,
                                    std::string spec, const OptionalTensor& positions) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("posenc::_rope_frequency_gradient", "")
-                             .typed<decltype(frequency_gradient_cpu)>();
-  return op.call(q, k, dq, dk, parameters, std::move(spec), positions);
+  static const auto kCall = c10::Dispatcher::singleton()
+                                .findSchemaOrThrow("posenc::_rope_frequency_gradient", "")
+                                .typed<decltype(frequency_gradient_cpu)>();
+  return kCall.call(q, k, dq, dk, parameters, std::move(spec), positions);
 }
 
 class FrequencyGradientFunction : public torch::autograd::Function<FrequencyGradientFunction> {
@@ -271,10 +271,10 @@ at::Tensor rerotate_meta(const at::Tensor& k, std::string /*spec*/, const at::Te
 
 at::Tensor call_rerotate(const at::Tensor& k, std::string spec, const at::Tensor& from,
                          const at::Tensor& to, std::string to_spec) {
-  static const auto op = c10::Dispatcher::singleton()
-                             .findSchemaOrThrow("posenc::rerotate", "")
-                             .typed<decltype(call_rerotate)>();
-  return op.call(k, std::move(spec), from, to, std::move(to_spec));
+  static const auto kCall = c10::Dispatcher::singleton()
+                                .findSchemaOrThrow("posenc::rerotate", "")
+                                .typed<decltype(call_rerotate)>();
+  return kCall.call(k, std::move(spec), from, to, std::move(to_spec));
 }
 
 // A rotation: its gradient is the way back, and that one's the way there again.
