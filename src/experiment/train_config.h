@@ -162,6 +162,7 @@ std::int64_t train_length(const TrainConfig& train);
 
 struct EvalConfig {
   std::vector<std::int64_t> factors = {1, 2, 4, 8};
+  std::vector<std::int64_t> lengths = {0};
   std::vector<std::string> axes = {"all"};
   std::int64_t samples = 512;
   std::int64_t seed = 1000003;
@@ -172,6 +173,10 @@ struct EvalConfig {
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("factors", self.factors,
           FieldRule{.doc = "lengths, as multiples of the training length", .min = 1, .max = 1e6});
+    visit("lengths", self.lengths,
+          FieldRule{.doc = "lengths in positions, in place of factors; 0: by factors",
+                    .min = 0,
+                    .max = 1e8});
     visit("axes", self.axes, FieldRule{.doc = "of the task; all: every one"});
     visit("samples", self.samples,
           FieldRule{.doc = "samples per axis and length", .min = 1, .max = 1e9});

@@ -111,7 +111,7 @@ bool stopped(const EvalSetting& setting) {
   return setting.stop != nullptr && setting.stop->load(std::memory_order_relaxed);
 }
 
-void name_row(EvalRow& row, const std::string& axis, std::int64_t factor) {
+void name_row(EvalRow& row, const std::string& axis, double factor) {
   row.axis = axis;
   row.factor = factor;
 }
@@ -126,17 +126,15 @@ EvalRow skipped_row(std::int64_t length, const std::string& why) {
 }  // namespace
 
 std::optional<EvalRow> evaluate_row(model::Transformer& model, const tasks::Task& task,
-                                    const std::string& axis, std::int64_t factor,
+                                    const std::string& axis, std::int64_t length,
                                     const EvalSetting& setting) {
   const at::NoGradGuard quiet;
-  const tasks::Condition condition{.axis = axis,
-                                   .length = factor * setting.train_length,
-                                   .train_length = setting.train_length,
-                                   .held_out = true};
+  const tasks::Condition condition{
+      .axis = axis, .length = length, .train_length = setting.train_length, .held_out = true};
   if (setting.longest >= 0 && condition.length > setting.longest) {
     EvalRow row = skipped_row(condition.length,
                               "the table of positions ends at " + std::to_string(setting.longest));
-    name_row(row, axis, factor);
+    name_row(row, axis, factor_of(length, setting));
     return row;
   }
   const bool was_training = model->is_training();
@@ -161,18 +159,21 @@ std::optional<EvalRow> evaluate_row(model::Transformer& model, const tasks::Task
   }
   model->train(was_training);
   EvalRow row = collector.finish();
-  name_row(row, axis, factor);
+  name_row(row, axis, factor_of(length, setting));
   row.chance = task.chance(condition);
   row.trained_share = task.trained_share(condition);
   return row;
 }
 
-std::vector<std::int64_t> factors_of(const tasks::Task& task, const std::string& axis,
-                                     const experiment::EvalConfig& config) {
+std::vector<std::int64_t> lengths_of(const tasks::Task& task, const std::string& axis,
+                                     const EvalSetting& setting) {
   for (const tasks::Axis& known : task.axes()) {
-    if (known.name == axis && known.in_domain) return {1};
+    if (known.name == axis && known.in_domain) return {setting.train_length};
   }
-  return config.factors;
+  if (setting.config.lengths.front() > 0) return setting.config.lengths;
+  std::vector<std::int64_t> lengths = setting.config.factors;
+  for (std::int64_t& length : lengths) length *= setting.train_length;
+  return lengths;
 }
 
 std::vector<std::string> wanted_axes(const tasks::Task& task,
@@ -196,8 +197,8 @@ std::optional<std::vector<EvalRow>> evaluate_all(model::Transformer& model, cons
                                                  const EvalSetting& setting) {
   std::vector<EvalRow> rows;
   for (const std::string& axis : wanted_axes(task, setting.config)) {
-    for (const std::int64_t factor : factors_of(task, axis, setting.config)) {
-      auto row = evaluate_row(model, task, axis, factor, setting);
+    for (const std::int64_t length : lengths_of(task, axis, setting)) {
+      auto row = evaluate_row(model, task, axis, length, setting);
       if (!row) return std::nullopt;
       rows.push_back(std::move(*row));
     }

@@ -30,7 +30,7 @@ struct PositionBucket {
 struct EvalRow {
   std::string axis;
   std::int64_t length = 0;
-  std::int64_t factor = 1;
+  double factor = 1.0;  // of the training length
   std::int64_t samples = 0;
   Tally all;
   runs::Estimate estimate;  // in the task's metric
@@ -51,9 +51,13 @@ struct EvalSetting {
   std::function<void(std::int64_t done, std::int64_t all)> progress;  // in samples
 };
 
+inline double factor_of(std::int64_t length, const EvalSetting& setting) {
+  return static_cast<double>(length) / static_cast<double>(setting.train_length);
+}
+
 // Nothing where `stop` was raised on the way.
 std::optional<EvalRow> evaluate_row(model::Transformer& model, const tasks::Task& task,
-                                    const std::string& axis, std::int64_t factor,
+                                    const std::string& axis, std::int64_t length,
                                     const EvalSetting& setting);
 // Every axis and factor that the config names.
 std::optional<std::vector<EvalRow>> evaluate_all(model::Transformer& model, const tasks::Task& task,
@@ -63,8 +67,8 @@ std::vector<std::string> wanted_axes(const tasks::Task& task, const experiment::
 
 // The lengths of an axis. Samples as in training are for the training length alone: longer ones are an
 // axis of their own.
-std::vector<std::int64_t> factors_of(const tasks::Task& task, const std::string& axis,
-                                     const experiment::EvalConfig& config);
+std::vector<std::int64_t> lengths_of(const tasks::Task& task, const std::string& axis,
+                                     const EvalSetting& setting);
 
 // The shortest table of positions that a layer's spec reads, or -1 where none ends.
 std::int64_t longest_length(const experiment::ModelConfig& model);

@@ -112,9 +112,9 @@ class RunEvaluation {
   std::optional<Value> run() {
     std::vector<EvalRow> rows;
     for (const std::string& axis : wanted_axes(*task_, setting_.config)) {
-      for (const std::int64_t factor : factors_of(*task_, axis, setting_.config)) {
-        model::Transformer model = model_for(static_cast<double>(factor));
-        auto row = evaluate_row(model, *task_, axis, factor, setting_);
+      for (const std::int64_t length : lengths_of(*task_, axis, setting_)) {
+        model::Transformer model = model_for(factor_of(length, setting_));
+        auto row = evaluate_row(model, *task_, axis, length, setting_);
         if (!row) return std::nullopt;
         row->schedule = options_.encoding.empty() ? options_.schedule : options_.encoding;
         progress_.message(row_text(*row, task_->info().metric));

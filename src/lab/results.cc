@@ -71,8 +71,9 @@ Value effective_lengths(const tasks::Task& task, const std::vector<EvalRow>& row
 }  // namespace
 
 Value row_value(const EvalRow& row) {
-  Value::Map members = {
-      {"axis", text(row.axis)}, {"length", integer(row.length)}, {"factor", integer(row.factor)}};
+  Value::Map members = {{"axis", text(row.axis)},
+                        {"length", integer(row.length)},
+                        {"factor", write_field(row.factor)}};
   if (!row.schedule.empty()) members.push_back({"schedule", text(row.schedule)});
   if (!row.skipped.empty()) {
     members.push_back({"skipped", text(row.skipped)});
@@ -117,7 +118,7 @@ Value results_value(const experiment::Loaded& loaded, const tasks::Task& task,
 }
 
 std::string row_text(const EvalRow& row, const std::string& metric) {
-  const std::string place = fmt::format("{:<10} {:>6} ({}x)", row.axis, row.length, row.factor);
+  const std::string place = fmt::format("{:<10} {:>6} ({:.3g}x)", row.axis, row.length, row.factor);
   if (!row.skipped.empty()) return fmt::format("{}  none: {}", place, row.skipped);
   const auto& interval = row.estimate.interval;
   if (metric == "bits_per_byte") {

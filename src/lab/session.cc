@@ -182,7 +182,7 @@ bool Session::evaluate_in_domain() {
   const auto& train = loaded_.config.train;
   EvalSetting setting = eval_setting(loaded_.config, trainer_.device(), stop_);
   setting.config.samples = train.eval_samples;
-  const auto row = evaluate_row(trainer_.model(), *task_, "train", 1, setting);
+  const auto row = evaluate_row(trainer_.model(), *task_, "train", setting.train_length, setting);
   if (!row) return false;
   score_ = score_of(*row, task_->info().metric);
   memory_.evaluated_step = memory_.step;

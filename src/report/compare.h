@@ -19,7 +19,7 @@ inline constexpr const char* kInDomain = "train";  // the axis of samples as the
 // One figure of an entry: an axis at a length.
 struct Cell {
   std::string axis;
-  std::int64_t factor = 0;
+  double factor = 0;
   std::int64_t length = 0;
   std::string schedule;
   std::size_t n = 0;        // seeds that it is a mean over; 0: none has it
@@ -56,7 +56,7 @@ struct Entry {
   std::string machine;
   std::vector<std::string> paths;
 
-  [[nodiscard]] const Cell* cell(const std::string& axis, std::int64_t factor,
+  [[nodiscard]] const Cell* cell(const std::string& axis, double factor,
                                  const std::string& schedule = "") const;
 };
 
@@ -70,7 +70,7 @@ struct TaskTable {
   std::string metric;
   double threshold = 0.9;         // of the effective length
   std::vector<std::string> axes;  // in the order of the files, in-domain left out
-  std::vector<std::int64_t> factors;
+  std::vector<double> factors;
   std::vector<std::int64_t> train_lengths;
   std::vector<Variant> variants;
   std::vector<Entry> entries;  // by variant, none first, then as found

@@ -84,7 +84,7 @@ std::optional<double> extrapolation(const TaskTable& table, const Entry& entry,
                                     const std::string& axis) {
   double sum = 0.0;
   double count = 0.0;
-  for (const std::int64_t factor : table.factors) {
+  for (const double factor : table.factors) {
     const bool measured =
         std::any_of(table.entries.begin(), table.entries.end(),
                     [&](const Entry& e) { return e.cell(axis, factor) != nullptr; });

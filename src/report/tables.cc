@@ -71,7 +71,7 @@ std::string cell_text(const Cell* cell, const std::string& metric) {
 
 // A figure that belongs to the condition, not to the encoding: once where all agree.
 template <class Pick>
-std::string shared_text(const TaskTable& table, const std::string& axis, std::int64_t factor,
+std::string shared_text(const TaskTable& table, const std::string& axis, double factor,
                         const std::string& metric, const Pick& pick) {
   std::vector<double> values;
   for (const Entry& entry : table.entries) {
@@ -87,7 +87,7 @@ std::string shared_text(const TaskTable& table, const std::string& axis, std::in
   return from == to ? from : from + " to " + to;
 }
 
-std::string chance_text(const TaskTable& table, const std::string& axis, std::int64_t factor) {
+std::string chance_text(const TaskTable& table, const std::string& axis, double factor) {
   return shared_text(table, axis, factor, table.metric,
                      [](const Cell& cell) { return std::optional(cell.chance); });
 }
@@ -122,9 +122,9 @@ std::string effective_text(const EffectiveLength& length) {
              : fmt::format("{} [{},{}]", length.median, length.lowest, length.highest);
 }
 
-std::vector<std::int64_t> factors_of(const TaskTable& table, const std::string& axis) {
-  std::vector<std::int64_t> factors;
-  for (const std::int64_t factor : table.factors) {
+std::vector<double> factors_of(const TaskTable& table, const std::string& axis) {
+  std::vector<double> factors;
+  for (const double factor : table.factors) {
     const bool any = std::any_of(table.entries.begin(), table.entries.end(), [&](const Entry& e) {
       return std::any_of(e.cells.begin(), e.cells.end(), [&](const Cell& cell) {
         return cell.axis == axis && cell.factor == factor;
@@ -155,10 +155,10 @@ std::string effective_of(const Entry& entry, const std::string& axis, const std:
 
 // Answers that training never had put a ceiling on any encoding: shown where there are any.
 void add_trained_share(const TaskTable& table, const std::string& axis,
-                       const std::vector<std::int64_t>& factors, TextTable& text) {
+                       const std::vector<double>& factors, TextTable& text) {
   std::vector<std::string> row = {"answers trained %"};
   bool all = true;
-  for (const std::int64_t factor : factors) {
+  for (const double factor : factors) {
     row.push_back(shared_text(table, axis, factor, "accuracy",
                               [](const Cell& cell) { return cell.trained_share; }));
     all = all && (row.back() == kNothing || row.back() == "100");
@@ -174,19 +174,19 @@ std::string threshold_text(const TaskTable& table) {
 }
 
 TextTable axis_table(const TaskTable& table, const std::string& axis) {
-  const std::vector<std::int64_t> factors = factors_of(table, axis);
+  const std::vector<double> factors = factors_of(table, axis);
   const bool has_threshold = table.metric != "bits_per_byte";
   TextTable text;
   text.title = fmt::format("{}, axis {}: {} [95 %] at multiples of the training length", table.task,
                            axis, metric_text(table.metric));
   text.header = {"encoding"};
-  for (const std::int64_t factor : factors) text.header.push_back(fmt::format("{}x", factor));
+  for (const double factor : factors) text.header.push_back(fmt::format("{:.3g}x", factor));
   text.header.emplace_back("effective");
   Labels labels(table);
   for (const Entry& entry : table.entries) {
     for (const std::string& schedule : schedules_of(entry, axis)) {
       std::vector<std::string> row = {labels.of(entry, schedule)};
-      for (const std::int64_t factor : factors) {
+      for (const double factor : factors) {
         row.push_back(cell_text(entry.cell(axis, factor, schedule), table.metric));
       }
       row.push_back(effective_of(entry, axis, schedule));
@@ -194,7 +194,7 @@ TextTable axis_table(const TaskTable& table, const std::string& axis) {
     }
   }
   std::vector<std::string> chance = {"chance"};
-  for (const std::int64_t factor : factors) chance.push_back(chance_text(table, axis, factor));
+  for (const double factor : factors) chance.push_back(chance_text(table, axis, factor));
   chance.emplace_back("");
   text.rows.push_back(std::move(chance));
   add_trained_share(table, axis, factors, text);

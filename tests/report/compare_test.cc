@@ -44,7 +44,7 @@ TEST(Compare, TakesSeedsTogether) {
   const TaskTable& table = c.tasks[0];
   EXPECT_EQ(table.task, "selective_counting");
   EXPECT_EQ(table.axes, std::vector<std::string>{"longer"});
-  EXPECT_EQ(table.factors, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(table.factors, (std::vector<double>{1, 2}));
   EXPECT_EQ(table.variants.size(), 1U) << "name, seed and log_every make no variant";
   ASSERT_EQ(table.entries.size(), 1U);
   const Entry& entry = table.entries[0];
