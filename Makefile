@@ -20,10 +20,9 @@ build: setup    ## build everything; the program is build/release/bin/posenc
 	@cmake --preset $(PRESET) >/dev/null
 	@cmake --build --preset $(PRESET) -j$(JOBS)
 
-demo: build     ## show what posenc does
-	$(POSENC) list --brief
-	$(POSENC) inspect --encoding "rope(theta=10000) + alibi" --head-dim 64 --heads 8 \
-	  --positions 0,1,7
+demo: build     ## train eight encodings on a counting task and compare them: ten minutes
+	$(POSENC) sweep configs/demo_sweep.yaml --jobs $(JOBS)
+	$(POSENC) compare runs/demo
 
 test: build     ## build and run all tests
 	@ctest --preset $(PRESET) -j$(JOBS) -LE slow
