@@ -50,7 +50,7 @@ class ComposedAttention : public nn::AttentionImpl {
     TorchParameters groups(spec_.encodings.size());
     const auto& tensors = pos->tensors();
     std::size_t next = 0;
-    for (const SpecParameter& p : parameters(spec_, shape_)) {
+    for (const SpecParameter& p : posenc::parameters(spec_, shape_)) {
       groups[p.encoding].push_back(tensors[next++]);
     }
     return groups;
