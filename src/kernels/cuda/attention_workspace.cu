@@ -9,7 +9,6 @@
 namespace posenc::cuda {
 namespace {
 
-constexpr std::int64_t kChunkBytes = std::int64_t{512} << 20;   // CoPE's sums and tables
 constexpr std::int64_t kPartialBytes = std::int64_t{256} << 20;  // of Toeplitz tables
 constexpr int kChunkStep = 384;                                  // whole blocks of any size
 constexpr std::int64_t kWantedBlocks = 1056;                     // eight per multiprocessor of an H200
@@ -42,7 +41,8 @@ class Pieces {
   std::size_t used_ = 0;
 };
 
-void choose_chunk(const AttentionParams& p, BackwardPlan& plan) {
+void choose_chunk(const AttentionBackwardParams& b, BackwardPlan& plan) {
+  const AttentionParams& p = b.forward;
   const int queries = std::max(longest_queries(p), 1);
   plan.space.key_tiles = (longest_keys(p) + 63) / 64;
   plan.space.chunk = (queries + 63) / 64 * 64;
@@ -50,7 +50,7 @@ void choose_chunk(const AttentionParams& p, BackwardPlan& plan) {
   const std::int64_t per_query = std::int64_t{sequences_of(p)} * p.heads *
                                  (8 * std::int64_t{plan.space.key_tiles} +
                                   4 * std::int64_t{logit_stride(p.cope.npos_max)});
-  const std::int64_t fits = kChunkBytes / per_query / kChunkStep * kChunkStep;
+  const std::int64_t fits = b.chunk_bytes / per_query / kChunkStep * kChunkStep;
   const auto most = static_cast<int>(
       std::clamp<std::int64_t>(fits, kChunkStep, std::int64_t{plan.space.chunk}));
   if (most < plan.space.chunk) plan.space.chunk = most;
@@ -86,7 +86,7 @@ BackwardPlan plan_backward(const AttentionBackwardParams& b, void* workspace) no
   const AttentionParams& p = b.forward;
   BackwardPlan plan;
   plan.groups = groups_of(p);
-  choose_chunk(p, plan);
+  choose_chunk(b, plan);
   choose_slots(b, plan);
   BackwardSpace& space = plan.space;
   Pieces pieces(workspace);

@@ -9,7 +9,7 @@ namespace posenc::cuda {
 template <class T, int kDim, int kChain, bool kCompact>
 cudaError_t launch_forward(const AttentionParams& p, cudaStream_t stream) {
   constexpr Sizes kSizes = forward_sizes(kDim, kChain, kCompact);
-  const int bytes = ForwardLayout<kDim, kSizes.groups, kSizes.stages>::bytes(p.cope.npos_max);
+  const int bytes = ForwardLayout<kDim, kChain, kSizes.groups, kSizes.stages>::bytes(p.cope.npos_max);
   if constexpr (!kCompact && (kChain & kChainCope) != 0) {
     if (bytes > kMostSharedBytes) return launch_forward<T, kDim, kChain, true>(p, stream);
   }

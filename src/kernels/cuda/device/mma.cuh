@@ -76,16 +76,6 @@ __device__ inline void pin(Accum& x) {
   }
 }
 
-// A real instruction per register: ptxas 13.0 has been seen to lose track of a left operand that is only
-// read by products in a loop, and to give its registers away.
-__device__ inline void pin(Fragment& a) {
-#pragma unroll
-  for (int s = 0; s < 4; ++s) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) asm volatile("mov.b32 %0, %0;" : "+r"(a[s][e])::"memory");
-  }
-}
-
 __device__ inline void zero(Accum& x) {
 #pragma unroll
   for (int n = 0; n < 8; ++n) {

@@ -185,4 +185,17 @@ __device__ inline bool all_counted(const CopeScores& cope, const std::uint32_t (
   return __all_sync(~0u, carry[0] >= cope.last && carry[1] >= cope.last);
 }
 
+// The same for a whole warpgroup: a product needs all of it, so all of it must agree.
+__device__ inline bool all_counted_in_group(const CopeScores& cope, const std::uint32_t (&carry)[2],
+                                            int group) {
+  int all;
+  asm volatile(
+      "{ .reg .pred p, q; setp.ne.s32 p, %1, 0; barrier.cta.red.and.pred q, %2, 128, p; "
+      "selp.s32 %0, 1, 0, q; }"
+      : "=r"(all)
+      : "r"(static_cast<int>(carry[0] >= cope.last && carry[1] >= cope.last)), "r"(group + 1)
+      : "memory");
+  return all != 0;
+}
+
 }  // namespace posenc::cuda
