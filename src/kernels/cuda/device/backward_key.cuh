@@ -80,7 +80,7 @@ class BackwardKey {
         __syncthreads();
         fetch(i);
       }
-      copies_wait < (kAhead > 0 ? kAhead - 1 : 0) > ();
+      copies_wait<(kAhead > 0 ? kAhead - 1 : 0)>();
       publish_smem();
       __syncthreads();
       if constexpr (kAhead > 0) fetch(i + kAhead);
@@ -126,14 +126,14 @@ class BackwardKey {
       const int head = head_of(i);
       const int stage = i % kStages;
       const std::uint32_t to = base_ + Layout::kStart + stage * Layout::kStage;
-      load_tile<kDim, 64, false, kGroups * 128>(to, rows_of<T>(p_.q, s_.batch, head, s_.first_query), tile * 64,
-                                 s_.queries, p_.head_dim);
-      load_tile<kDim, 64, false, kGroups * 128>(to + Layout::kOperand,
-                                 rows_of<T>(b_.grad_out, s_.batch, head, s_.first_query),
-                                 tile * 64, s_.queries, p_.head_dim);
+      load_tile<kDim, 64, false, kGroups * 128>(
+          to, rows_of<T>(p_.q, s_.batch, head, s_.first_query), tile * 64, s_.queries, p_.head_dim);
+      load_tile<kDim, 64, false, kGroups * 128>(
+          to + Layout::kOperand, rows_of<T>(b_.grad_out, s_.batch, head, s_.first_query), tile * 64,
+          s_.queries, p_.head_dim);
       if constexpr ((kMods & kToeplitz) != 0) {
         Window<64>::load(base_ + Layout::kWindows + (stage * kGroups + group_) * Layout::kWindow,
-                    p_.toeplitz, head, s_.place(tile * 64), key_, threadIdx.x % 128, 128);
+                         p_.toeplitz, head, s_.place(tile * 64), key_, threadIdx.x % 128, 128);
       }
       if constexpr ((kMods & kCope) != 0) {
         shift_counting();
@@ -330,8 +330,7 @@ class BackwardKey {
         const int stride = logit_stride(p_.cope.npos_max);
         const auto* tables =
             reinterpret_cast<const float*>(smem_ + Layout::kTables) + stage * 64 * stride;
-        const float* const z[2] = {tables + mine_.row[0] * stride,
-                                   tables + mine_.row[1] * stride};
+        const float* const z[2] = {tables + mine_.row[0] * stride, tables + mine_.row[1] * stride};
         float* const none[2] = {nullptr, nullptr};
         cope_backward<kMods, true>(cope_, window(stage), z, none, mine_.column, rows, keep, carry,
                                    prefix, x, y);
@@ -361,10 +360,10 @@ class BackwardKey {
       if (key >= s_.keys) continue;
       T* row = static_cast<T*>(to.data) + s_.batch * to.batch_stride + kv_head_ * to.head_stride +
                (s_.first_key + key) * to.token_stride;
-      float* sum = sums + ((static_cast<std::int64_t>(s_.batch) * p_.kv_heads + kv_head_) *
-                               p_.keys +
-                           s_.first_key + key) *
-                              p_.head_dim;
+      float* sum =
+          sums + ((static_cast<std::int64_t>(s_.batch) * p_.kv_heads + kv_head_) * p_.keys +
+                  s_.first_key + key) *
+                     p_.head_dim;
 #pragma unroll
       for (int i = 0; i < kOutParts * 8; ++i) {
         const int channel = 64 * first_part_ + 8 * i + 2 * mine_.column;
@@ -400,8 +399,9 @@ class BackwardKey {
   const std::uint8_t* mask_;
   Range tiles_;
   CopeScores cope_;
-  int next_counting_ = 0;          // of the tile that is fetched next,
-  int counting_[kAhead + 1] = {};  // and of those from the one that is worked on to the last fetched
+  int next_counting_ = 0;  // of the tile that is fetched next,
+  int counting_[kAhead + 1] =
+      {};  // and of those from the one that is worked on to the last fetched
   Accum dk_[kOutParts];
   Accum dv_[kOutParts];
 };

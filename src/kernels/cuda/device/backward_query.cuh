@@ -91,8 +91,8 @@ class BackwardQuery {
   }
 
   __device__ void load_rows(const Tensor4& x, std::uint32_t to) {
-    load_tile<kDim, kGroups * 64, false, kGroups * 128>(to, rows_of<T>(x, s_.batch, head_, s_.first_query),
-                                         first_row_, s_.queries, p_.head_dim);
+    load_tile<kDim, kGroups * 64, false, kGroups * 128>(
+        to, rows_of<T>(x, s_.batch, head_, s_.first_query), first_row_, s_.queries, p_.head_dim);
   }
   __device__ void settle() {
     copies_commit();
@@ -149,11 +149,12 @@ class BackwardQuery {
       const std::uint32_t to = base_ + Layout::kStart + stage * Layout::kStage;
       load_tile<kDim, 64, true, kGroups * 128>(to, k_, tile * 64, s_.keys, p_.head_dim);
       if (values) {
-        load_tile<kDim, 64, true, kGroups * 128>(to + Layout::kOperand, v_, tile * 64, s_.keys, p_.head_dim);
+        load_tile<kDim, 64, true, kGroups * 128>(to + Layout::kOperand, v_, tile * 64, s_.keys,
+                                                 p_.head_dim);
       }
       if constexpr ((kMods & kToeplitz) != 0) {
-        Window<kGroups * 64>::load(base_ + Layout::kWindows + stage * Layout::kWindow, p_.toeplitz, head_,
-                    s_.place(first_row_), tile * 64, threadIdx.x, kThreads);
+        Window<kGroups * 64>::load(base_ + Layout::kWindows + stage * Layout::kWindow, p_.toeplitz,
+                                   head_, s_.place(first_row_), tile * 64, threadIdx.x, kThreads);
       }
     }
     copies_commit();
@@ -195,7 +196,7 @@ class BackwardQuery {
         __syncthreads();
         fetch(i, tile, false);
       }
-      copies_wait < (kAhead > 0 ? kAhead - 1 : 0) > ();
+      copies_wait<(kAhead > 0 ? kAhead - 1 : 0)>();
       publish_smem();
       if (__syncthreads_and(carry[0] >= cope_.last && carry[1] >= cope_.last)) {
         counting_ = tile + 1;
@@ -238,7 +239,7 @@ class BackwardQuery {
           __syncthreads();
           fetch(i, tiles_.first + i, true);
         }
-        copies_wait < (kAhead > 0 ? kAhead - 1 : 0) > ();
+        copies_wait<(kAhead > 0 ? kAhead - 1 : 0)>();
         publish_smem();
         __syncthreads();
         if constexpr (kAhead > 0) fetch(i + kAhead, tiles_.first + i + kAhead, true);
@@ -366,8 +367,8 @@ class BackwardQuery {
 
   __device__ void add_diagonals(int tile, const Accum& x) {
     if ((kMods & kToeplitz) == 0 || b_.dtoeplitz == nullptr) return;
-    Diagonals diagonals(
-        reinterpret_cast<float*>(smem_ + Layout::kStrips + group_ * kStripsBytes), mine_);
+    Diagonals diagonals(reinterpret_cast<float*>(smem_ + Layout::kStrips + group_ * kStripsBytes),
+                        mine_);
     const std::int64_t partial =
         ((static_cast<std::int64_t>(s_.index) * gridDim.x + blockIdx.x) * kGroups + group_) *
             p_.heads +

@@ -68,8 +68,8 @@ class Forward {
 
  private:
   __device__ void load_queries(const Tensor4& q) {
-    load_tile<kDim, kGroups * 64, false, kGroups * 128>(base_, rows_of<T>(q, s_.batch, head_, s_.first_query),
-                                         first_row_, s_.queries, p_.head_dim);
+    load_tile<kDim, kGroups * 64, false, kGroups * 128>(
+        base_, rows_of<T>(q, s_.batch, head_, s_.first_query), first_row_, s_.queries, p_.head_dim);
     copies_commit();
     copies_wait<0>();
     publish_smem();
@@ -104,10 +104,12 @@ class Forward {
     if (tile >= tiles_.first) {
       const std::uint32_t to = base_ + Layout::kQueries + i % kStages * Layout::kStage;
       load_tile<kDim, 64, true, kGroups * 128>(to, k_, tile * 64, s_.keys, p_.head_dim);
-      load_tile<kDim, 64, true, kGroups * 128>(to + Layout::kOperand, v_, tile * 64, s_.keys, p_.head_dim);
+      load_tile<kDim, 64, true, kGroups * 128>(to + Layout::kOperand, v_, tile * 64, s_.keys,
+                                               p_.head_dim);
       if constexpr ((kMods & kToeplitz) != 0) {
-        Window<kGroups * 64>::load(base_ + Layout::kWindows + i % kStages * Layout::kWindow, p_.toeplitz, head_,
-                    s_.place(first_row_), tile * 64, threadIdx.x, kGroups * 128);
+        Window<kGroups * 64>::load(base_ + Layout::kWindows + i % kStages * Layout::kWindow,
+                                   p_.toeplitz, head_, s_.place(first_row_), tile * 64, threadIdx.x,
+                                   kGroups * 128);
       }
     }
     copies_commit();
@@ -299,8 +301,8 @@ class Forward {
       }
       if (p_.lse != nullptr && mine_.column == 0) {
         const std::int64_t at =
-            (static_cast<std::int64_t>(s_.batch) * p_.heads + head_) * p_.queries +
-            s_.first_query + query;
+            (static_cast<std::int64_t>(s_.batch) * p_.heads + head_) * p_.queries + s_.first_query +
+            query;
         p_.lse[at] = sum > 0.0f ? kLn2 * (maximum_[h] * factor() + log2f(sum)) : -INFINITY;
       }
     }

@@ -107,9 +107,9 @@ __device__ inline Prefix prefix_of(float own, int column) {
 }
 
 struct CopeScores {
-  float scale;             // of q . k
+  float scale;  // of q . k
   bool sees_bias;
-  std::uint32_t last;      // the fixed-point position npos_max - 1
+  std::uint32_t last;  // the fixed-point position npos_max - 1
 };
 
 template <int kMods>
