@@ -42,8 +42,7 @@ double allowed(DType dtype, ResultKind kind) {
   return kind == ResultKind::kParameterGradient ? 8.0 * unit : 1.6 * unit;
 }
 
-void check_case(Case c, std::int64_t chunk_bytes = std::int64_t{512} << 20) {
-  c = cases::away_from_kinks(c);
+void check_case(const Case& c, std::int64_t chunk_bytes = std::int64_t{512} << 20) {
   AttentionProblem problem(c);
   const std::vector<Result> want = problem.expected(true);
   DeviceAttention device(problem);
@@ -55,7 +54,7 @@ void check_case(Case c, std::int64_t chunk_bytes = std::int64_t{512} << 20) {
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t n = 0; n < want.size(); ++n) {
     const bool parameter = want[n].kind == ResultKind::kParameterGradient;
-    const double least = parameter ? want[n].terms : 0.0;
+    const double least = parameter ? want[n].terms : 1e-2;  // a single key has gradient 0
     EXPECT_LE(relative_error(got[n], want[n], least), allowed(c.dtype, want[n].kind))
         << cases::name_of(c) << ": " << want[n].name;
   }

@@ -221,16 +221,8 @@ class BackwardKey {
   __device__ void multiply_weights(std::uint32_t queries) {
     const std::uint32_t weights = base_ + Layout::kWeights + group_ * 2 * kTileBytes;
     mma_begin();
-#pragma unroll
-    for (int d = 0; d < kOutParts; ++d) {
-      multiply<T, true, true>(dv_[d], weights,
-                              queries + Layout::kOperand + (first_part_ + d) * kTileBytes);
-    }
-#pragma unroll
-    for (int d = 0; d < kOutParts; ++d) {
-      multiply<T, true, true>(dk_[d], weights + kTileBytes,
-                              queries + (first_part_ + d) * kTileBytes);
-    }
+    multiply_rows<T>(dv_, weights, queries + Layout::kOperand + first_part_ * kTileBytes);
+    multiply_rows<T>(dk_, weights + kTileBytes, queries + first_part_ * kTileBytes);
     mma_commit();
   }
   __device__ void settle_own() {

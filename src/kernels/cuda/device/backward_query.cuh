@@ -270,7 +270,7 @@ class BackwardQuery {
     }
   }
 
-  __device__ void multiply_rows(std::uint32_t keys, Accum& x, Accum& y) {
+  __device__ void multiply_tile(std::uint32_t keys, Accum& x, Accum& y) {
     zero(x);
     zero(y);
     mma_begin();
@@ -284,8 +284,7 @@ class BackwardQuery {
   }
   __device__ void multiply_keys(std::uint32_t keys) {
     mma_begin();
-#pragma unroll
-    for (int d = 0; d < kParts; ++d) multiply<T, true>(dq_[d], ds_, keys + d * kTileBytes);
+    multiply_rows<T>(dq_, ds_, keys);
     mma_commit();
   }
   __device__ void add_queries(int i) {
@@ -299,7 +298,7 @@ class BackwardQuery {
   __device__ void overlap(int i) {
     Accum x;
     Accum y;
-    multiply_rows(stage_at(i), x, y);
+    multiply_tile(stage_at(i), x, y);
     multiply_keys(stage_at(i - 1));
     mma_wait<1>();
     pin(x);
@@ -328,7 +327,7 @@ class BackwardQuery {
     }
     Accum x;
     Accum y;
-    multiply_rows(stage_at(i), x, y);
+    multiply_tile(stage_at(i), x, y);
     mma_wait<0>();
     pin(x);
     pin(y);

@@ -220,8 +220,7 @@ class Forward {
   }
   __device__ void multiply_values(std::uint32_t values) {
     mma_begin();
-#pragma unroll
-    for (int d = 0; d < kParts; ++d) multiply<T, true>(out_[d], weights_, values + d * kTileBytes);
+    multiply_rows<T>(out_, weights_, values);
     mma_commit();
   }
 

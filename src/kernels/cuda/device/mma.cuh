@@ -165,11 +165,54 @@ __device__ inline void wgmma(Accum& d, std::uint64_t a, std::uint64_t b) {
   }
 }
 
+#define POSENC_ACC2(p, n) "+f"(d[p][n][0]), "+f"(d[p][n][1]), "+f"(d[p][n][2]), "+f"(d[p][n][3])
+#define POSENC_ACCS2(p)                                                                          \
+  POSENC_ACC2(p, 0), POSENC_ACC2(p, 1), POSENC_ACC2(p, 2), POSENC_ACC2(p, 3), POSENC_ACC2(p, 4), \
+      POSENC_ACC2(p, 5), POSENC_ACC2(p, 6), POSENC_ACC2(p, 7)
+#define POSENC_D2                                                    \
+  "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"          \
+  "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31," \
+  "%32,%33,%34,%35,%36,%37,%38,%39,%40,%41,%42,%43,%44,%45,%46,%47," \
+  "%48,%49,%50,%51,%52,%53,%54,%55,%56,%57,%58,%59,%60,%61,%62,%63}"
+#define POSENC_WGMMA_RS2(type)                                                            \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " " POSENC_D2 \
+               ", {%64,%65,%66,%67}, %68, 1, 1, 1, 1;"                                    \
+               : POSENC_ACCS2(0), POSENC_ACCS2(1)                                         \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b))
+#define POSENC_WGMMA_SS2(type)                                                            \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " " POSENC_D2 \
+               ", %64, %65, 1, 1, 1, 1, 1;"                                               \
+               : POSENC_ACCS2(0), POSENC_ACCS2(1)                                         \
+               : "l"(a), "l"(b))
+
+// Two tiles of 64 columns at once, with the sum along B's rows.
+template <class T>
+__device__ inline void wgmma_wide(Accum (&d)[2], const std::uint32_t (&a)[4], std::uint64_t b) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    POSENC_WGMMA_RS2("bf16");
+  } else {
+    POSENC_WGMMA_RS2("f16");
+  }
+}
+template <class T>
+__device__ inline void wgmma_wide(Accum (&d)[2], std::uint64_t a, std::uint64_t b) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    POSENC_WGMMA_SS2("bf16");
+  } else {
+    POSENC_WGMMA_SS2("f16");
+  }
+}
+
 #undef POSENC_ACC
 #undef POSENC_ACCS
 #undef POSENC_D
 #undef POSENC_WGMMA_RS
 #undef POSENC_WGMMA_SS
+#undef POSENC_ACC2
+#undef POSENC_ACCS2
+#undef POSENC_D2
+#undef POSENC_WGMMA_RS2
+#undef POSENC_WGMMA_SS2
 
 // The descriptor of a step of 16 along the sum: 32 bytes within rows, or 16 rows.
 template <bool kTransposed>
@@ -192,6 +235,45 @@ __device__ inline void multiply(Accum& d, std::uint32_t a, std::uint32_t b) {
 #pragma unroll
   for (int s = 0; s < 4; ++s) {
     wgmma<T, kTransA, kTransB>(d, step_of<kTransA>(left, s), step_of<kTransB>(right, s));
+  }
+}
+// Products over rows of B with 64 kParts columns, its tiles one after the other. Two tiles at a time:
+// what counts is the number of products.
+__device__ inline std::uint64_t wide_descriptor(std::uint32_t address) {
+  constexpr std::uint64_t kApart = kTileBytes / 16;  // between the tiles
+  return (descriptor(address) & ~(0x3fffull << 16)) | (kApart << 16);
+}
+template <class T, int kParts>
+__device__ inline void multiply_rows(Accum (&d)[kParts], const Fragment& a, std::uint32_t b) {
+  if constexpr (kParts == 1) {
+    multiply<T, true>(d[0], a, b);
+  } else {
+#pragma unroll
+    for (int p = 0; p < kParts; p += 2) {
+      const std::uint64_t right = wide_descriptor(b + p * kTileBytes);
+#pragma unroll
+      for (int s = 0; s < 4; ++s) {
+        wgmma_wide<T>(*reinterpret_cast<Accum(*)[2]>(&d[p]), a[s], step_of<true>(right, s));
+      }
+    }
+  }
+}
+// The same with A from its transpose's tile.
+template <class T, int kParts>
+__device__ inline void multiply_rows(Accum (&d)[kParts], std::uint32_t a, std::uint32_t b) {
+  if constexpr (kParts == 1) {
+    multiply<T, true, true>(d[0], a, b);
+  } else {
+    const std::uint64_t left = descriptor(a);
+#pragma unroll
+    for (int p = 0; p < kParts; p += 2) {
+      const std::uint64_t right = wide_descriptor(b + p * kTileBytes);
+#pragma unroll
+      for (int s = 0; s < 4; ++s) {
+        wgmma_wide<T>(*reinterpret_cast<Accum(*)[2]>(&d[p]), step_of<true>(left, s),
+                      step_of<true>(right, s));
+      }
+    }
   }
 }
 // Ordinary stores to shared memory become visible to the tensor cores.
@@ -250,6 +332,17 @@ __device__ inline void multiply(Accum& d, std::uint32_t a, std::uint32_t b) {
   Fragment fragment;
   load_fragment<kTransA>(a, fragment);
   multiply<T, kTransB>(d, fragment, b);
+}
+template <class T, int kParts>
+__device__ inline void multiply_rows(Accum (&d)[kParts], const Fragment& a, std::uint32_t b) {
+#pragma unroll
+  for (int p = 0; p < kParts; ++p) multiply<T, true>(d[p], a, b + p * kTileBytes);
+}
+template <class T, int kParts>
+__device__ inline void multiply_rows(Accum (&d)[kParts], std::uint32_t a, std::uint32_t b) {
+  Fragment fragment;
+  load_fragment<true>(a, fragment);
+  multiply_rows<T>(d, fragment, b);
 }
 
 #endif
