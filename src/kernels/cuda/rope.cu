@@ -170,13 +170,19 @@ bool can_be_wide(const RopeCall& call, const RopeParams& p) {
          reinterpret_cast<std::uintptr_t>(p.angles.key) % 16 == 0;
 }
 
-// Enough blocks for several rounds over the device, and no more: each reads the tables anew.
+// Enough blocks for several rounds over the device, and no more: each reads the tables anew. A divisor of
+// the heads, so that blocks do the same work.
 unsigned head_splits(const RopeCall& call, unsigned blocks) {
   const auto heads = static_cast<unsigned>(std::max(call.q.heads(), call.k.heads()));
   if (call.head_splits > 0) return std::min(static_cast<unsigned>(call.head_splits), heads);
-  const unsigned wanted = 32u * static_cast<unsigned>(multiprocessors());
-  return std::clamp((wanted + blocks - 1) / std::max(blocks, 1u), 1u,
-                    std::max(heads / kInFlight, 1u));
+  const unsigned wanted = 16u * static_cast<unsigned>(multiprocessors()) / std::max(blocks, 1u);
+  unsigned splits = 1;
+  while (splits < wanted && splits < heads) {
+    do {
+      ++splits;
+    } while (heads % splits != 0);
+  }
+  return splits;
 }
 
 template <class T, int kCount>

@@ -33,6 +33,11 @@ class Bytes {
   explicit Bytes(const std::vector<T>& from) : Bytes(std::as_bytes(std::span<const T>(from))) {}
   Bytes(const Bytes&) = delete;
   Bytes& operator=(const Bytes&) = delete;
+  Bytes& operator=(Bytes&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    return *this;
+  }
   Bytes(Bytes&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
   ~Bytes() { cudaFree(data_); }
