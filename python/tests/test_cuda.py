@@ -41,10 +41,11 @@ TOLERANCE = {
 }
 
 
-def error(got, want):
+def error(got, want, least=0.0):
+    """|got - want| / |want|, or over `least` where what is wanted is nothing but rounding."""
     assert not torch.isnan(got).any(), "NaN"
     got, want = got.detach().double().cpu(), want.detach().double().cpu()
-    scale = want.norm().item()
+    scale = max(want.norm().item(), least)
     return (got - want).norm().item() / scale if scale > 0 else got.norm().item()
 
 
@@ -90,7 +91,9 @@ def compare(spec, tokens, keys, dtype, slack=1.0, **options):
     assert torch.equal(got[1].cpu().isfinite(), seen)
     assert error(got[1].cpu()[seen], want[1][seen]) < forward
     for index, (g, w) in enumerate(zip(got[2], want[2])):
-        assert error(g, w) < backward, f"{spec}: gradient {index}: {error(g, w)}"
+        # Parameters that softmax cannot see (FIRE's last bias) have no gradient but rounding.
+        apart = error(g, w, least=1e-2 if index > 2 else 0.0)
+        assert apart < backward, f"{spec}: gradient {index}: {apart}"
 
 
 @pytest.mark.parametrize("spec", SPECS + MORE_SPECS)
@@ -178,7 +181,7 @@ def test_a_cache_of_turned_keys():
         "rope(axes=axial(axes=2))",
         "xpos",
         "rope(schedule=learnable)",
-        "rope(schedule=dynamic(original_max_position_embeddings=32))",
+        "rope(schedule=dynamic(factor=4, original_max_position_embeddings=32))",
     ],
 )
 def test_rope(spec, dtype):

@@ -1,6 +1,7 @@
 #include "torch/device/composed.h"
 
 #include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <cmath>
@@ -261,7 +262,7 @@ AttentionBackward composed_attention_backward(const ComposedCall& call,
   // Operators run below autograd; here it is wanted again.
   const c10::impl::ForceDispatchKeyGuard all_keys(
       c10::impl::LocalDispatchKeySet(c10::impl::PODLocalDispatchKeySet{}));
-  const at::AutoGradMode with_graph(true);
+  const c10::AutoGradMode with_graph(true);
   ComposedCall leaves = call;
   for (at::Tensor* x : {&leaves.q, &leaves.k, &leaves.v, &leaves.gate_k, &leaves.parameters}) {
     if (x->defined()) *x = x->detach().set_requires_grad(true);

@@ -12,7 +12,17 @@ inline constexpr int kDecodeThreads = 256;
 inline constexpr int kDecodeWarps = kDecodeThreads / 32;
 inline constexpr int kSplitKeys = 512;   // at most
 inline constexpr int kDecodeVector = 8;  // channels of 16 bytes
-inline constexpr int kKeysInFlight = 4;
+
+// Keys whose loads a thread has under way at once: fewer where more rows need registers.
+template <int kRows>
+inline constexpr int kKeysInFlight = kRows == 1   ? 8
+                                     : kRows == 4 ? 4
+                                                  : 2;
+// Blocks that a multiprocessor shall hold.
+template <int kRows>
+inline constexpr int kDecodeBlocks = kRows == 1   ? 4
+                                     : kRows == 4 ? 3
+                                                  : 2;
 
 enum class DecodePhase { kAll, kScores, kWeights };
 
@@ -20,7 +30,6 @@ struct DecodeParams {
   AttentionParams a;
   int split_keys = 0;
   int splits = 0;
-  int lanes = 0;               // threads of a key: channels / 8, rounded up to a power of two
   float* scores = nullptr;     // [B * H * Tq][keys], with CoPE
   float* gate_sums = nullptr;  // [B * H * Tq][splits], with CoPE
   float* parts = nullptr;      // [B * H * Tq][splits][channels]
@@ -50,18 +59,49 @@ __device__ __forceinline__ const T* row_of(const Tensor4& x, std::int64_t batch,
          token * x.token_stride;
 }
 
-// <q, k> of the split's keys for kRows rows, to scores [kRows][kSplitKeys].
-template <class T, int kRows>
+// Sums of kCount values over kLanes neighbouring threads, each thread left with a share of them: half of
+// the values change hands at each step, so that few are exchanged. Returns the index of the first value
+// that this thread holds; kCount / kLanes of them, or one that kLanes / kCount threads share.
+template <int kLanes, int kCount>
+__device__ __forceinline__ int sum_and_share(float (&values)[kCount]) {
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  int first = 0;
+  int count = kCount;
+#pragma unroll
+  for (int offset = kLanes / 2; offset > 0; offset /= 2) {
+    if (count == 1) {
+      values[0] += __shfl_xor_sync(0xffffffffu, values[0], offset);
+      continue;
+    }
+    count /= 2;
+    const bool upper = (lane & offset) != 0;
+    first += upper ? count : 0;
+#pragma unroll
+    for (int i = 0; i < kCount / 2; ++i) {
+      if (i >= count) break;
+      const float given = upper ? values[i] : values[i + count];
+      const float kept = upper ? values[i + count] : values[i];
+      values[i] = kept + __shfl_xor_sync(0xffffffffu, given, offset);
+    }
+  }
+  return first;
+}
+
+// <q, k> of the split's keys, to scores [kSplitKeys][kRows].
+template <class T, int kRows, int kLanes>
 __device__ void split_scores(const DecodeParams& p, int first_row, int first_key, int count,
                              float* scores) {
+  constexpr int kKeys = kKeysInFlight<kRows>;
+  constexpr int kSums = kRows * kKeys;
+  constexpr int kStep = kDecodeThreads / kLanes;
   const std::int64_t batch = blockIdx.y / p.a.kv_heads;
   const int kv_head = static_cast<int>(blockIdx.y) % p.a.kv_heads;
-  const int lane = static_cast<int>(threadIdx.x) % p.lanes;
-  const int at = static_cast<int>(threadIdx.x) / p.lanes;
-  const int step = kDecodeThreads / p.lanes;
+  const int lane = static_cast<int>(threadIdx.x) % kLanes;
+  const int at = static_cast<int>(threadIdx.x) / kLanes;
   const int channel = lane * kDecodeVector;
   const bool active = channel < p.a.head_dim;
   float q[kRows][kDecodeVector] = {};
+#pragma unroll
   for (int r = 0; r < kRows; ++r) {
     const DecodeRow row = decode_row(p, first_row + r);
     if (!row.valid || !active) continue;
@@ -71,30 +111,33 @@ __device__ void split_scores(const DecodeParams& p, int first_row, int first_key
     for (int i = 0; i < kDecodeVector; ++i) q[r][i] = to_float(x.at[i]) * p.a.scale;
   }
   const T* keys = row_of<T>(p.a.k, batch, kv_head, first_key) + channel;
-  for (int j = at; j - at < count; j += kKeysInFlight * step) {  // whole warps: shuffles follow
-    Elements<T, kDecodeVector> k[kKeysInFlight];
+  for (int j = at; j - at < count; j += kKeys * kStep) {  // whole warps: shuffles follow
+    Elements<T, kDecodeVector> k[kKeys];
 #pragma unroll
-    for (int u = 0; u < kKeysInFlight; ++u) {
-      const bool there = active && j + u * step < count;
-      if (there) {
-        k[u] = load_stream<T, kDecodeVector>(keys + (j + u * step) * p.a.k.token_stride);
-      } else {
-#pragma unroll
-        for (int i = 0; i < kDecodeVector; ++i) k[u].at[i] = from_float<T>(0.0f);
-      }
+    for (int u = 0; u < kKeys; ++u) {
+      // A key past the end is read as the last one, and its sums are not written.
+      const int key = min(j + u * kStep, count - 1);
+      if (active) k[u] = load_stream<T, kDecodeVector>(keys + key * p.a.k.token_stride);
     }
+    float sums[kSums];
 #pragma unroll
-    for (int u = 0; u < kKeysInFlight; ++u) {
+    for (int u = 0; u < kKeys; ++u) {
 #pragma unroll
       for (int r = 0; r < kRows; ++r) {
         float sum = 0.0f;
 #pragma unroll
         for (int i = 0; i < kDecodeVector; ++i) sum += q[r][i] * to_float(k[u].at[i]);
-        for (int offset = p.lanes / 2; offset > 0; offset /= 2) {
-          sum += __shfl_xor_sync(0xffffffffu, sum, offset);
-        }
-        if (lane == 0 && j + u * step < count) scores[r * kSplitKeys + j + u * step] = sum;
+        sums[u * kRows + r] = active ? sum : 0.0f;
       }
+    }
+    const int first = sum_and_share<kLanes>(sums);
+    constexpr int kHeld = kSums > kLanes ? kSums / kLanes : 1;
+    constexpr int kSharing = kSums < kLanes ? kLanes / kSums : 1;
+    if (lane % kSharing != 0) continue;
+#pragma unroll
+    for (int i = 0; i < kHeld; ++i) {
+      const int key = j + (first + i) / kRows * kStep;
+      if (key < count) scores[key * kRows + (first + i) % kRows] = sums[i];
     }
   }
 }
@@ -168,17 +211,18 @@ __device__ void fill_position_tables(const DecodeParams& p, int first_row, float
 }
 
 // Adds position logits to a row's scores, from the last key down; `sum` counts the gates behind.
-__device__ inline void add_positions(const DecodeParams& p, const DecodeSight& sight, int first_key,
-                                     int count, float sum, const float* table, float* scores) {
+template <int kRows>
+__device__ void add_positions(const DecodeParams& p, const DecodeSight& sight, int first_key,
+                              int count, float sum, const float* table, float* scores) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   for (int base = (count - 1) / 32 * 32; base >= 0; base -= 32) {
     const int j = base + lane;
-    float gates = j < count ? gate(p, sight, scores[j], first_key + j) : 0.0f;
+    float gates = j < count ? gate(p, sight, scores[j * kRows], first_key + j) : 0.0f;
     for (int offset = 1; offset < 32; offset *= 2) {  // sums from this lane to the last
       const float other = __shfl_down_sync(0xffffffffu, gates, offset);
       if (lane + offset < 32) gates += other;
     }
-    if (j < count) scores[j] += position_logit(p.a.cope, table, sum + gates);
+    if (j < count) scores[j * kRows] += position_logit(p.a.cope, table, sum + gates);
     sum += __shfl_sync(0xffffffffu, gates, 0);
   }
 }
@@ -195,58 +239,82 @@ __device__ __forceinline__ float warp_max(float x) {
 }
 
 // Scores of one row to weights exp(s - maximum), in place, by one warp.
-__device__ inline float2 softmax_row(const DecodeSight& sight, int first_key, int count,
-                                     float* scores) {
+template <int kRows>
+__device__ float2 softmax_row(const DecodeSight& sight, int first_key, int count, float* scores) {
   const int lane = static_cast<int>(threadIdx.x) % 32;
   float largest = -CUDART_INF_F;
   for (int j = lane; j < count; j += 32) {
     const bool seen = sight.sees(first_key + j);
-    scores[j] = seen ? scores[j] + sight.bias(first_key + j) : -CUDART_INF_F;
-    largest = fmaxf(largest, scores[j]);
+    const float score = seen ? scores[j * kRows] + sight.bias(first_key + j) : -CUDART_INF_F;
+    scores[j * kRows] = score;
+    largest = fmaxf(largest, score);
   }
   largest = warp_max(largest);
   float sum = 0.0f;
   for (int j = lane; j < count; j += 32) {
-    const float weight = largest == -CUDART_INF_F ? 0.0f : __expf(scores[j] - largest);
-    scores[j] = weight;
+    const float weight = largest == -CUDART_INF_F ? 0.0f : __expf(scores[j * kRows] - largest);
+    scores[j * kRows] = weight;
     sum += weight;
   }
   return {largest, warp_sum(sum)};
 }
 
-// SUM_j weights[j] v_j of the split, added up over a block's threads in a fixed order.
-template <class T, int kRows>
+// Adds up the threads of a block, warp by warp, so that the order is always the same.
+template <int kRows, int kLanes>
+__device__ void sum_block(const DecodeParams& p, const float (&acc)[kRows][kDecodeVector],
+                          float* sums) {
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const int lane = static_cast<int>(threadIdx.x) % 32;
+  const int channel = lane * kDecodeVector;
+  for (int w = 0; w < kDecodeWarps; ++w) {
+    if (warp == w && lane < kLanes && channel < p.a.head_dim) {
+#pragma unroll
+      for (int r = 0; r < kRows; ++r) {
+        float* to = sums + r * p.a.head_dim + channel;
+#pragma unroll
+        for (int i = 0; i < kDecodeVector; ++i) to[i] = w == 0 ? acc[r][i] : to[i] + acc[r][i];
+      }
+    }
+    __syncthreads();
+  }
+}
+
+// SUM_j weights[j] v_j of the split.
+template <class T, int kRows, int kLanes>
 __device__ void weigh_values(const DecodeParams& p, int first_row, int first_key, int count,
                              const float* weights, float* sums) {
+  constexpr int kKeys = kKeysInFlight<kRows>;
+  constexpr int kStep = kDecodeThreads / kLanes;
   const std::int64_t batch = blockIdx.y / p.a.kv_heads;
   const int kv_head = static_cast<int>(blockIdx.y) % p.a.kv_heads;
-  const int lane = static_cast<int>(threadIdx.x) % p.lanes;
-  const int at = static_cast<int>(threadIdx.x) / p.lanes;
-  const int step = kDecodeThreads / p.lanes;
-  const int channel = lane * kDecodeVector;
+  const int at = static_cast<int>(threadIdx.x) / kLanes;
+  const int channel = static_cast<int>(threadIdx.x) % kLanes * kDecodeVector;
   const bool active = channel < p.a.head_dim;
   float acc[kRows][kDecodeVector] = {};
   const T* values = row_of<T>(p.a.v, batch, kv_head, first_key) + channel;
-  for (int j = at; active && j < count; j += kKeysInFlight * step) {
-    Elements<T, kDecodeVector> v[kKeysInFlight];
+  for (int j = at; active && j < count; j += kKeys * kStep) {
+    Elements<T, kDecodeVector> v[kKeys];
 #pragma unroll
-    for (int u = 0; u < kKeysInFlight; ++u) {
-      if (j + u * step < count) {
-        v[u] = load_stream<T, kDecodeVector>(values + (j + u * step) * p.a.v.token_stride);
-      }
+    for (int u = 0; u < kKeys; ++u) {
+      const int key = min(j + u * kStep, count - 1);
+      v[u] = load_stream<T, kDecodeVector>(values + key * p.a.v.token_stride);
     }
 #pragma unroll
-    for (int u = 0; u < kKeysInFlight; ++u) {
-      if (j + u * step >= count) break;
+    for (int u = 0; u < kKeys; ++u) {
+      if (j + u * kStep >= count) break;
+      float weight[kRows];
 #pragma unroll
-      for (int r = 0; r < kRows; ++r) {
-        const float weight = weights[r * kSplitKeys + j + u * step];
+      for (int r = 0; r < kRows; ++r) weight[r] = weights[(j + u * kStep) * kRows + r];
 #pragma unroll
-        for (int i = 0; i < kDecodeVector; ++i) acc[r][i] += weight * to_float(v[u].at[i]);
+      for (int i = 0; i < kDecodeVector; ++i) {
+        const float value = to_float(v[u].at[i]);
+#pragma unroll
+        for (int r = 0; r < kRows; ++r) acc[r][i] += weight[r] * value;
       }
     }
   }
-  for (int offset = p.lanes; offset < 32; offset *= 2) {
+#pragma unroll
+  for (int offset = kLanes; offset < 32; offset *= 2) {
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
 #pragma unroll
@@ -255,19 +323,7 @@ __device__ void weigh_values(const DecodeParams& p, int first_row, int first_key
       }
     }
   }
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const bool first_of_warp = static_cast<int>(threadIdx.x) % 32 < p.lanes && active;
-  for (int w = 0; w < kDecodeWarps; ++w) {
-    if (warp == w && first_of_warp) {
-      for (int r = 0; r < kRows; ++r) {
-        for (int i = 0; i < kDecodeVector; ++i) {
-          float& to = sums[r * p.a.head_dim + channel + i];
-          to = w == 0 ? acc[r][i] : to + acc[r][i];
-        }
-      }
-    }
-    __syncthreads();
-  }
+  sum_block<kRows, kLanes>(p, acc, sums);
   for (int i = static_cast<int>(threadIdx.x); i < kRows * p.a.head_dim; i += kDecodeThreads) {
     const DecodeRow row = decode_row(p, first_row + i / p.a.head_dim);
     if (!row.valid) continue;
