@@ -22,23 +22,21 @@ import posenc  # noqa: E402
 ROWS = []
 
 
-def milliseconds(call, repeats=20, warm_up=3):
-    """The median. Calls are queued without waiting in between, each behind a fill that empties the
-    cache and covers the time that the host needs to launch it."""
+def milliseconds(call, repeats=5, inner=10, warm_up=3):
+    """The median over runs of `inner` calls, queued without waiting in between: what the device needs,
+    not what the host needs to launch. Inputs are larger than the cache, or are read as often by all."""
     for _ in range(warm_up):
         call()
-    fill = torch.empty(2**28, dtype=torch.int8, device="cuda")
-    events = []
+    times = []
     for _ in range(repeats):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        fill.fill_(1)
         start.record()
-        call()
+        for _ in range(inner):
+            call()
         end.record()
-        events.append((start, end))
-    torch.cuda.synchronize()
-    times = sorted(start.elapsed_time(end) for start, end in events)
-    return times[len(times) // 2]
+        end.synchronize()
+        times.append(start.elapsed_time(end) / inner)
+    return sorted(times)[len(times) // 2]
 
 
 def peak_bytes(call):
@@ -83,15 +81,15 @@ def with_backward(call, leaves, grad_out):
     return step
 
 
-def both(call, leaves, grad_out, repeats=20):
+def both(call, leaves, grad_out, inner=10):
     """Forward without a graph, and forward with backward."""
 
     def forward():
         with torch.no_grad():
             call()
 
-    return milliseconds(forward, repeats), milliseconds(
-        with_backward(call, leaves, grad_out), repeats
+    return milliseconds(forward, inner=inner), milliseconds(
+        with_backward(call, leaves, grad_out), inner=inner
     )
 
 
@@ -113,16 +111,16 @@ def rope_rows(args):
         to[0].copy_(q)
         to[1].copy_(k)
 
-    copied = milliseconds(copy, 40)
-    turned = milliseconds(lambda: posenc.rope(q, k), 40)
+    copied = milliseconds(copy)
+    turned = milliseconds(lambda: posenc.rope(q, k))
     row("rope q+k bf16 [8,32,4096,128]: share of the copy rate", f"{turned:.3f} ms",
         f"copy {copied:.3f} ms", copied / turned, 0.90, True)
     print(f"{'':4}copy {size / copied / 1e9:.2f} TB/s, rope {size / turned / 1e9:.2f} TB/s")
-    other = milliseconds(lambda: posenc.rope(q, k, "rope(layout=interleaved)"), 40)
+    other = milliseconds(lambda: posenc.rope(q, k, "rope(layout=interleaved)"))
     row("rope interleaved, the same", f"{other:.3f} ms", f"copy {copied:.3f} ms", copied / other,
         0.90, True)
     x, y = [z.transpose(1, 2).contiguous().transpose(1, 2) for z in (q, k)]
-    other = milliseconds(lambda: posenc.rope(x, y), 40)
+    other = milliseconds(lambda: posenc.rope(x, y))
     row("rope on [B,T,H,D], the same", f"{other:.3f} ms", f"copy {copied:.3f} ms", copied / other)
 
 
@@ -181,7 +179,7 @@ def bias_rows(args):
             mod = flex_bias(spec, params, 4096)
             guarded(f"{name} D{dim} flex", lambda: flex_row(
                 name, dim, ours, both(
-                    lambda: flex(q, k, v, score_mod=mod, block_mask=causal), leaves, grad_out, 5)))
+                    lambda: flex(q, k, v, score_mod=mod, block_mask=causal), leaves, grad_out, 3)))
 
 
 def flex_row(name, dim, ours, theirs):
@@ -214,7 +212,7 @@ def cope_rows(args):
         eager = math.nan
         if dim == 64 and not args.quick:
             eager = milliseconds(
-                with_backward(lambda: eager_cope(q, k, v, e), [q, k, v, e], grad_out), 3, 1)
+                with_backward(lambda: eager_cope(q, k, v, e), [q, k, v, e], grad_out), 3, 1, 1)
             torch.cuda.empty_cache()
         for name, shift, bar, faster in (("gates near one half", 0.0, 2.5, 40),
                                          ("gates almost closed", -1.0, 5.0, 20)):
@@ -249,7 +247,7 @@ def long_rows(args):
         lambda: posenc.attention(q, k, v, "cope(npos_max=64)", {"cope.pos_emb": e}, causal=True),
         [q, k, v, e], grad_out)
     peak = peak_bytes(step)
-    time = milliseconds(step, 3, 1)
+    time = milliseconds(step, 3, 1, 1)
     row("cope B1 H16 T131072 D64, with backward: peak GiB", f"{time:.0f} ms", "",
         peak / 2**30, 8.0, unit=" GiB")
 
@@ -264,7 +262,7 @@ def linear_rows(args):
         def call():
             return posenc.linear_attention(q, k, v, "rope", causal=True)
 
-        now = both(call, [q, k, v], grad_out, 5)
+        now = both(call, [q, k, v], grad_out, 3)
         for index, name in enumerate(("forward", "with backward")):
             ratio = now[index] / before[name] if name in before else None
             row(f"linear attention {name} T {tokens}: over half of it", f"{now[index]:.3f} ms", "",

@@ -170,12 +170,13 @@ bool can_be_wide(const RopeCall& call, const RopeParams& p) {
          reinterpret_cast<std::uintptr_t>(p.angles.key) % 16 == 0;
 }
 
-// Enough blocks for several rounds over the device, and no more: each reads the tables anew. A divisor of
-// the heads, so that blocks do the same work.
+// Each block serves as many heads of a token as are in flight at once, or fewer where that would leave
+// multiprocessors idle. A divisor of the heads, so that blocks do the same work.
 unsigned head_splits(const RopeCall& call, unsigned blocks) {
   const auto heads = static_cast<unsigned>(std::max(call.q.heads(), call.k.heads()));
   if (call.head_splits > 0) return std::min(static_cast<unsigned>(call.head_splits), heads);
-  const unsigned wanted = 16u * static_cast<unsigned>(multiprocessors()) / std::max(blocks, 1u);
+  const unsigned filling = 2u * static_cast<unsigned>(multiprocessors()) / std::max(blocks, 1u);
+  const unsigned wanted = std::max(heads / kInFlight, filling);
   unsigned splits = 1;
   while (splits < wanted && splits < heads) {
     do {
