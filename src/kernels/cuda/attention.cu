@@ -1,7 +1,6 @@
-#include "kernels/cuda/attention.h"
-
 #include <array>
 
+#include "kernels/cuda/attention.h"
 #include "kernels/cuda/attention_kernels.h"
 #include "kernels/cuda/attention_sums.h"
 #include "kernels/cuda/attention_workspace.h"
@@ -25,8 +24,7 @@ Status check_tensor(const char* op, const char* name, const Tensor4& x) {
     return Status::format(StatusCode::kInvalidArgument, "[%s] %s is null", op, name);
   }
   const bool aligned = reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 &&
-                       x.batch_stride % 8 == 0 && x.head_stride % 8 == 0 &&
-                       x.token_stride % 8 == 0;
+                       x.batch_stride % 8 == 0 && x.head_stride % 8 == 0 && x.token_stride % 8 == 0;
   if (aligned) return {};
   return Status::format(StatusCode::kUnsupported,
                         "[%s] rows of %s must start at multiples of 16 bytes; make it contiguous",
@@ -106,8 +104,7 @@ cudaError_t clear_partials(const AttentionParams& p, const BackwardPlan& plan,
     if (error != cudaSuccess) return error;
   }
   if (plan.dembedding_partials == 0) return cudaSuccess;
-  const auto count =
-      static_cast<std::size_t>(plan.dembedding_partials * plan.dembedding_entries);
+  const auto count = static_cast<std::size_t>(plan.dembedding_partials * plan.dembedding_entries);
   return cudaMemsetAsync(plan.space.dembedding, 0, count * sizeof(float), stream);
 }
 
@@ -131,9 +128,8 @@ cudaError_t sum_parameters(const AttentionBackwardParams& b, const BackwardPlan&
                            cudaStream_t stream) {
   const AttentionParams& p = b.forward;
   if (plan.dtoeplitz_partials > 0) {
-    const cudaError_t error =
-        sum_partials(plan.space.dtoeplitz, plan.dtoeplitz_partials, p.heads * p.toeplitz.span,
-                     nullptr, b.dtoeplitz, stream);
+    const cudaError_t error = sum_partials(plan.space.dtoeplitz, plan.dtoeplitz_partials,
+                                           p.heads * p.toeplitz.span, nullptr, b.dtoeplitz, stream);
     if (error != cudaSuccess) return error;
   }
   if (plan.dembedding_partials == 0) return cudaSuccess;
@@ -159,8 +155,8 @@ Status check_backward(const AttentionBackwardParams& b) {
     const char* name;
     const Tensor4& tensor;
   };
-  for (const Named& x : {Named{"grad_out", b.grad_out}, Named{"dq", b.dq}, Named{"dk", b.dk},
-                         Named{"dv", b.dv}}) {
+  for (const Named& x :
+       {Named{"grad_out", b.grad_out}, Named{"dq", b.dq}, Named{"dk", b.dk}, Named{"dv", b.dv}}) {
     if (Status s = check_tensor(kBackward, x.name, x.tensor); !s.ok()) return s;
   }
   if (b.forward.lse == nullptr) return invalid(kBackward, "lse of the forward must be kept");

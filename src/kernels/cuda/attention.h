@@ -2,8 +2,9 @@
 // computed is that of posenc/kernels/attention.h with site 2 applied before (queries and keys arrive
 // turned); nothing here allocates, and every launch is asynchronous on the stream.
 //
-// Not served (launch_* then says kUnsupported): FIRE, which below its threshold is a Toeplitz table;
-// gates from keys of their own or from values; npos_max above kMaxPositions; channels above 256.
+// Not served (launch_* then says kUnsupported): float32; FIRE, which below its threshold is a Toeplitz
+// table; CoPE's gates from keys of their own or from values, and more than kMaxPositions positions
+// (fewer where tables and tiles do not fit into shared memory together); channels above 256.
 #pragma once
 
 #include <cstddef>
@@ -109,6 +110,8 @@ struct AttentionBackwardParams {
   Tensor4 dplain_q;
   float* dtoeplitz = nullptr;  // [heads, span], contiguous; written; null: not wanted
   float* dpos_emb = nullptr;   // [head_dim, npos_max] or, for slopes, [heads]; written
+  // CoPE keeps sums per query and tile of keys; queries are taken so many at a time that they fit.
+  std::int64_t chunk_bytes = std::int64_t{512} << 20;
 };
 
 // Bytes that `workspace` must hold, aligned to 256; 0: none. Linear in the lengths.

@@ -3,6 +3,6 @@
 namespace posenc::cuda {
 
 template cudaError_t run_backward_key<64>(const AttentionBackwardParams&, const BackwardSpace&,
-                                  cudaStream_t);
+                                          cudaStream_t);
 
 }  // namespace posenc::cuda

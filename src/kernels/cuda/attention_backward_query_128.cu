@@ -3,7 +3,7 @@
 namespace posenc::cuda {
 
 template cudaError_t run_backward_query<128>(const AttentionBackwardParams&, const BackwardSpace&,
-                                  cudaStream_t);
+                                             cudaStream_t);
 template int backward_query_groups<128>(const AttentionParams&);
 
 }  // namespace posenc::cuda

@@ -22,22 +22,26 @@ inline constexpr int kChainCope = 2;
 // Tables of many positions leave less shared memory: such calls take the compact sizes.
 inline constexpr int kMostSharedBytes = 227 * 1024;
 
-constexpr Sizes forward_sizes(int dim, int /*chain*/, bool compact) {
-  if (dim == 64) return compact ? Sizes{1, 3, 1} : Sizes{2, 4, 2};
-  if (dim == 128) return compact ? Sizes{1, 3, 1} : Sizes{2, 3, 1};
-  return {1, 2, 1};
+constexpr Sizes forward_sizes(int dim, int chain, bool compact) {
+  const bool cope = (chain & kChainCope) != 0;
+  if (dim == 256) return {1, 2, 1};
+  if (compact) return {1, 3, 1};
+  if (dim == 128) return cope ? Sizes{3, 3, 1} : Sizes{3, 4, 1};
+  return cope ? Sizes{2, 3, 2} : Sizes{2, 4, 2};
 }
+// More than two stages: products overlap.
 constexpr Sizes backward_query_sizes(int dim, int chain, bool compact) {
   if (compact || dim == 256) return {1, 1, 1};
-  if (dim == 128) return (chain & kChainCope) == 0 ? Sizes{2, 3, 1} : Sizes{2, 2, 1};
+  if (dim == 128) return (chain & kChainCope) == 0 ? Sizes{2, 4, 1} : Sizes{2, 2, 1};
   if ((chain & kChainCope) == 0) return {3, 4, 1};
-  return chain == kChainCope ? Sizes{3, 3, 1} : Sizes{2, 3, 1};
+  return chain == kChainCope ? Sizes{3, 4, 1} : Sizes{2, 4, 1};
 }
 constexpr Sizes backward_key_sizes(int dim, int chain, bool compact) {
   if (dim == 256) return {1, 1, 1};
   if (compact) return {2, 1, 1};
-  if ((chain & kChainCope) != 0) return {2, 2, 1};
-  return dim == 64 ? Sizes{3, 3, 1} : Sizes{2, 3, 1};
+  if ((chain & kChainCope) != 0) return dim == 64 ? Sizes{2, 4, 1} : Sizes{2, 2, 1};
+  if (dim == 64) return {3, 5, 1};
+  return chain == 0 ? Sizes{2, 4, 1} : Sizes{2, 3, 1};
 }
 // Parts of 64 channels of dk and dv that a block of threads holds.
 constexpr int backward_key_parts(int dim) { return dim == 64 ? 1 : 2; }

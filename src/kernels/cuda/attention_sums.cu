@@ -1,7 +1,6 @@
-#include "kernels/cuda/attention_sums.h"
-
 #include <algorithm>
 
+#include "kernels/cuda/attention_sums.h"
 #include "kernels/cuda/device/mma.cuh"
 
 namespace posenc::cuda {
@@ -16,8 +15,8 @@ __device__ float warp_sum(float x) {
 template <class T>
 __global__ void products_kernel(const __grid_constant__ AttentionBackwardParams b, float* delta) {
   const AttentionParams& p = b.forward;
-  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) +
-                           threadIdx.x / 32;
+  const std::int64_t row =
+      static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
   if (row >= static_cast<std::int64_t>(p.batch) * p.heads * p.queries) return;
   const std::int64_t query = row % p.queries;
   const std::int64_t head = row / p.queries % p.heads;
@@ -51,12 +50,11 @@ __global__ void partials_kernel(const float* partials, std::int64_t count, std::
   to[blockIdx.y * entries + i] = sum;
 }
 
-__global__ void heads_kernel(const float* partials, int sequences, int heads,
-                             std::int64_t per_head, float* to) {
+__global__ void heads_kernel(const float* partials, int sequences, int heads, std::int64_t per_head,
+                             float* to) {
   float sum = 0.0f;
   for (int s = 0; s < sequences; ++s) {
-    const float* from =
-        partials + (static_cast<std::int64_t>(s) * heads + blockIdx.x) * per_head;
+    const float* from = partials + (static_cast<std::int64_t>(s) * heads + blockIdx.x) * per_head;
     for (std::int64_t i = threadIdx.x; i < per_head; i += 32) sum += from[i];
   }
   sum = warp_sum(sum);

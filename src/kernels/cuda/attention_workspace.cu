@@ -1,18 +1,16 @@
-#include "kernels/cuda/attention_workspace.h"
-
 #include <algorithm>
 
 #include "kernels/cuda/attention_kernels.h"
 #include "kernels/cuda/attention_sums.h"
+#include "kernels/cuda/attention_workspace.h"
 #include "kernels/cuda/device/scores.cuh"
 
 namespace posenc::cuda {
 namespace {
 
-constexpr std::int64_t kChunkBytes = std::int64_t{512} << 20;   // CoPE's sums and tables
 constexpr std::int64_t kPartialBytes = std::int64_t{256} << 20;  // of Toeplitz tables
 constexpr int kChunkStep = 384;                                  // whole blocks of any size
-constexpr std::int64_t kWantedBlocks = 1056;                     // eight per multiprocessor of an H200
+constexpr std::int64_t kWantedBlocks = 1056;  // eight per multiprocessor of an H200
 
 int groups_of(const AttentionParams& p) {
   switch (padded_dim(p.head_dim)) {
@@ -42,17 +40,18 @@ class Pieces {
   std::size_t used_ = 0;
 };
 
-void choose_chunk(const AttentionParams& p, BackwardPlan& plan) {
+void choose_chunk(const AttentionBackwardParams& b, BackwardPlan& plan) {
+  const AttentionParams& p = b.forward;
   const int queries = std::max(longest_queries(p), 1);
   plan.space.key_tiles = (longest_keys(p) + 63) / 64;
   plan.space.chunk = (queries + 63) / 64 * 64;
   if (p.cope.npos_max == 0) return;
-  const std::int64_t per_query = std::int64_t{sequences_of(p)} * p.heads *
-                                 (8 * std::int64_t{plan.space.key_tiles} +
-                                  4 * std::int64_t{logit_stride(p.cope.npos_max)});
-  const std::int64_t fits = kChunkBytes / per_query / kChunkStep * kChunkStep;
-  const auto most = static_cast<int>(
-      std::clamp<std::int64_t>(fits, kChunkStep, std::int64_t{plan.space.chunk}));
+  const std::int64_t per_query =
+      std::int64_t{sequences_of(p)} * p.heads *
+      (8 * std::int64_t{plan.space.key_tiles} + 4 * std::int64_t{logit_stride(p.cope.npos_max)});
+  const std::int64_t fits = b.chunk_bytes / per_query / kChunkStep * kChunkStep;
+  const auto most =
+      static_cast<int>(std::clamp<std::int64_t>(fits, kChunkStep, std::int64_t{plan.space.chunk}));
   if (most < plan.space.chunk) plan.space.chunk = most;
   plan.chunks = (queries + plan.space.chunk - 1) / plan.space.chunk;
 }
@@ -86,7 +85,7 @@ BackwardPlan plan_backward(const AttentionBackwardParams& b, void* workspace) no
   const AttentionParams& p = b.forward;
   BackwardPlan plan;
   plan.groups = groups_of(p);
-  choose_chunk(p, plan);
+  choose_chunk(b, plan);
   choose_slots(b, plan);
   BackwardSpace& space = plan.space;
   Pieces pieces(workspace);
@@ -98,12 +97,10 @@ BackwardPlan plan_backward(const AttentionBackwardParams& b, void* workspace) no
     space.first_counting = pieces.take<int>(heads * (space.chunk / 64));
     space.logits = pieces.take<float>(heads * space.chunk * logit_stride(p.cope.npos_max));
     space.dembedding = pieces.take<float>(plan.dembedding_partials * plan.dembedding_entries);
-    plan.level = pieces.take<float>(plan.dembedding_partials > 0
-                                        ? kSumSplits * plan.dembedding_entries
-                                        : 0);
+    plan.level =
+        pieces.take<float>(plan.dembedding_partials > 0 ? kSumSplits * plan.dembedding_entries : 0);
   }
-  space.dtoeplitz =
-      pieces.take<float>(plan.dtoeplitz_partials * p.heads * p.toeplitz.span);
+  space.dtoeplitz = pieces.take<float>(plan.dtoeplitz_partials * p.heads * p.toeplitz.span);
   if (plan.chunks > 1) {
     const std::int64_t sums = std::int64_t{p.batch} * p.kv_heads * p.keys * p.head_dim;
     space.dk = pieces.take<float>(sums);

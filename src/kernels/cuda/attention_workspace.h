@@ -9,13 +9,13 @@
 namespace posenc::cuda {
 
 struct BackwardPlan {
-  BackwardSpace space;      // pointers are offsets from the workspace until bound
+  BackwardSpace space;  // pointers are offsets from the workspace until bound
   std::size_t bytes = 0;
-  int groups = 0;           // warpgroups per block of the queries' kernel; 0: tables do not fit
+  int groups = 0;  // warpgroups per block of the queries' kernel; 0: tables do not fit
   std::int64_t dtoeplitz_partials = 0;
   std::int64_t dembedding_partials = 0;
   std::int64_t dembedding_entries = 0;  // per partial sum
-  float* level = nullptr;   // sums of partial sums
+  float* level = nullptr;               // sums of partial sums
   int chunks = 1;
 };
 

@@ -30,8 +30,8 @@ class BackwardKey {
   static constexpr int kParts = kDim / 64;
   static constexpr int kThreads = kGroups * 128;
   // The products of a tile run while the next tile's scores are differentiated, so that its queries
-  // stay one step longer. CoPE's branches do not allow that.
-  static constexpr bool kDefer = (kMods & kCope) == 0 && kDim <= 128;
+  // stay one step longer. CoPE allows that where it only adds constants.
+  static constexpr bool kDefer = kStages > 2;
   static constexpr int kAhead = kStages - (kDefer ? 2 : 1);  // tiles under way during another
   static_assert(!kDefer || kAhead >= 1);
 
@@ -80,7 +80,7 @@ class BackwardKey {
         __syncthreads();
         fetch(i);
       }
-      copies_wait < (kAhead > 0 ? kAhead - 1 : 0) > ();
+      copies_wait<(kAhead > 0 ? kAhead - 1 : 0)>();
       publish_smem();
       __syncthreads();
       if constexpr (kAhead > 0) fetch(i + kAhead);
@@ -126,31 +126,35 @@ class BackwardKey {
       const int head = head_of(i);
       const int stage = i % kStages;
       const std::uint32_t to = base_ + Layout::kStart + stage * Layout::kStage;
-      load_tile<kDim, 64, false, kGroups * 128>(to, rows_of<T>(p_.q, s_.batch, head, s_.first_query), tile * 64,
-                                 s_.queries, p_.head_dim);
-      load_tile<kDim, 64, false, kGroups * 128>(to + Layout::kOperand,
-                                 rows_of<T>(b_.grad_out, s_.batch, head, s_.first_query),
-                                 tile * 64, s_.queries, p_.head_dim);
+      load_tile<kDim, 64, false, kGroups * 128>(
+          to, rows_of<T>(p_.q, s_.batch, head, s_.first_query), tile * 64, s_.queries, p_.head_dim);
+      load_tile<kDim, 64, false, kGroups * 128>(
+          to + Layout::kOperand, rows_of<T>(b_.grad_out, s_.batch, head, s_.first_query), tile * 64,
+          s_.queries, p_.head_dim);
       if constexpr ((kMods & kToeplitz) != 0) {
         Window<64>::load(base_ + Layout::kWindows + (stage * kGroups + group_) * Layout::kWindow,
-                    p_.toeplitz, head, s_.place(tile * 64), key_, threadIdx.x % 128, 128);
+                         p_.toeplitz, head, s_.place(tile * 64), key_, threadIdx.x % 128, 128);
       }
       if constexpr ((kMods & kCope) != 0) {
-        counting_ = kAhead == 0 ? next_counting_ : fetched_counting_;
-        fetched_counting_ = next_counting_;
+        shift_counting();
+        counting_[kAhead] = next_counting_;
         next_counting_ = counting_at(i + 1);  // long before it is needed
         fetch_logits(tile, head, stage);
       }
-    } else {
-      counting_ = fetched_counting_;
+    } else if constexpr ((kMods & kCope) != 0) {
+      shift_counting();
     }
     copies_commit();
+  }
+  __device__ void shift_counting() {
+#pragma unroll
+    for (int n = 0; n < kAhead; ++n) counting_[n] = counting_[n + 1];
   }
   // Tables are only copied where some key of the block is not past them.
   __device__ void fetch_logits(int tile, int head, int stage) {
     const int stride = logit_stride(p_.cope.npos_max);
     const std::uint32_t to = base_ + Layout::kTables + stage * 64 * stride * 4;
-    if (!has_logits(fetched_counting_)) return;
+    if (!has_logits(counting_[kAhead])) return;
     const float* from = logits_of(tile, head);
     for (int i = threadIdx.x; i < 16 * stride; i += kThreads) {
       copy_16_async(to + 16 * i, from + 4 * i);
@@ -186,7 +190,8 @@ class BackwardKey {
       add_keys(i);
       return -1;
     }
-    if (pending >= 0 && p_.dropout_threshold == 0 && sees_all(s_, mask_, tile * 64, key_)) {
+    if (pending >= 0 && p_.dropout_threshold == 0 && sees_all(s_, mask_, tile * 64, key_) &&
+        ((kMods & kCope) == 0 || key_ / 64 < counting_[0])) {
       overlap(i, tile);
     } else {
       if (pending >= 0) add_keys(pending);
@@ -254,6 +259,8 @@ class BackwardKey {
   __device__ void overlap(int i, int tile) {
     RowState rows;
     load_row_state(p_, space_.delta, s_, head_of(i), tile * 64, mine_, rows);
+    float last[2] = {0.0f, 0.0f};
+    if constexpr ((kMods & kCope) != 0) load_last(tile, head_of(i), last);
     Accum x;
     Accum y;
     multiply_own(stage_at(i), x, y);
@@ -262,9 +269,7 @@ class BackwardKey {
     pin(x);
     pin(y);
     const Keep all{{0xffffu, 0xffffu}, 1.0f};
-    const std::uint32_t none[2] = {0, 0};
-    float nothing[2];
-    differentiate(i % kStages, rows, all, none, nothing, nothing, x, y);
+    differentiate_simply(i % kStages, rows, all, last, x, y);
     pin(x);
     pin(y);
     settle_own();
@@ -296,42 +301,54 @@ class BackwardKey {
     const int first = tile * 64 - space_.first_query;
     const std::int64_t at =
         (sequence_head(head) * space_.key_tiles + key_ / 64) * space_.chunk + first;
-    const float* logits = logits_of(tile, head) + p_.cope.npos_max - 1;
+    load_last(tile, head, last);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const bool real = key_ / 64 >= counting_ && tile * 64 + mine_.row[h] < s_.queries;
+      const bool real = key_ / 64 >= counting_[0] && tile * 64 + mine_.row[h] < s_.queries;
       carry[h] = real ? space_.carries[at + mine_.row[h]] : cope_.last;
       prefix[h] = real ? space_.prefixes[at + mine_.row[h]] : 0.0f;
-      last[h] = logits[mine_.row[h] * logit_stride(p_.cope.npos_max)];
     }
+  }
+  __device__ void load_last(int tile, int head, float (&last)[2]) const {
+    const float* logits = logits_of(tile, head) + p_.cope.npos_max - 1;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) last[h] = logits[mine_.row[h] * logit_stride(p_.cope.npos_max)];
+  }
+
+  __device__ const float* window(int stage) const {
+    if constexpr ((kMods & kToeplitz) == 0) return nullptr;
+    const auto* start = reinterpret_cast<const float*>(
+        smem_ + Layout::kWindows + (stage * kGroups + group_) * Layout::kWindow);
+    return Window<64>::at(start, mine_.row[0], mine_.column);
   }
 
   __device__ void differentiate(int stage, const RowState& rows, const Keep& keep,
                                 const std::uint32_t (&carry)[2], float (&prefix)[2],
                                 const float (&last)[2], Accum& x, Accum& y) {
-    const float* w = nullptr;
-    if constexpr ((kMods & kToeplitz) != 0) {
-      const auto* window = reinterpret_cast<const float*>(
-          smem_ + Layout::kWindows + (stage * kGroups + group_) * Layout::kWindow);
-      w = Window<64>::at(window, mine_.row[0], mine_.column);
-    }
     if constexpr ((kMods & kCope) != 0) {
-      const int stride = logit_stride(p_.cope.npos_max);
-      const auto* tables =
-          reinterpret_cast<const float*>(smem_ + Layout::kTables) + stage * 64 * stride;
-      const float* const z[2] = {tables + mine_.row[0] * stride, tables + mine_.row[1] * stride};
-      if (all_counted(cope_, carry)) {
-        add_constants<kMods>(cope_, w, last, x);
-        softmax_backward<true>(rows, keep, kLog2e, x, y);
-      } else {
+      if (!all_counted(cope_, carry)) {
+        const int stride = logit_stride(p_.cope.npos_max);
+        const auto* tables =
+            reinterpret_cast<const float*>(smem_ + Layout::kTables) + stage * 64 * stride;
+        const float* const z[2] = {tables + mine_.row[0] * stride, tables + mine_.row[1] * stride};
         float* const none[2] = {nullptr, nullptr};
-        cope_backward<kMods, true>(cope_, w, z, none, mine_.column, rows, keep, carry, prefix, x,
-                                   y);
+        cope_backward<kMods, true>(cope_, window(stage), z, none, mine_.column, rows, keep, carry,
+                                   prefix, x, y);
+        return;
       }
-    } else {
-      if constexpr ((kMods & kToeplitz) != 0) add_biases(w, p_.scale, x);
-      softmax_backward<true>(rows, keep, kMods == kPlain ? p_.scale * kLog2e : kLog2e, x, y);
     }
+    differentiate_simply(stage, rows, keep, last, x, y);
+  }
+  // Where CoPE, if any, only adds constants.
+  __device__ void differentiate_simply(int stage, const RowState& rows, const Keep& keep,
+                                       const float (&last)[2], Accum& x, Accum& y) {
+    const float* w = window(stage);
+    if constexpr ((kMods & kCope) != 0) {
+      add_constants<kMods>(cope_, w, last, x);
+    } else if constexpr ((kMods & kToeplitz) != 0) {
+      add_biases(w, p_.scale, x);
+    }
+    softmax_backward<true>(rows, keep, kMods == kPlain ? p_.scale * kLog2e : kLog2e, x, y);
   }
 
   // Adds what chunks before have summed; the last chunk writes elements.
@@ -343,10 +360,10 @@ class BackwardKey {
       if (key >= s_.keys) continue;
       T* row = static_cast<T*>(to.data) + s_.batch * to.batch_stride + kv_head_ * to.head_stride +
                (s_.first_key + key) * to.token_stride;
-      float* sum = sums + ((static_cast<std::int64_t>(s_.batch) * p_.kv_heads + kv_head_) *
-                               p_.keys +
-                           s_.first_key + key) *
-                              p_.head_dim;
+      float* sum =
+          sums + ((static_cast<std::int64_t>(s_.batch) * p_.kv_heads + kv_head_) * p_.keys +
+                  s_.first_key + key) *
+                     p_.head_dim;
 #pragma unroll
       for (int i = 0; i < kOutParts * 8; ++i) {
         const int channel = 64 * first_part_ + 8 * i + 2 * mine_.column;
@@ -382,9 +399,9 @@ class BackwardKey {
   const std::uint8_t* mask_;
   Range tiles_;
   CopeScores cope_;
-  int next_counting_ = 0;     // of the tile that is fetched next,
-  int fetched_counting_ = 0;  // of the one fetched last,
-  int counting_ = 0;          // and of the one that is worked on
+  int next_counting_ = 0;  // of the tile that is fetched next,
+  int counting_[kAhead + 1] =
+      {};  // and of those from the one that is worked on to the last fetched
   Accum dk_[kOutParts];
   Accum dv_[kOutParts];
 };

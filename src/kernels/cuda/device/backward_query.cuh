@@ -32,8 +32,8 @@ class BackwardQuery {
   static constexpr int kParts = kDim / 64;
   static constexpr int kThreads = kGroups * 128;
   // The queries' product of a tile runs while the next tile's scores are differentiated, so that its
-  // keys stay one step longer. CoPE's branches do not allow that.
-  static constexpr bool kDefer = (kMods & kCope) == 0 && kDim <= 128;
+  // keys stay one step longer. CoPE allows that where it only adds constants.
+  static constexpr bool kDefer = kStages > 2;
   static constexpr int kAhead = kStages - (kDefer ? 2 : 1);  // tiles under way during another
   static_assert(!kDefer || kAhead >= 1);
   // The scratch of the tables' products must fit into the stages.
@@ -91,8 +91,8 @@ class BackwardQuery {
   }
 
   __device__ void load_rows(const Tensor4& x, std::uint32_t to) {
-    load_tile<kDim, kGroups * 64, false, kGroups * 128>(to, rows_of<T>(x, s_.batch, head_, s_.first_query),
-                                         first_row_, s_.queries, p_.head_dim);
+    load_tile<kDim, kGroups * 64, false, kGroups * 128>(
+        to, rows_of<T>(x, s_.batch, head_, s_.first_query), first_row_, s_.queries, p_.head_dim);
   }
   __device__ void settle() {
     copies_commit();
@@ -149,11 +149,12 @@ class BackwardQuery {
       const std::uint32_t to = base_ + Layout::kStart + stage * Layout::kStage;
       load_tile<kDim, 64, true, kGroups * 128>(to, k_, tile * 64, s_.keys, p_.head_dim);
       if (values) {
-        load_tile<kDim, 64, true, kGroups * 128>(to + Layout::kOperand, v_, tile * 64, s_.keys, p_.head_dim);
+        load_tile<kDim, 64, true, kGroups * 128>(to + Layout::kOperand, v_, tile * 64, s_.keys,
+                                                 p_.head_dim);
       }
       if constexpr ((kMods & kToeplitz) != 0) {
-        Window<kGroups * 64>::load(base_ + Layout::kWindows + stage * Layout::kWindow, p_.toeplitz, head_,
-                    s_.place(first_row_), tile * 64, threadIdx.x, kThreads);
+        Window<kGroups * 64>::load(base_ + Layout::kWindows + stage * Layout::kWindow, p_.toeplitz,
+                                   head_, s_.place(first_row_), tile * 64, threadIdx.x, kThreads);
       }
     }
     copies_commit();
@@ -195,7 +196,7 @@ class BackwardQuery {
         __syncthreads();
         fetch(i, tile, false);
       }
-      copies_wait < (kAhead > 0 ? kAhead - 1 : 0) > ();
+      copies_wait<(kAhead > 0 ? kAhead - 1 : 0)>();
       publish_smem();
       if (__syncthreads_and(carry[0] >= cope_.last && carry[1] >= cope_.last)) {
         counting_ = tile + 1;
@@ -207,7 +208,7 @@ class BackwardQuery {
       for (int h = 0; h < 2; ++h) {
         if (mine_.column == 0 && in_chunk(h)) space_.carries[sums_at(tile, h)] = carry[h];
       }
-      if (all_counted_in_group(carry)) continue;
+      if (all_counted_in_group(cope_, carry, group_)) continue;
       Accum x;
       zero(x);
       mma_begin();
@@ -225,19 +226,6 @@ class BackwardQuery {
     }
     __syncthreads();
   }
-  // A product needs the whole warpgroup, so all of it must agree to leave it out.
-  __device__ bool all_counted_in_group(const std::uint32_t (&carry)[2]) {
-    int all;
-    asm volatile(
-        "{ .reg .pred p, q; setp.ne.s32 p, %1, 0; barrier.cta.red.and.pred q, %2, 128, p; "
-        "selp.s32 %0, 1, 0, q; }"
-        : "=r"(all)
-        : "r"(static_cast<int>(carry[0] >= cope_.last && carry[1] >= cope_.last)),
-          "r"(group_ + 1)
-        : "memory");
-    return all != 0;
-  }
-
   __device__ void walk_up() {
     for (int i = 0; i < kAhead; ++i) fetch(i, tiles_.first + i, true);
     const int count = tiles_.end - tiles_.first;
@@ -251,7 +239,7 @@ class BackwardQuery {
           __syncthreads();
           fetch(i, tiles_.first + i, true);
         }
-        copies_wait < (kAhead > 0 ? kAhead - 1 : 0) > ();
+        copies_wait<(kAhead > 0 ? kAhead - 1 : 0)>();
         publish_smem();
         __syncthreads();
         if constexpr (kAhead > 0) fetch(i + kAhead, tiles_.first + i + kAhead, true);
@@ -273,7 +261,8 @@ class BackwardQuery {
     if constexpr (!kDefer) {
       visit(i, tile);
       add_queries(i);
-    } else if (pending && p_.dropout_threshold == 0 && sees_all(s_, mask_, query_, tile * 64)) {
+    } else if (pending && p_.dropout_threshold == 0 && sees_all(s_, mask_, query_, tile * 64) &&
+               ((kMods & kCope) == 0 || tile < counting_)) {
       overlap(i);
     } else {
       if (pending) add_queries(i - 1);
@@ -316,8 +305,7 @@ class BackwardQuery {
     pin(x);
     pin(y);
     const Keep all{{0xffffu, 0xffffu}, 1.0f};
-    const std::uint32_t none[2] = {0, 0};
-    differentiate(i % kStages, all, none, x, y);
+    differentiate_simply(i % kStages, all, x, y);
     pin(y);
     mma_wait<0>();
 #pragma unroll
@@ -353,27 +341,34 @@ class BackwardQuery {
 
   __device__ void differentiate(int stage, const Keep& keep, const std::uint32_t (&carry)[2],
                                 Accum& x, Accum& y) {
+    if constexpr ((kMods & kCope) != 0) {
+      if (!all_counted(cope_, carry)) {
+        cope_backward<kMods, false>(cope_, window(stage), z_, dz_, mine_.column, rows_, keep, carry,
+                                    prefix_, x, y);
+        return;
+      }
+    }
+    differentiate_simply(stage, keep, x, y);
+  }
+  // Where CoPE, if any, only adds constants.
+  __device__ void differentiate_simply(int stage, const Keep& keep, Accum& x, Accum& y) {
     const float* w = window(stage);
     if constexpr ((kMods & kCope) != 0) {
-      if (all_counted(cope_, carry)) {
-        add_constants<kMods>(cope_, w, last_, x);
-        softmax_backward<false>(rows_, keep, kLog2e, x, y);
+      add_constants<kMods>(cope_, w, last_, x);
+    } else if constexpr ((kMods & kToeplitz) != 0) {
+      add_biases(w, p_.scale, x);
+    }
+    softmax_backward<false>(rows_, keep, kMods == kPlain ? p_.scale * kLog2e : kLog2e, x, y);
+    if constexpr ((kMods & kCope) != 0) {
 #pragma unroll
-        for (int i = 0; i < 32; ++i) tail_[i / 2 % 2] += y[i / 4][i % 4];
-      } else {
-        cope_backward<kMods, false>(cope_, w, z_, dz_, mine_.column, rows_, keep, carry, prefix_, x,
-                                    y);
-      }
-    } else {
-      if constexpr ((kMods & kToeplitz) != 0) add_biases(w, p_.scale, x);
-      softmax_backward<false>(rows_, keep, kMods == kPlain ? p_.scale * kLog2e : kLog2e, x, y);
+      for (int i = 0; i < 32; ++i) tail_[i / 2 % 2] += y[i / 4][i % 4];
     }
   }
 
   __device__ void add_diagonals(int tile, const Accum& x) {
     if ((kMods & kToeplitz) == 0 || b_.dtoeplitz == nullptr) return;
-    Diagonals diagonals(
-        reinterpret_cast<float*>(smem_ + Layout::kStrips + group_ * kStripsBytes), mine_);
+    Diagonals diagonals(reinterpret_cast<float*>(smem_ + Layout::kStrips + group_ * kStripsBytes),
+                        mine_);
     const std::int64_t partial =
         ((static_cast<std::int64_t>(s_.index) * gridDim.x + blockIdx.x) * kGroups + group_) *
             p_.heads +

@@ -24,9 +24,9 @@ cudaError_t launch_backward_query(const AttentionBackwardParams& b, const Backwa
   }
   const dim3 grid(static_cast<unsigned>(space.slots), static_cast<unsigned>(b.forward.heads),
                   static_cast<unsigned>(sequences_of(b.forward)));
-  return launch(attention_backward_query_kernel<T, kDim, kChain, kSizes.groups, kSizes.stages,
-                                                kSizes.blocks>,
-                grid, kSizes.groups * 128, bytes, stream, b, space);
+  return launch(
+      attention_backward_query_kernel<T, kDim, kChain, kSizes.groups, kSizes.stages, kSizes.blocks>,
+      grid, kSizes.groups * 128, bytes, stream, b, space);
 }
 
 template <int kDim>

@@ -10,7 +10,7 @@
 
 namespace posenc::cuda {
 
-inline constexpr int kStrip = 84;                      // distances of a warp: 79 and what hangs over
+inline constexpr int kStrip = 84;  // distances of a warp: 79 and what hangs over
 inline constexpr int kStripsBytes = 2 * 16 * kStrip * 4;  // of a warpgroup, for two tiles in turn
 
 class Diagonals {

@@ -23,8 +23,8 @@ __device__ inline void load_embedding(std::uint8_t* to, const CopeTable& cope, i
     if (channel < dim && n < cope.npos_max) {
       x = cope.logit_scale * cope.pos_emb[channel * cope.npos_max + n];
     }
-    const std::uint32_t at = (channel / 64) * kTileBytes +
-                             chunk_offset(channel % 64, i % 64 / 8) + i % 8 * sizeof(T);
+    const std::uint32_t at =
+        (channel / 64) * kTileBytes + chunk_offset(channel % 64, i % 64 / 8) + i % 8 * sizeof(T);
     *reinterpret_cast<T*>(to + at) = static_cast<T>(x);
     *reinterpret_cast<T*>(to + kDim / 64 * kTileBytes + at) = static_cast<T>(x - round_to<T>(x));
   }
@@ -57,9 +57,8 @@ __device__ inline void fill_tables(const AttentionParams& p, int head, std::uint
     for (int part = 0; part < 2; ++part) {
 #pragma unroll
       for (int d = 0; d < kDim / 64; ++d) {
-        multiply<T, false, true>(
-            z, q + d * kGroups * kTileBytes + group * kTileBytes,
-            smem_address(scratch) + (part * (kDim / 64) + d) * kTileBytes);
+        multiply<T, false, true>(z, q + d * kGroups * kTileBytes + group * kTileBytes,
+                                 smem_address(scratch) + (part * (kDim / 64) + d) * kTileBytes);
       }
     }
     mma_commit();

@@ -8,14 +8,14 @@
 namespace posenc::cuda {
 
 // Shared memory of the forward, in bytes from a 1024-byte boundary.
-template <int kDim, int kGroups, int kStages>
+template <int kDim, int kMods, int kGroups, int kStages>
 struct ForwardLayout {
   static constexpr int kQueries = kDim / 64 * kGroups * kTileBytes;
   static constexpr int kOperand = kDim / 64 * kTileBytes;  // a tile of keys, or of values
   static constexpr int kStage = 2 * kOperand;
   static constexpr int kWindow = Window<kGroups * 64>::kBytes;
   static constexpr int kWindows = kQueries + kStages * kStage;
-  static constexpr int kTables = kWindows + kStages * kWindow;
+  static constexpr int kTables = kWindows + ((kMods & kToeplitz) != 0 ? kStages * kWindow : 0);
   static int bytes(int npos) {
     return 1024 + kTables + (npos > 0 ? kGroups * 64 * logit_stride(npos) * 4 : 0);
   }
@@ -23,10 +23,9 @@ struct ForwardLayout {
 
 template <class T, int kDim, int kMods, int kGroups, int kStages>
 class Forward {
-  using Layout = ForwardLayout<kDim, kGroups, kStages>;
+  using Layout = ForwardLayout<kDim, kMods, kGroups, kStages>;
   static constexpr int kParts = kDim / 64;
-  static constexpr bool kKeepQueries = kDim <= 128;  // as fragments in registers
-  static constexpr bool kDefer = kDim <= 128;        // values wait for the next tile's scores
+  static constexpr bool kDefer = kDim <= 128;                // values wait for the next scores
   static constexpr int kAhead = kStages - (kDefer ? 2 : 1);  // tiles under way during another
   static_assert(kAhead >= 1);
 
@@ -69,8 +68,8 @@ class Forward {
 
  private:
   __device__ void load_queries(const Tensor4& q) {
-    load_tile<kDim, kGroups * 64, false, kGroups * 128>(base_, rows_of<T>(q, s_.batch, head_, s_.first_query),
-                                         first_row_, s_.queries, p_.head_dim);
+    load_tile<kDim, kGroups * 64, false, kGroups * 128>(
+        base_, rows_of<T>(q, s_.batch, head_, s_.first_query), first_row_, s_.queries, p_.head_dim);
     copies_commit();
     copies_wait<0>();
     publish_smem();
@@ -94,12 +93,6 @@ class Forward {
         carry_[h] = query_ + mine_.row[h] < s_.queries ? 0 : cope_.last;
       }
     }
-    if constexpr (kKeepQueries) {
-#pragma unroll
-      for (int d = 0; d < kParts; ++d) {
-        load_fragment<false>(base_ + (d * kGroups + group_) * kTileBytes, q_[d]);
-      }
-    }
 #pragma unroll
     for (int d = 0; d < kParts; ++d) zero(out_[d]);
     for (int i = 0; i < kAhead; ++i) fetch(i);
@@ -111,30 +104,38 @@ class Forward {
     if (tile >= tiles_.first) {
       const std::uint32_t to = base_ + Layout::kQueries + i % kStages * Layout::kStage;
       load_tile<kDim, 64, true, kGroups * 128>(to, k_, tile * 64, s_.keys, p_.head_dim);
-      load_tile<kDim, 64, true, kGroups * 128>(to + Layout::kOperand, v_, tile * 64, s_.keys, p_.head_dim);
+      load_tile<kDim, 64, true, kGroups * 128>(to + Layout::kOperand, v_, tile * 64, s_.keys,
+                                               p_.head_dim);
       if constexpr ((kMods & kToeplitz) != 0) {
-        Window<kGroups * 64>::load(base_ + Layout::kWindows + i % kStages * Layout::kWindow, p_.toeplitz, head_,
-                    s_.place(first_row_), tile * 64, threadIdx.x, kGroups * 128);
+        Window<kGroups * 64>::load(base_ + Layout::kWindows + i % kStages * Layout::kWindow,
+                                   p_.toeplitz, head_, s_.place(first_row_), tile * 64, threadIdx.x,
+                                   kGroups * 128);
       }
     }
     copies_commit();
   }
 
+  __device__ const float* window(int stage) const {
+    if constexpr ((kMods & kToeplitz) == 0) return nullptr;
+    const auto* start =
+        reinterpret_cast<const float*>(smem_ + Layout::kWindows + stage * Layout::kWindow);
+    return Window<kGroups * 64>::at(start, 64 * group_ + mine_.row[0], mine_.column);
+  }
   __device__ void modify(int stage, Accum& x) {
-    const float* w = nullptr;
-    if constexpr ((kMods & kToeplitz) != 0) {
-      const auto* window =
-          reinterpret_cast<const float*>(smem_ + Layout::kWindows + stage * Layout::kWindow);
-      w = Window<kGroups * 64>::at(window, 64 * group_ + mine_.row[0], mine_.column);
-    }
     if constexpr ((kMods & kCope) != 0) {
-      if (all_counted(cope_, carry_)) {
-        add_constants<kMods>(cope_, w, last_, x);
-      } else {
-        add_cope<kMods>(cope_, w, z_, mine_.column, x, carry_);
+      if (!all_counted(cope_, carry_)) {
+        add_cope<kMods>(cope_, window(stage), z_, mine_.column, x, carry_);
+        return;
       }
+    }
+    modify_simply(stage, x);
+  }
+  // Where CoPE, if any, only adds constants.
+  __device__ void modify_simply(int stage, Accum& x) {
+    if constexpr ((kMods & kCope) != 0) {
+      add_constants<kMods>(cope_, window(stage), last_, x);
     } else if constexpr ((kMods & kToeplitz) != 0) {
-      add_biases(w, p_.scale, x);
+      add_biases(window(stage), p_.scale, x);
     }
   }
 
@@ -145,17 +146,22 @@ class Forward {
   // The i-th tile of the walk, and the output of the one before where that is `pending`.
   __device__ void step(int i, bool pending) {
     const int tile = tiles_.end - 1 - i;
-    const bool simple = (kMods & kCope) == 0 && p_.dropout_threshold == 0 && pending &&
-                        sees_all(s_, mask_, query_, tile * 64);
     if constexpr (!kDefer) {
       add_scores(i, tile);
       add_output(i);
-    } else if (simple) {
+    } else if (pending && p_.dropout_threshold == 0 && is_counted() &&
+               sees_all(s_, mask_, query_, tile * 64)) {
       overlap(i);
     } else {
       if (pending) add_output(i - 1);
       add_scores(i, tile);
     }
+  }
+  // Whether CoPE, if any, only adds constants from here on, for the whole warpgroup.
+  __device__ bool is_counted() {
+    if constexpr ((kMods & kCope) == 0) return true;
+    if (!counted_) counted_ = all_counted_in_group(cope_, carry_, group_);
+    return counted_;
   }
 
   // No branches here: they would make the products wait for each other.
@@ -166,7 +172,7 @@ class Forward {
     multiply_values(stage_at(i - 1) + Layout::kOperand);
     mma_wait<1>();
     pin(x);
-    modify(i % kStages, x);
+    modify_simply(i % kStages, x);
     float shrink[2];
     exponentiate(x, shrink);
     pin(x);  // the weights are made before the wait
@@ -196,25 +202,19 @@ class Forward {
     for (int d = 0; d < kParts; ++d) pin(out_[d]);
   }
   __device__ void keep(const Accum& x, const float (&shrink)[2]) {
-    if constexpr (kKeepQueries) {
-#pragma unroll
-      for (int d = 0; d < kParts; ++d) pin(q_[d]);
-    }
     to_fragment<T>(x, weights_);
 #pragma unroll
     for (int i = 0; i < kParts * 32; ++i) out_[i / 32][i / 4 % 8][i % 4] *= shrink[i / 2 % 2];
   }
 
+  // Queries are read from shared memory too: as fragments in registers, ptxas 13.0 has been seen to
+  // give their registers away inside the loop.
   __device__ void multiply_keys(std::uint32_t keys, Accum& x) {
     mma_begin();
 #pragma unroll
     for (int d = 0; d < kParts; ++d) {
-      if constexpr (kKeepQueries) {
-        multiply<T, false>(x, q_[d], keys + d * kTileBytes);
-      } else {
-        multiply<T, false, false>(x, base_ + (d * kGroups + group_) * kTileBytes,
-                                  keys + d * kTileBytes);
-      }
+      multiply<T, false, false>(x, base_ + (d * kGroups + group_) * kTileBytes,
+                                keys + d * kTileBytes);
     }
     mma_commit();
   }
@@ -228,25 +228,39 @@ class Forward {
   // What turns a score into an exponent of two.
   __device__ float factor() const { return kMods == kPlain ? p_.scale * kLog2e : kLog2e; }
 
+  // Maxima and sums in four parts each: chains of dependent instructions are what a warp waits for.
   __device__ void exponentiate(Accum& x, float (&shrink)[2]) {
+    float largest[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      float largest = maximum_[h];
+      float part[4];
 #pragma unroll
-      for (int j = 0; j < 16; ++j) largest = fmaxf(largest, x[j / 2][2 * h + j % 2]);
-      largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 1));
-      largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, 2));
-      const float shift = largest == -INFINITY ? 0.0f : largest * factor();
+      for (int j = 0; j < 4; ++j) part[j] = x[j / 2][2 * h + j % 2];
+#pragma unroll
+      for (int j = 4; j < 16; ++j) part[j % 4] = fmaxf(part[j % 4], x[j / 2][2 * h + j % 2]);
+      largest[h] = fmaxf(fmaxf(part[0], part[1]), fmaxf(part[2], part[3]));
+      largest[h] = fmaxf(largest[h], maximum_[h]);
+    }
+#pragma unroll
+    for (int step = 1; step <= 2; ++step) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        largest[h] = fmaxf(largest[h], __shfl_xor_sync(~0u, largest[h], step));
+      }
+    }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float shift = largest[h] == -INFINITY ? 0.0f : largest[h] * factor();
       shrink[h] = exp2_fast(maximum_[h] * factor() - shift);
-      maximum_[h] = largest;
-      float sum = 0.0f;
+      maximum_[h] = largest[h];
+      float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
       for (int j = 0; j < 16; ++j) {
         float& s = x[j / 2][2 * h + j % 2];
         s = exp2_fast(fmaf(s, factor(), -shift));
-        sum += s;
+        part[j % 4] += s;
       }
-      sum_[h] = fmaf(sum_[h], shrink[h], sum);
+      sum_[h] = fmaf(sum_[h], shrink[h], (part[0] + part[1]) + (part[2] + part[3]));
     }
   }
 
@@ -287,8 +301,8 @@ class Forward {
       }
       if (p_.lse != nullptr && mine_.column == 0) {
         const std::int64_t at =
-            (static_cast<std::int64_t>(s_.batch) * p_.heads + head_) * p_.queries +
-            s_.first_query + query;
+            (static_cast<std::int64_t>(s_.batch) * p_.heads + head_) * p_.queries + s_.first_query +
+            query;
         p_.lse[at] = sum > 0.0f ? kLn2 * (maximum_[h] * factor() + log2f(sum)) : -INFINITY;
       }
     }
@@ -311,7 +325,7 @@ class Forward {
   const float* z_[2];
   float last_[2];
   std::uint32_t carry_[2];
-  Fragment q_[kKeepQueries ? kParts : 1];
+  bool counted_ = false;  // every row of the warpgroup
   Fragment weights_;
   Accum out_[kParts];
   float maximum_[2] = {-INFINITY, -INFINITY};

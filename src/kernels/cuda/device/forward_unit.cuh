@@ -9,7 +9,8 @@ namespace posenc::cuda {
 template <class T, int kDim, int kChain, bool kCompact>
 cudaError_t launch_forward(const AttentionParams& p, cudaStream_t stream) {
   constexpr Sizes kSizes = forward_sizes(kDim, kChain, kCompact);
-  const int bytes = ForwardLayout<kDim, kSizes.groups, kSizes.stages>::bytes(p.cope.npos_max);
+  const int bytes =
+      ForwardLayout<kDim, kChain, kSizes.groups, kSizes.stages>::bytes(p.cope.npos_max);
   if constexpr (!kCompact && (kChain & kChainCope) != 0) {
     if (bytes > kMostSharedBytes) return launch_forward<T, kDim, kChain, true>(p, stream);
   }
@@ -23,9 +24,8 @@ cudaError_t launch_forward(const AttentionParams& p, cudaStream_t stream) {
 
 template <int kDim>
 cudaError_t run_forward(const AttentionParams& p, cudaStream_t stream) {
-  return dispatch_chain(p, [&]<class T, int kChain>() {
-    return launch_forward<T, kDim, kChain, false>(p, stream);
-  });
+  return dispatch_chain(
+      p, [&]<class T, int kChain>() { return launch_forward<T, kDim, kChain, false>(p, stream); });
 }
 
 }  // namespace posenc::cuda

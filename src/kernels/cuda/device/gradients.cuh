@@ -19,8 +19,8 @@ struct RowState {
 __device__ inline void load_row_state(const AttentionParams& p, const float* delta,
                                       const Sequence& s, int head, int query,
                                       const ThreadRows& mine, RowState& state) {
-  const std::int64_t row = (static_cast<std::int64_t>(s.batch) * p.heads + head) * p.queries +
-                           s.first_query + query;
+  const std::int64_t row =
+      (static_cast<std::int64_t>(s.batch) * p.heads + head) * p.queries + s.first_query + query;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const bool real = query + mine.row[h] < s.queries;

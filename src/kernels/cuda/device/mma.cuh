@@ -24,7 +24,7 @@ namespace posenc::cuda {
 using Bf16 = __nv_bfloat16;
 using Fp16 = __half;
 
-inline constexpr int kTile = 64;           // rows, keys and columns of a tile
+inline constexpr int kTile = 64;             // rows, keys and columns of a tile
 inline constexpr int kTileBytes = 64 * 128;  // of 64 rows
 
 using Accum = float[8][4];
@@ -73,16 +73,6 @@ __device__ inline void pin(Accum& x) {
   for (int n = 0; n < 8; ++n) {
 #pragma unroll
     for (int e = 0; e < 4; ++e) asm volatile("" : "+f"(x[n][e])::"memory");
-  }
-}
-
-// A real instruction per register: ptxas 13.0 has been seen to lose track of a left operand that is only
-// read by products in a loop, and to give its registers away.
-__device__ inline void pin(Fragment& a) {
-#pragma unroll
-  for (int s = 0; s < 4; ++s) {
-#pragma unroll
-    for (int e = 0; e < 4; ++e) asm volatile("mov.b32 %0, %0;" : "+r"(a[s][e])::"memory");
   }
 }
 
@@ -141,16 +131,16 @@ __device__ inline void mma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kLeft) : "memory");
 }
 #define POSENC_ACC(n) "+f"(d[n][0]), "+f"(d[n][1]), "+f"(d[n][2]), "+f"(d[n][3])
-#define POSENC_ACCS                                                                       \
+#define POSENC_ACCS                                                                         \
   POSENC_ACC(0), POSENC_ACC(1), POSENC_ACC(2), POSENC_ACC(3), POSENC_ACC(4), POSENC_ACC(5), \
       POSENC_ACC(6), POSENC_ACC(7)
-#define POSENC_D                                                                  \
+#define POSENC_D                                                                    \
   "{%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,%16,%17,%18,%19,%20,%21," \
   "%22,%23,%24,%25,%26,%27,%28,%29,%30,%31}"
-#define POSENC_WGMMA_RS(type)                                                               \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " POSENC_D     \
-               ", {%32,%33,%34,%35}, %36, 1, 1, 1, %37;"                                    \
-               : POSENC_ACCS                                                                \
+#define POSENC_WGMMA_RS(type)                                                           \
+  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " POSENC_D \
+               ", {%32,%33,%34,%35}, %36, 1, 1, 1, %37;"                                \
+               : POSENC_ACCS                                                            \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kTransB))
 #define POSENC_WGMMA_SS(type)                                                           \
   asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " POSENC_D \

@@ -26,7 +26,8 @@ __device__ inline int bounded(std::int64_t window) {
 }
 
 __device__ inline Sequence sequence_of(const AttentionParams& p, int index) {
-  Sequence s{index, index, 0, p.queries, 0, p.keys, bounded(p.window_left), bounded(p.window_right)};
+  Sequence s{
+      index, index, 0, p.queries, 0, p.keys, bounded(p.window_left), bounded(p.window_right)};
   if (p.segments != nullptr) {
     const SegmentEntry entry = p.segments[index];
     s.batch = entry.batch;
@@ -149,11 +150,10 @@ __device__ inline std::uint32_t kept_bits(const AttentionParams& p, int batch, i
   const int shift = key & 3;
 #pragma unroll 1
   for (int group = 0; group < (shift == 0 ? 4 : 5); ++group) {
-    const uint4 words =
-        philox(make_uint4(static_cast<std::uint32_t>(key / 4 + group),
-                          static_cast<std::uint32_t>(query), static_cast<std::uint32_t>(head),
-                          static_cast<std::uint32_t>(batch)),
-               p.dropout_seed);
+    const uint4 words = philox(
+        make_uint4(static_cast<std::uint32_t>(key / 4 + group), static_cast<std::uint32_t>(query),
+                   static_cast<std::uint32_t>(head), static_cast<std::uint32_t>(batch)),
+        p.dropout_seed);
     const std::uint32_t t = p.dropout_threshold;
     const std::uint32_t four = (words.x >= t ? 1u : 0u) | (words.y >= t ? 2u : 0u) |
                                (words.z >= t ? 4u : 0u) | (words.w >= t ? 8u : 0u);

@@ -107,9 +107,9 @@ __device__ inline Prefix prefix_of(float own, int column) {
 }
 
 struct CopeScores {
-  float scale;             // of q . k
+  float scale;  // of q . k
   bool sees_bias;
-  std::uint32_t last;      // the fixed-point position npos_max - 1
+  std::uint32_t last;  // the fixed-point position npos_max - 1
 };
 
 template <int kMods>
@@ -183,6 +183,19 @@ __device__ inline void add_constants(const CopeScores& cope, const float* w,
 
 __device__ inline bool all_counted(const CopeScores& cope, const std::uint32_t (&carry)[2]) {
   return __all_sync(~0u, carry[0] >= cope.last && carry[1] >= cope.last);
+}
+
+// The same for a whole warpgroup: a product needs all of it, so all of it must agree.
+__device__ inline bool all_counted_in_group(const CopeScores& cope, const std::uint32_t (&carry)[2],
+                                            int group) {
+  int all;
+  asm volatile(
+      "{ .reg .pred p, q; setp.ne.s32 p, %1, 0; barrier.cta.red.and.pred q, %2, 128, p; "
+      "selp.s32 %0, 1, 0, q; }"
+      : "=r"(all)
+      : "r"(static_cast<int>(carry[0] >= cope.last && carry[1] >= cope.last)), "r"(group + 1)
+      : "memory");
+  return all != 0;
 }
 
 }  // namespace posenc::cuda
