@@ -22,9 +22,16 @@ constexpr const char* kOp = "attention";
 // 16-byte rows, as the kernels read them.
 at::Tensor aligned(const at::Tensor& x) {
   bool fits = x.stride(3) == 1 && reinterpret_cast<std::uintptr_t>(x.data_ptr()) % 16 == 0;
-  for (int d = 0; d < 3; ++d) fits = fits && (x.stride(d) % 8 == 0 || x.size(d) == 1);
-  if (fits) return x;
-  return x.is_contiguous() ? x.clone() : x.contiguous();
+  for (int d = 0; d < 3; ++d) fits = fits && x.stride(d) % 8 == 0;
+  return fits ? x : at::empty(x.sizes(), x.options()).copy_(x);
+}
+
+// Whether a launch happened; where the kernels do not serve a call after all (tables that do not fit
+// into shared memory), it is composed. Other errors are thrown.
+bool launched(const Status& status) {
+  if (status.code() == StatusCode::kUnsupported) return false;
+  status.throw_if_error();
+  return true;
 }
 
 cuda::Tensor4 tensor4(const at::Tensor& x) {
@@ -303,14 +310,16 @@ class FusedCall {
 
 at::Tensor empty_like_rows(const at::Tensor& x) { return at::empty(x.sizes(), x.options()); }
 
+AttentionForward composed_forward(const CudaCall& call) {
+  const ComposedResult result = composed_attention(call.composed());
+  return {result.out, result.lse};
+}
+
 AttentionForward attention_cuda(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                 const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS) {
   const c10::DeviceGuard guard(q.device());
   const CudaCall call(q, k, v, parameters, POSENC_ATTENTION_NAMES);
-  if (!call.fused()) {
-    const ComposedResult result = composed_attention(call.composed());
-    return {result.out, result.lse};
-  }
+  if (!call.fused()) return composed_forward(call);
   // Laid out as the meta function says: as q, where its channels are contiguous.
   const at::Tensor out = aligned(at::empty_like(call.composed().q));
   const at::Tensor lse =
@@ -323,10 +332,9 @@ AttentionForward attention_cuda(const at::Tensor& q, const at::Tensor& k, const 
   fused.give_workspace(decode ? cuda::decode_workspace_bytes(fused.p)
                               : cuda::forward_workspace_bytes(fused.p));
   const cuda::Stream stream = current_stream(q.device());
-  (decode ? cuda::launch_attention_decode(fused.p, stream)
-          : cuda::launch_attention_forward(fused.p, stream))
-      .throw_if_error();
-  return {out, lse};
+  const bool done = launched(decode ? cuda::launch_attention_decode(fused.p, stream)
+                                    : cuda::launch_attention_forward(fused.p, stream));
+  return done ? AttentionForward{out, lse} : composed_forward(call);
 }
 
 AttentionBackward fused_backward(const CudaCall& call, const at::Tensor& grad_out,
@@ -369,7 +377,9 @@ AttentionBackward fused_backward(const CudaCall& call, const at::Tensor& grad_ou
   fused.give_workspace(cuda::backward_workspace_bytes(b));
   b.forward.workspace = fused.p.workspace;
   b.forward.workspace_bytes = fused.p.workspace_bytes;
-  cuda::launch_attention_backward(b, current_stream(call.device())).throw_if_error();
+  if (!launched(cuda::launch_attention_backward(b, current_stream(call.device())))) {
+    return composed_attention_backward(c, grad_out);
+  }
   std::vector<std::vector<at::Tensor>> gradients(fused.parameters.size());
   if (dtable.defined()) {
     gradients = bias_table_gradient(*c.prepared, fused.parameters, fused.range, dtable);
