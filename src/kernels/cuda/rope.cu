@@ -40,10 +40,32 @@ struct RopeParams {
   int* out_of_range = nullptr;
 };
 
-// First channel of an access that turns.
-template <bool kInterleaved, int kCount>
-__device__ __forceinline__ int first_channel(const RopeParams& p, int access) {
-  return p.dim_offset + (kInterleaved ? 2 * kCount * access : kCount * access);
+// Two accesses half a window apart in either layout, so that neighbouring threads read neighbouring bytes.
+// Interleaved, each holds whole pairs: the angles are two runs of half the number.
+template <int kCount, bool kInterleaved>
+__device__ __forceinline__ void load_turn(const RopeParams& p, const float* table,
+                                          std::int64_t batch, std::int64_t token, int group,
+                                          int access, float (&cos)[kCount], float (&sin)[kCount]) {
+  if constexpr (kInterleaved && kCount > 1) {
+    constexpr int kHalf = kCount / 2;
+#pragma unroll
+    for (int run = 0; run < 2; ++run) {
+      float c[kHalf];
+      float s[kHalf];
+      const int pair = access * kHalf + run * (p.angles.pairs / 2);
+      load_angles<kHalf>(p.angles, p.positions, table, batch, token, group, pair, c, s);
+#pragma unroll
+      for (int i = 0; i < kHalf; ++i) {
+        cos[run * kHalf + i] = c[i];
+        sin[run * kHalf + i] = p.sign * s[i];
+      }
+    }
+  } else {
+    load_angles<kCount>(p.angles, p.positions, table, batch, token, group, access * kCount, cos,
+                        sin);
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) sin[i] *= p.sign;
+  }
 }
 
 template <class T, int kCount, bool kInterleaved>
@@ -118,18 +140,17 @@ __global__ void __launch_bounds__(kThreads) rope_kernel(const __grid_constant__ 
     for (const Side& side : p.sides) copy_heads<T, kCount>(side, batch, token, channel);
     return;
   }
-  const int channel = first_channel<kInterleaved, kCount>(p, static_cast<int>(access));
-  const int second = kInterleaved ? kCount : p.angles.pairs;
+  constexpr bool kNeighbours = kInterleaved && kCount == 1;
+  const int channel = p.dim_offset + static_cast<int>(access) * (kNeighbours ? 2 : kCount);
+  const int second = kNeighbours ? 1 : p.angles.pairs;
   float cos[kCount];
   float sin[kCount];
   for (int group = 0; group < p.angles.groups; ++group) {
 #pragma unroll
     for (int s = 0; s < 2; ++s) {
       if (s == 0 || p.apart) {
-        load_angles<kCount>(p.angles, p.positions, s == 0 ? p.angles.query : p.angles.key, batch,
-                            token, group, static_cast<int>(access) * kCount, cos, sin);
-#pragma unroll
-        for (int i = 0; i < kCount; ++i) sin[i] *= p.sign;
+        load_turn<kCount, kInterleaved>(p, s == 0 ? p.angles.query : p.angles.key, batch, token,
+                                        group, static_cast<int>(access), cos, sin);
       }
       turn_heads<T, kCount, kInterleaved>(p.sides[s], batch, token, channel, second, group,
                                           p.angles.groups, cos, sin);
@@ -170,13 +191,20 @@ bool can_be_wide(const RopeCall& call, const RopeParams& p) {
          reinterpret_cast<std::uintptr_t>(p.angles.key) % 16 == 0;
 }
 
-// Enough blocks for several rounds over the device, and no more: each reads the tables anew.
+// Each block serves as many heads of a token as are in flight at once, or fewer where that would leave
+// multiprocessors idle. A divisor of the heads, so that blocks do the same work.
 unsigned head_splits(const RopeCall& call, unsigned blocks) {
   const auto heads = static_cast<unsigned>(std::max(call.q.heads(), call.k.heads()));
   if (call.head_splits > 0) return std::min(static_cast<unsigned>(call.head_splits), heads);
-  const unsigned wanted = 32u * static_cast<unsigned>(multiprocessors());
-  return std::clamp((wanted + blocks - 1) / std::max(blocks, 1u), 1u,
-                    std::max(heads / kInFlight, 1u));
+  const unsigned filling = 2u * static_cast<unsigned>(multiprocessors()) / std::max(blocks, 1u);
+  const unsigned wanted = std::max(heads / kInFlight, filling);
+  unsigned splits = 1;
+  while (splits < wanted && splits < heads) {
+    do {
+      ++splits;
+    } while (heads % splits != 0);
+  }
+  return splits;
 }
 
 template <class T, int kCount>

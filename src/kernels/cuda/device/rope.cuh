@@ -105,7 +105,7 @@ __device__ __forceinline__ bool load_angles(const DeviceAngles& angles,
 }
 
 // Turns kCount pairs in place. Half layout: a holds the first members, b the second ones. Interleaved:
-// a and b are neighbouring runs of whole pairs (of one element each where kCount is 1).
+// a and b each hold half of the pairs (or one member each where kCount is 1).
 template <bool kInterleaved, class T, int kCount>
 __device__ __forceinline__ void turn(const float (&cos)[kCount], const float (&sin)[kCount],
                                      Elements<T, kCount>& a, Elements<T, kCount>& b) {
