@@ -6,7 +6,7 @@ CPP_FILES = $(shell find src include tests benchmarks examples -name '*.cc' -o -
               -o -name '*.c' -o -name '*.cu' -o -name '*.cuh')
 
 .PHONY: help setup build demo test check format format-check tidy rules asan tsan fuzz bench \
-        install clean
+        cuda install clean
 .DEFAULT_GOAL := help
 
 help:           ## say what can be made
@@ -54,6 +54,12 @@ tsan:           ## tests under ThreadSanitizer
 
 fuzz:           ## a bounded libFuzzer run of every parser
 	@JOBS=$(JOBS) tools/fuzz.sh
+
+# Kernels, their tests and the operators; the rest of the build does not change with CUDA.
+cuda:           ## compile and link the CUDA kernels (needs nvcc), and run their tests where there is a GPU
+	@cmake --preset cuda >/dev/null
+	@cmake --build --preset cuda -j$(JOBS) --target posenc_cuda
+	@ctest --preset cuda -j$(JOBS) -L cuda
 
 bench: build    ## run the benchmarks
 	@for b in $(wildcard build/release/bin/benchmarks/*); do echo "== $$b" && "$$b" || exit 1; done

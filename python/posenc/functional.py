@@ -256,9 +256,17 @@ def cope_positions(
 
 
 def explain(
-    spec: SpecLike, *, heads: int, queries: int, keys: int, head_dim: int, kv_heads: int = 0
+    spec: SpecLike,
+    *,
+    heads: int,
+    queries: int,
+    keys: int,
+    head_dim: int,
+    kv_heads: int = 0,
+    device: str = "cpu",
+    dtype: str = "float32",
 ) -> str:
     """Which path a causal attention with this spec and these shapes takes, and why."""
     return torch.ops.posenc.explain(
-        _text(spec), 1, heads, kv_heads or heads, queries, keys, head_dim
+        _text(spec), 1, heads, kv_heads or heads, queries, keys, head_dim, device, dtype
     )

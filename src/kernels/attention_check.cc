@@ -33,7 +33,7 @@ Status check_keys(const char* name, const ConstTensorView& x, const AttentionCal
   return {};
 }
 
-Status check_tensors(const AttentionCall& call) noexcept {
+Status check_inputs(const AttentionCall& call) noexcept {
   const AttentionPlan::State& state = call.plan->state();
   if (Status s = check_view(kOp, "q", call.q); !s.ok()) return s;
   if (call.q.heads() != state.shape.heads)
@@ -51,6 +51,10 @@ Status check_tensors(const AttentionCall& call) noexcept {
     }
     if (Status s = check_keys("gate_k", call.gate_k, call); !s.ok()) return s;
   }
+  return {};
+}
+
+Status check_outputs(const AttentionCall& call) noexcept {
   if (Status s = check_same_shape(kOp, "out", call.out, "q", call.q); !s.ok()) return s;
   if (Status s = check_view(kOp, "out", call.out); !s.ok()) return s;
   for (const ConstTensorView* in : {&call.q, &call.k, &call.v}) {
@@ -128,11 +132,16 @@ Status check_mask(const AttentionCall& call) noexcept {
 
 }  // namespace
 
-Status check_attention(const AttentionCall& call) noexcept {
+Status check_attention_inputs(const AttentionCall& call) noexcept {
   if (call.plan == nullptr)
     return {StatusCode::kInvalidArgument, "[attention] plan must not be null"};
-  if (Status s = check_tensors(call); !s.ok()) return s;
-  if (Status s = check_mask(call); !s.ok()) return s;
+  if (Status s = check_inputs(call); !s.ok()) return s;
+  return check_mask(call);
+}
+
+Status check_attention(const AttentionCall& call) noexcept {
+  if (Status s = check_attention_inputs(call); !s.ok()) return s;
+  if (Status s = check_outputs(call); !s.ok()) return s;
   try {
     return check_parameters(call);
   } catch (const std::exception& problem) {

@@ -90,6 +90,9 @@ struct AttentionSetup {
 
 // Checks that need no tensor data; then builds the setup (allocates, may throw bad_alloc).
 Status check_attention(const AttentionCall& call) noexcept;
+// The part of them that looks at neither outputs nor parameters, nor follows a pointer to tokens: for
+// calls whose tensors are on another device.
+Status check_attention_inputs(const AttentionCall& call) noexcept;
 // `pack_rows`: keys and values as float32 rows too, which decoding does without.
 Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool pack_rows = true);
 

@@ -108,6 +108,11 @@ void check_rows(const char* op, const char* name, const at::Tensor& x, const at:
 
 at::Tensor full_positions(const char* op, const char* name, const OptionalTensor& positions,
                           std::int64_t batch, std::int64_t tokens) {
+  return positions_on(at::kCPU, op, name, positions, batch, tokens);
+}
+
+at::Tensor positions_on(const at::Device& device, const char* op, const char* name,
+                        const OptionalTensor& positions, std::int64_t batch, std::int64_t tokens) {
   if (!positions.has_value() || !positions->defined()) return {};
   at::Tensor p = *positions;
   TORCH_CHECK(at::isIntegralType(p.scalar_type(), false), "[", op, "] ", name,
@@ -120,7 +125,7 @@ at::Tensor full_positions(const char* op, const char* name, const OptionalTensor
   TORCH_CHECK((p.size(0) == batch || p.size(0) == 1) && p.size(1) == tokens, "[", op, "] ", name,
               " must have ", batch, " (or 1) x ", tokens, " entries but got ", p.size(0), " x ",
               p.size(1));
-  return p.expand({batch, tokens, p.size(2)}).to(at::kCPU, at::kLong).contiguous();
+  return p.expand({batch, tokens, p.size(2)}).to(device, at::kLong).contiguous();
 }
 
 Places::Places(const char* op, const at::Tensor& q, const at::Tensor& k, bool causal,

@@ -3,7 +3,10 @@
 
 #include <ATen/ATen.h>
 
+#include <map>
 #include <memory>
+#include <mutex>
+#include <tuple>
 
 #include "posenc/kernels/linear_attention.h"
 #include "posenc/kernels/reference.h"
@@ -11,6 +14,49 @@
 namespace posenc::ops {
 
 using OptionalTensor = c10::optional<at::Tensor>;
+
+// Tables of cos and sin on other devices, kept with the spec they belong to. A table is for one stream:
+// another one would have to wait for it to be filled.
+struct DeviceTable {
+  at::Tensor query;  // float32 [rows, 2, groups x pairs]
+  at::Tensor key;    // the same tensor, unless xPos tells keys from queries
+  std::int64_t first = 0;
+  std::int64_t rows = 0;
+};
+class DeviceTables {
+ public:
+  using Key = std::tuple<std::size_t, int, const void*>;  // rotation, device, stream
+  [[nodiscard]] DeviceTable find(const Key& key) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = tables_.find(key);
+    return found == tables_.end() ? DeviceTable{} : found->second;
+  }
+  void keep(const Key& key, const DeviceTable& table) const {
+    const std::lock_guard lock(mutex_);
+    tables_[key] = table;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::map<Key, DeviceTable> tables_;
+};
+
+// Small tensors that never change, on the devices that asked for them. Copying them there waits for the
+// device, so that is done once; afterwards every stream may read them.
+class DeviceConstants {
+ public:
+  template <class Make>
+  at::Tensor get(const std::string& name, const at::Device& device, const Make& make) const {
+    const std::lock_guard lock(mutex_);
+    at::Tensor& kept = kept_[device.str() + " " + name];
+    if (!kept.defined()) kept = make().to(device);
+    return kept;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, at::Tensor> kept_;
+};
 
 // A spec made ready for a shape. Parsing it and filling its tables takes longer than a short call, so
 // the last ones are kept, whoever asks.
@@ -24,6 +70,8 @@ struct Prepared {
   std::int64_t trainable_count = 0;  // of those that train
   std::vector<Parameters> start;     // their values before training
   AttentionPlan plan;
+  DeviceTables device_tables;
+  DeviceConstants device_constants;
 };
 std::shared_ptr<const Prepared> prepare(const std::string& spec, const ModelShape& shape,
                                         std::int64_t kv_heads, std::int64_t length);
@@ -74,7 +122,10 @@ class Places {
   std::vector<std::int64_t> cu_keys_;
 };
 
-// Positions as [B, T, axes] of 64 bits from [T], [B, T] or [B, T, axes] of 32 or 64.
+// Positions as [B, T, axes] of 64 bits on a device, from [T], [B, T] or [B, T, axes] of 32 or 64;
+// undefined where none are given.
+at::Tensor positions_on(const at::Device& device, const char* op, const char* name,
+                        const OptionalTensor& positions, std::int64_t batch, std::int64_t tokens);
 at::Tensor full_positions(const char* op, const char* name, const OptionalTensor& positions,
                           std::int64_t batch, std::int64_t tokens);
 

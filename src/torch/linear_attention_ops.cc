@@ -3,34 +3,15 @@
 #include <torch/library.h>
 
 #include "torch/autograd.h"
+#include "torch/linear_arguments.h"
 
 namespace posenc::ops {
 namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using Form = LinearAttentionOptions::Form;
-using FeatureMap = LinearAttentionOptions::FeatureMap;
 
 constexpr const char* kOp = "linear_attention";
-
-#define POSENC_LINEAR_PARAMETERS                                                                   \
-  std::string spec, std::string form, double epsilon, bool causal, const OptionalTensor &key_mask, \
-      const OptionalTensor &cu_queries, const OptionalTensor &cu_keys,                             \
-      const OptionalTensor &q_positions, const OptionalTensor &k_positions
-#define POSENC_LINEAR_NAMES \
-  spec, form, epsilon, causal, key_mask, cu_queries, cu_keys, q_positions, k_positions
-
-// "elu" and "relu" are feature maps of the rotated numerator; "cosine" is the other form.
-LinearAttentionOptions options_of(const std::string& form, double epsilon) {
-  TORCH_CHECK(form == "elu" || form == "relu" || form == "cosine",
-              "[linear_attention] form must be elu, relu or cosine but got '", form, "'");
-  LinearAttentionOptions options;
-  options.form = form == "cosine" ? Form::kCosine : Form::kRotatedNumerator;
-  options.feature_map = form == "relu" ? FeatureMap::kRelu : FeatureMap::kElu;
-  options.epsilon = epsilon;
-  return options;
-}
 
 struct LinearArguments {
   LinearArguments(const at::Tensor& q_in, const at::Tensor& k_in, const at::Tensor& v_in,
@@ -41,7 +22,7 @@ struct LinearArguments {
         q(with_contiguous_rows(q_in)),
         k(with_contiguous_rows(k_in)),
         v(with_contiguous_rows(v_in)),
-        options(options_of(form, epsilon)),
+        options(linear_options(form, epsilon)),
         prepared(prepare(spec, {.head_dim = q.size(3), .heads = q.size(1)}, k.size(1), k.size(2))),
         values(split_parameters(*prepared, parameters)) {}
 

@@ -73,6 +73,6 @@ TORCH_LIBRARY(posenc, m) {
       "initial_parameters(str spec, int head_dim, int heads, int model_dim=0, int seed=0) -> "
       "Tensor[]");
   m.def(
-      "explain(str spec, int batch, int heads, int kv_heads, int queries, int keys, int head_dim) "
-      "-> str");
+      "explain(str spec, int batch, int heads, int kv_heads, int queries, int keys, int head_dim, "
+      "str device=\"cpu\", str dtype=\"float32\") -> str");
 }

@@ -6,6 +6,7 @@
 
 #include "posenc/encodings/hf_config.h"
 #include "torch/attention_arguments.h"
+#include "torch/device/paths.h"
 
 namespace posenc::ops {
 namespace {
@@ -197,8 +198,14 @@ std::vector<at::Tensor> initial_parameters_op(std::string spec, std::int64_t hea
 
 std::string explain_op(std::string spec, std::int64_t batch, std::int64_t heads,
                        std::int64_t kv_heads, std::int64_t queries, std::int64_t keys,
-                       std::int64_t head_dim) {
-  return explain(parse_any(spec), {batch, heads, kv_heads, queries, keys, head_dim});
+                       std::int64_t head_dim, std::string device, std::string dtype) {
+  const bool cuda = device == "cuda" || device.rfind("cuda:", 0) == 0;
+  TORCH_CHECK(cuda || device == "cpu", "[explain] device must be cpu or cuda but got '", device,
+              "'");
+  if (!cuda) return explain(parse_any(spec), {batch, heads, kv_heads, queries, keys, head_dim});
+  const auto prepared = prepare(spec, {.head_dim = head_dim, .heads = heads}, kv_heads, keys);
+  const bool half = dtype == "bfloat16" || dtype == "float16";
+  return explain_cuda(prepared->plan.state(), {half, head_dim, queries, false});
 }
 
 }  // namespace

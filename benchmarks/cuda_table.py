@@ -1,0 +1,321 @@
+"""The CUDA kernels beside what PyTorch gives in the same process: one row per bar.
+
+    python3 benchmarks/cuda_table.py [--only rope,attention,bias,cope,long,linear,decode] [--quick]
+
+Times are medians of CUDA events after warm-up, in milliseconds. A ratio is ours over the reference's,
+except where the row says otherwise. Fresh random inputs; nothing is timed on zeros.
+"""
+
+import argparse
+import json
+import math
+import os
+import sys
+
+sys.path.insert(0, os.environ.get("POSENC_PYTHON", "build/gpu/python"))
+
+import torch  # noqa: E402
+import torch.nn.functional as F  # noqa: E402
+
+import posenc  # noqa: E402
+
+ROWS = []
+
+
+def milliseconds(call, repeats=5, inner=10, warm_up=3):
+    """The median over runs of `inner` calls, queued without waiting in between: what the device needs,
+    not what the host needs to launch. Inputs are larger than the cache, or are read as often by all."""
+    for _ in range(warm_up):
+        call()
+    times = []
+    for _ in range(repeats):
+        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        start.record()
+        for _ in range(inner):
+            call()
+        end.record()
+        end.synchronize()
+        times.append(start.elapsed_time(end) / inner)
+    return sorted(times)[len(times) // 2]
+
+
+def peak_bytes(call):
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    torch.cuda.reset_peak_memory_stats()
+    call()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated()
+
+
+def row(what, ours, reference="", value=None, bar=None, at_least=False, unit="x"):
+    """Prints and keeps a row; `value` is what the bar is about."""
+    verdict = ""
+    if bar is not None and value is not None:
+        verdict = "ok" if (value >= bar if at_least else value <= bar) else "MISSED"
+    limit = "" if bar is None else f"{'>=' if at_least else '<='} {bar}"
+    shown = "" if value is None else f"{value:.2f}{unit}"
+    print(f"{what:58} {ours:>12} {reference:>22} {shown:>9} {limit:>8} {verdict}", flush=True)
+    ROWS.append({"what": what, "ours": ours, "reference": reference, "value": value, "bar": bar,
+                 "at_least": at_least, "verdict": verdict})
+
+
+def guarded(name, call):
+    """A row that cannot run says so; the others still do."""
+    try:
+        call()
+    except Exception as problem:  # noqa: BLE001
+        row(f"{name}: {type(problem).__name__}: {str(problem).splitlines()[0][:80]}", "failed")
+    torch.cuda.empty_cache()
+
+
+def rows(batch, heads, tokens, dim, count=3, dtype=torch.bfloat16, grad=True):
+    shape = (batch, heads, tokens, dim)
+    return [torch.randn(shape, device="cuda", dtype=dtype, requires_grad=grad) for _ in range(count)]
+
+
+def with_backward(call, leaves, grad_out):
+    def step():
+        torch.autograd.grad(call(), leaves, grad_out)
+
+    return step
+
+
+def both(call, leaves, grad_out, inner=10):
+    """Forward without a graph, and forward with backward."""
+
+    def forward():
+        with torch.no_grad():
+            call()
+
+    return milliseconds(forward, inner=inner), milliseconds(
+        with_backward(call, leaves, grad_out), inner=inner
+    )
+
+
+def params_of(spec, heads, dim, spread=0.1):
+    values = posenc.Spec(spec).initial_parameters(dim, heads)
+    out = {}
+    for name, value in values.items():
+        noise = spread * torch.randn(value.shape)
+        out[name] = (value + (noise.abs() if "kerple" in name else noise)).cuda().requires_grad_()
+    return out
+
+
+def rope_rows(args):
+    q, k = rows(8, 32, 4096, 128, 2, grad=False)
+    size = 2 * (q.numel() + k.numel()) * 2  # each element read and written once
+    to = [torch.empty_like(q), torch.empty_like(k)]
+
+    def copy():
+        to[0].copy_(q)
+        to[1].copy_(k)
+
+    copied = milliseconds(copy)
+    turned = milliseconds(lambda: posenc.rope(q, k))
+    row("rope q+k bf16 [8,32,4096,128]: share of the copy rate", f"{turned:.3f} ms",
+        f"copy {copied:.3f} ms", copied / turned, 0.90, True)
+    print(f"{'':4}copy {size / copied / 1e9:.2f} TB/s, rope {size / turned / 1e9:.2f} TB/s")
+    other = milliseconds(lambda: posenc.rope(q, k, "rope(layout=interleaved)"))
+    row("rope interleaved, the same", f"{other:.3f} ms", f"copy {copied:.3f} ms", copied / other,
+        0.90, True)
+    x, y = [z.transpose(1, 2).contiguous().transpose(1, 2) for z in (q, k)]
+    other = milliseconds(lambda: posenc.rope(x, y))
+    row("rope on [B,T,H,D], the same", f"{other:.3f} ms", f"copy {copied:.3f} ms", copied / other)
+
+
+def sdpa(q, k, v):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def attention_rows(args):
+    for dim in (64, 128):
+        q, k, v = rows(8, 16, 4096, dim)
+        grad_out = torch.randn_like(q)
+        theirs = both(lambda: sdpa(q, k, v), [q, k, v], grad_out)
+        ours = both(lambda: posenc.attention(q, k, v, causal=True), [q, k, v], grad_out)
+        args.plain[dim] = (ours, theirs)
+        flops = 4 * 8 * 16 * 4096 * 4096 * dim / 2
+        row(f"attention none D{dim} forward", f"{ours[0]:.3f} ms", f"sdpa {theirs[0]:.3f} ms",
+            ours[0] / theirs[0], 1.5)
+        row(f"attention none D{dim} with backward", f"{ours[1]:.3f} ms", f"sdpa {theirs[1]:.3f} ms",
+            ours[1] / theirs[1], 1.8)
+        print(f"{'':4}forward {flops / ours[0] / 1e9:.0f} TFLOP/s, sdpa {flops / theirs[0] / 1e9:.0f}")
+
+
+def flex_bias(spec, params, tokens):
+    """The same bias for FlexAttention, from a table of distances as a user would write it."""
+    places = torch.arange(tokens, device="cuda")
+    if spec.startswith("alibi"):
+        slopes = params["alibi.slopes"]
+        return lambda s, b, h, i, j: s - slopes[h] * (i - j)
+    if spec.startswith("t5"):
+        weight, buckets = params["t5.weight"], posenc.t5_buckets(-places)
+        return lambda s, b, h, i, j: s + weight[buckets[i - j], h]
+    p, a = params["kerple.p"], params["kerple.a"]
+    return lambda s, b, h, i, j: s - p[h] * torch.log(1 + a[h] * (i - j))
+
+
+def bias_rows(args):
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    flex = torch.compile(flex_attention)
+    causal = create_block_mask(lambda b, h, i, j: i >= j, None, None, 4096, 4096, device="cuda")
+    for dim in (64,) if args.quick else (64, 128):
+        q, k, v = rows(8, 16, 4096, dim)
+        grad_out = torch.randn_like(q)
+        for spec in ("alibi(trainable=true)", "t5", "kerple"):
+            params = params_of(spec, 16, dim)
+            leaves = [q, k, v, *params.values()]
+            ours = both(lambda: posenc.attention(q, k, v, spec, params, causal=True), leaves, grad_out)
+            plain = args.plain.get(dim, ((math.nan,) * 2,) * 2)[0]
+            name = spec.split("(")[0]
+            row(f"{name} D{dim} forward, over our plain kernel", f"{ours[0]:.3f} ms",
+                f"none {plain[0]:.3f} ms", ours[0] / plain[0], 1.15)
+            row(f"{name} D{dim} with backward, over our plain kernel", f"{ours[1]:.3f} ms",
+                f"none {plain[1]:.3f} ms", ours[1] / plain[1], 1.3)
+            if args.quick and name != "alibi":
+                continue
+            mod = flex_bias(spec, params, 4096)
+            guarded(f"{name} D{dim} flex", lambda: flex_row(
+                name, dim, ours, both(
+                    lambda: flex(q, k, v, score_mod=mod, block_mask=causal), leaves, grad_out, 3)))
+
+
+def flex_row(name, dim, ours, theirs):
+    row(f"{name} D{dim} forward, over FlexAttention", f"{ours[0]:.3f} ms",
+        f"flex {theirs[0]:.3f} ms", ours[0] / theirs[0], 1.0)
+    row(f"{name} D{dim} with backward, over FlexAttention", f"{ours[1]:.3f} ms",
+        f"flex {theirs[1]:.3f} ms", ours[1] / theirs[1], 1.0)
+
+
+def eager_cope(q, k, v, e):
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device="cuda").triu(1)
+    gates = torch.sigmoid(scores).masked_fill(hidden, 0.0)
+    positions = gates.flip(-1).cumsum(-1).flip(-1).clamp(max=e.shape[1] - 1)
+    low = positions.floor().long()
+    high = (low + 1).clamp(max=e.shape[1] - 1)
+    logits = q @ e.to(q.dtype)
+    weight = positions - low
+    bias = logits.gather(-1, low) * (1 - weight) + logits.gather(-1, high) * weight
+    return (scores + bias).masked_fill(hidden, -math.inf).softmax(-1) @ v
+
+
+def cope_rows(args):
+    for dim in (64, 128):
+        q, k, v = rows(8, 16, 4096, dim)
+        grad_out = torch.randn_like(q)
+        e = (0.1 * torch.randn(dim, 64, device="cuda")).requires_grad_()
+        theirs = args.plain[dim][1] if dim in args.plain else both(
+            lambda: sdpa(q, k, v), [q, k, v], grad_out)
+        eager = math.nan
+        if dim == 64 and not args.quick:
+            eager = milliseconds(
+                with_backward(lambda: eager_cope(q, k, v, e), [q, k, v, e], grad_out), 3, 1, 1)
+            torch.cuda.empty_cache()
+        for name, shift, bar, faster in (("gates near one half", 0.0, 2.5, 40),
+                                         ("gates almost closed", -1.0, 5.0, 20)):
+            # Keys along the queries' own direction, reversed, close the gates.
+            keys = k if shift == 0.0 else (k.detach() - 6.0).requires_grad_()
+            queries = q if shift == 0.0 else (q.detach() * 0.1 + 1.0).requires_grad_()
+            leaves = [queries, keys, v, e]
+
+            def call():
+                return posenc.attention(queries, keys, v, "cope(npos_max=64)",
+                                        {"cope.pos_emb": e}, causal=True)
+
+            ours = both(call, leaves, grad_out)
+            row(f"cope D{dim} {name}: with backward, over sdpa", f"{ours[1]:.3f} ms",
+                f"sdpa {theirs[1]:.3f} ms", ours[1] / theirs[1], bar)
+            row(f"cope D{dim} {name}: forward, over sdpa", f"{ours[0]:.3f} ms",
+                f"sdpa {theirs[0]:.3f} ms", ours[0] / theirs[0])
+            if not math.isnan(eager):
+                row(f"cope D{dim} {name}: times faster than eager", f"{ours[1]:.3f} ms",
+                    f"eager {eager:.1f} ms", eager / ours[1], faster, True)
+            mine = peak_bytes(with_backward(call, leaves, grad_out))
+            other = peak_bytes(with_backward(lambda: sdpa(queries, keys, v), leaves[:3], grad_out))
+            row(f"cope D{dim} {name}: peak memory over sdpa's", f"{mine / 2**20:.0f} MiB",
+                f"sdpa {other / 2**20:.0f} MiB", mine / other, 1.5)
+
+
+def long_rows(args):
+    q, k, v = rows(1, 16, 131072, 64)
+    e = (0.1 * torch.randn(64, 64, device="cuda")).requires_grad_()
+    grad_out = torch.randn_like(q)
+    step = with_backward(
+        lambda: posenc.attention(q, k, v, "cope(npos_max=64)", {"cope.pos_emb": e}, causal=True),
+        [q, k, v, e], grad_out)
+    peak = peak_bytes(step)
+    time = milliseconds(step, 3, 1, 1)
+    row("cope B1 H16 T131072 D64, with backward: peak GiB", f"{time:.0f} ms", "",
+        peak / 2**30, 8.0, unit=" GiB")
+
+
+def linear_rows(args):
+    before = {}
+    for log in range(13, 20):
+        tokens = 2**log
+        q, k, v = rows(1, 8, tokens, 64)
+        grad_out = torch.randn_like(q)
+
+        def call():
+            return posenc.linear_attention(q, k, v, "rope", causal=True)
+
+        now = both(call, [q, k, v], grad_out, 3)
+        for index, name in enumerate(("forward", "with backward")):
+            ratio = now[index] / before[name] if name in before else None
+            row(f"linear attention {name} T {tokens}: over half of it", f"{now[index]:.3f} ms", "",
+                ratio, 2.1 if ratio else None)
+            before[name] = now[index]
+        del q, k, v, grad_out
+        torch.cuda.empty_cache()
+
+
+def decode_rows(args):
+    batch, heads, kv_heads, keys, dim = 8, 32, 8, 32768, 128
+    q = torch.randn(batch, heads, 1, dim, device="cuda", dtype=torch.bfloat16)
+    k, v = rows(batch, kv_heads, keys, dim, 2, grad=False)
+    size = 2 * k.numel() * 2
+    with torch.no_grad():
+        to = torch.empty_like(k)
+        copied = milliseconds(lambda: to.copy_(k))
+        limit = copied * size / (2 * k.numel() * 2)  # the copy moves as many bytes as decoding reads
+        theirs = milliseconds(lambda: F.scaled_dot_product_attention(q, k, v, enable_gqa=True))
+        plain = math.nan
+        for spec in ("none", "rope", "alibi", "t5", "cope"):
+            params = params_of(spec, heads, dim)
+            ours = milliseconds(lambda: posenc.attention_decode(
+                q, k, v, spec, params, keys_are_turned=True))
+            plain = ours if spec == "none" else plain
+            row(f"decode {spec} B8 H32/8 T32768 D128, over sdpa", f"{ours:.3f} ms",
+                f"sdpa {theirs:.3f} ms", ours / theirs)
+            print(f"{'':4}{size / ours / 1e9:.2f} TB/s read, {limit / ours:.2f} of the copy rate, "
+                  f"{ours / plain:.2f} of none")
+
+
+GROUPS = {"rope": rope_rows, "attention": attention_rows, "bias": bias_rows, "cope": cope_rows,
+          "long": long_rows, "linear": linear_rows, "decode": decode_rows}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default=",".join(GROUPS))
+    parser.add_argument("--quick", action="store_true", help="no eager CoPE, one flex row")
+    parser.add_argument("--json", help="a file to write the rows to")
+    args = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("SKIPPED: no CUDA device")
+        return
+    args.plain = {}
+    torch.manual_seed(0)
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}")
+    for name in args.only.split(","):
+        guarded(name, lambda: GROUPS[name](args))
+    if args.json:
+        with open(args.json, "w", encoding="utf-8") as file:
+            json.dump(ROWS, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

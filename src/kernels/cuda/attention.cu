@@ -1,0 +1,198 @@
+#include <array>
+
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/attention_kernels.h"
+#include "kernels/cuda/attention_sums.h"
+#include "kernels/cuda/attention_workspace.h"
+
+namespace posenc::cuda {
+namespace {
+
+constexpr const char* kForward = "attention";
+constexpr const char* kBackward = "attention_backward";
+
+Status invalid(const char* op, const char* what) {
+  return Status::format(StatusCode::kInvalidArgument, "[%s] %s", op, what);
+}
+Status unsupported(const char* op, const char* what) {
+  return Status::format(StatusCode::kUnsupported, "[%s] the CUDA kernel does not serve %s", op,
+                        what);
+}
+
+Status check_tensor(const char* op, const char* name, const Tensor4& x) {
+  if (x.data == nullptr) {
+    return Status::format(StatusCode::kInvalidArgument, "[%s] %s is null", op, name);
+  }
+  const bool aligned = reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 &&
+                       x.batch_stride % 8 == 0 && x.head_stride % 8 == 0 && x.token_stride % 8 == 0;
+  if (aligned) return {};
+  return Status::format(StatusCode::kUnsupported,
+                        "[%s] rows of %s must start at multiples of 16 bytes; make it contiguous",
+                        op, name);
+}
+
+Status check_sizes(const char* op, const AttentionParams& p) {
+  if (p.batch < 1 || p.heads < 1 || p.queries < 0 || p.keys < 0) {
+    return invalid(op, "sizes must not be negative");
+  }
+  if (p.kv_heads < 1 || p.heads % p.kv_heads != 0) return invalid(op, "kv_heads must divide heads");
+  if (p.head_dim < 8 || p.head_dim % 8 != 0 || p.head_dim > 256) {
+    return unsupported(op, "a head_dim that is not a multiple of 8 up to 256");
+  }
+  if (!(p.scale > 0.0f)) return unsupported(op, "a scale that is not positive");
+  if (p.segments != nullptr && (p.segment_count < 1 || p.segment_count > 65535)) {
+    return unsupported(op, "more than 65535 packed sequences");
+  }
+  if (p.heads > 65535 || p.batch > 65535) return unsupported(op, "more than 65535 heads");
+  return {};
+}
+
+Status check_modifiers(const char* op, const AttentionParams& p) {
+  const CopeTable& cope = p.cope;
+  if (cope.npos_max == 0) return {};
+  if (cope.npos_max < 2 || cope.npos_max > kMaxPositions) {
+    return unsupported(op, "CoPE with fewer than 2 or more than 256 positions");
+  }
+  if ((cope.pos_emb == nullptr) == (cope.slopes == nullptr)) {
+    return invalid(op, "CoPE needs either pos_emb or slopes");
+  }
+  if (cope.plain_q.data != nullptr) return check_tensor(op, "plain_q", cope.plain_q);
+  return {};
+}
+
+Status check_params(const char* op, const AttentionParams& p) {
+  if (Status s = check_sizes(op, p); !s.ok()) return s;
+  struct Named {
+    const char* name;
+    const Tensor4& tensor;
+  };
+  for (const Named& x : {Named{"q", p.q}, Named{"k", p.k}, Named{"v", p.v}, Named{"out", p.out}}) {
+    if (Status s = check_tensor(op, x.name, x.tensor); !s.ok()) return s;
+  }
+  return check_modifiers(op, p);
+}
+
+Status status_of(const char* op, cudaError_t error) {
+  if (error == cudaSuccess) return {};
+  if (error == cudaErrorInvalidConfiguration) {
+    return unsupported(op, "CoPE with so many positions at this head_dim");
+  }
+  return Status::format(StatusCode::kResourceExhausted, "[%s] CUDA: %s", op,
+                        cudaGetErrorString(error));
+}
+
+// Calls f.template operator()<kDim>().
+template <class F>
+cudaError_t dispatch_dim(const AttentionParams& p, F&& f) {
+  switch (padded_dim(p.head_dim)) {
+    case 64:
+      return f.template operator()<64>();
+    case 128:
+      return f.template operator()<128>();
+    default:
+      return f.template operator()<256>();
+  }
+}
+
+cudaError_t clear_partials(const AttentionParams& p, const BackwardPlan& plan,
+                           cudaStream_t stream) {
+  if (plan.dtoeplitz_partials > 0) {
+    const std::size_t count = static_cast<std::size_t>(plan.dtoeplitz_partials * p.heads) *
+                              static_cast<std::size_t>(p.toeplitz.span);
+    const cudaError_t error =
+        cudaMemsetAsync(plan.space.dtoeplitz, 0, count * sizeof(float), stream);
+    if (error != cudaSuccess) return error;
+  }
+  if (plan.dembedding_partials == 0) return cudaSuccess;
+  const auto count = static_cast<std::size_t>(plan.dembedding_partials * plan.dembedding_entries);
+  return cudaMemsetAsync(plan.space.dembedding, 0, count * sizeof(float), stream);
+}
+
+cudaError_t run_chunks(const AttentionBackwardParams& b, const BackwardPlan& plan,
+                       cudaStream_t stream) {
+  BackwardSpace space = plan.space;
+  for (int chunk = 0; chunk < plan.chunks; ++chunk) {
+    space.first_query = chunk * space.chunk;
+    space.first_chunk = chunk == 0;
+    space.last_chunk = chunk == plan.chunks - 1;
+    const cudaError_t error = dispatch_dim(b.forward, [&]<int kDim>() {
+      const cudaError_t queries = run_backward_query<kDim>(b, space, stream);
+      return queries != cudaSuccess ? queries : run_backward_key<kDim>(b, space, stream);
+    });
+    if (error != cudaSuccess) return error;
+  }
+  return cudaSuccess;
+}
+
+cudaError_t sum_parameters(const AttentionBackwardParams& b, const BackwardPlan& plan,
+                           cudaStream_t stream) {
+  const AttentionParams& p = b.forward;
+  if (plan.dtoeplitz_partials > 0) {
+    const cudaError_t error = sum_partials(plan.space.dtoeplitz, plan.dtoeplitz_partials,
+                                           p.heads * p.toeplitz.span, nullptr, b.dtoeplitz, stream);
+    if (error != cudaSuccess) return error;
+  }
+  if (plan.dembedding_partials == 0) return cudaSuccess;
+  if (p.cope.slopes != nullptr) {
+    return sum_heads(plan.space.dembedding, sequences_of(p), p.heads,
+                     std::int64_t{plan.space.slots} * plan.groups * 4, b.dpos_emb, stream);
+  }
+  return sum_partials(plan.space.dembedding, plan.dembedding_partials, plan.dembedding_entries,
+                      plan.level, b.dpos_emb, stream);
+}
+
+cudaError_t run_backward(const AttentionBackwardParams& b, const BackwardPlan& plan,
+                         cudaStream_t stream) {
+  if (const cudaError_t e = clear_partials(b.forward, plan, stream); e != cudaSuccess) return e;
+  if (const cudaError_t e = sum_products(b, plan.space.delta, stream); e != cudaSuccess) return e;
+  if (const cudaError_t e = run_chunks(b, plan, stream); e != cudaSuccess) return e;
+  return sum_parameters(b, plan, stream);
+}
+
+Status check_backward(const AttentionBackwardParams& b) {
+  if (Status s = check_params(kBackward, b.forward); !s.ok()) return s;
+  struct Named {
+    const char* name;
+    const Tensor4& tensor;
+  };
+  for (const Named& x :
+       {Named{"grad_out", b.grad_out}, Named{"dq", b.dq}, Named{"dk", b.dk}, Named{"dv", b.dv}}) {
+    if (Status s = check_tensor(kBackward, x.name, x.tensor); !s.ok()) return s;
+  }
+  if (b.forward.lse == nullptr) return invalid(kBackward, "lse of the forward must be kept");
+  if (b.forward.cope.plain_q.data == nullptr || b.forward.cope.pos_emb == nullptr) return {};
+  return check_tensor(kBackward, "dplain_q", b.dplain_q);
+}
+
+}  // namespace
+
+std::size_t forward_workspace_bytes(const AttentionParams& /*params*/) noexcept { return 0; }
+
+std::size_t backward_workspace_bytes(const AttentionBackwardParams& params) noexcept {
+  return check_sizes(kBackward, params.forward).ok() ? plan_backward(params, nullptr).bytes : 0;
+}
+
+Status launch_attention_forward(const AttentionParams& params, Stream stream) noexcept {
+  if (Status s = check_params(kForward, params); !s.ok()) return s;
+  if (params.queries == 0) return {};
+  const cudaError_t error = dispatch_dim(params, [&]<int kDim>() {
+    return run_forward<kDim>(params, static_cast<cudaStream_t>(stream));
+  });
+  return status_of(kForward, error);
+}
+
+Status launch_attention_backward(const AttentionBackwardParams& params, Stream stream) noexcept {
+  if (Status s = check_backward(params); !s.ok()) return s;
+  const BackwardPlan plan = plan_backward(params, params.forward.workspace);
+  if (plan.groups == 0) {
+    return unsupported(kBackward, "CoPE with so many positions at this head_dim");
+  }
+  if (params.forward.workspace == nullptr || params.forward.workspace_bytes < plan.bytes) {
+    return Status::format(StatusCode::kInvalidArgument,
+                          "[%s] workspace holds %zu bytes; it must hold %zu", kBackward,
+                          params.forward.workspace_bytes, plan.bytes);
+  }
+  return status_of(kBackward, run_backward(params, plan, static_cast<cudaStream_t>(stream)));
+}
+
+}  // namespace posenc::cuda

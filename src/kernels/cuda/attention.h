@@ -1,0 +1,125 @@
+// The seam of the CUDA attention kernels: plain C++, device pointers, and an opaque stream. What is
+// computed is that of posenc/kernels/attention.h with site 2 applied before (queries and keys arrive
+// turned); nothing here allocates, and every launch is asynchronous on the stream.
+//
+// Not served (launch_* then says kUnsupported): float32; FIRE, which below its threshold is a Toeplitz
+// table; CoPE's gates from keys of their own or from values, and more than kMaxPositions positions
+// (fewer where tables and tiles do not fit into shared memory together); channels above 256.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "posenc/core/status.h"
+
+namespace posenc::cuda {
+
+// A cudaStream_t; null is the default stream.
+using Stream = void*;
+
+enum class Element : std::uint8_t { kBFloat16, kFloat16 };
+
+// [batch, heads, tokens, channels], strides in elements. Channels are contiguous; rows start at
+// multiples of 16 bytes (pointer and strides), which makes strides multiples of 8 elements.
+struct Tensor4 {
+  void* data = nullptr;
+  std::int64_t batch_stride = 0;
+  std::int64_t head_stride = 0;
+  std::int64_t token_stride = 0;
+};
+
+// One sequence of a batch entry, for packed sequences.
+struct SegmentEntry {
+  std::int32_t batch;
+  std::int32_t first_query;
+  std::int32_t queries;
+  std::int32_t first_key;
+  std::int32_t keys;
+};
+
+// The sum of all Toeplitz biases: table[head * head_stride + zero + (n - m)], n and m the places of
+// query and key. Distances outside [-zero, span - zero) read as 0.
+struct ToeplitzTable {
+  const float* table = nullptr;  // null: none
+  std::int64_t head_stride = 0;
+  std::int64_t zero = 0;  // index of distance 0; Tq - 1 for a table of Tq + Tk - 1 entries
+  std::int64_t span = 0;  // entries per head
+};
+
+inline constexpr int kMaxPositions = 256;
+
+// CoPE with gates from the raw scores. Exactly one of pos_emb and slopes is given.
+struct CopeTable {
+  int npos_max = 0;                // 0: no CoPE
+  const float* pos_emb = nullptr;  // [head_dim, npos_max], float32 (variant interpolate)
+  const float* slopes = nullptr;   // [heads] (variant alibi)
+  float logit_scale = 1.0f;        // of the position logit: 1, or 1/sqrt(head_dim)
+  bool gates_see_bias = false;     // the Toeplitz bias, that is
+  // The queries before site 2, which the position logits read (shaped as q); null data: q itself.
+  Tensor4 plain_q;
+};
+
+struct AttentionParams {
+  Element element = Element::kBFloat16;
+  std::int32_t batch = 1;
+  std::int32_t heads = 1;
+  std::int32_t kv_heads = 1;
+  std::int32_t queries = 0;
+  std::int32_t keys = 0;
+  std::int32_t head_dim = 64;  // a multiple of 8, at most 256
+  float scale = 1.0f;          // of q . k; 1/sqrt(head_dim) as a rule
+  Tensor4 q;
+  Tensor4 k;
+  Tensor4 v;
+  Tensor4 out;           // forward: written; backward: read
+  float* lse = nullptr;  // [B, H, Tq]; forward: written (may be null); backward: read
+
+  // Keys m that place n sees: n - window_left <= m <= n + window_right; -1: no bound. Causal is
+  // window_right = 0.
+  std::int64_t window_left = -1;
+  std::int64_t window_right = -1;
+  const std::uint8_t* key_mask = nullptr;  // device, [batch, keys], 0 for padding
+
+  // Packed sequences: device table of `segment_count` entries (batch entries included); null: one
+  // sequence per batch entry. The longest lengths, for the grid.
+  const SegmentEntry* segments = nullptr;
+  std::int32_t segment_count = 0;
+  std::int32_t max_queries = 0;
+  std::int32_t max_keys = 0;
+
+  ToeplitzTable toeplitz;
+  CopeTable cope;
+
+  // As core/dropout.h: dropped where the drawn word is below the threshold, else scaled.
+  std::uint32_t dropout_threshold = 0;  // 0: no dropout
+  float dropout_scale = 1.0f;           // 1 / (1 - rate)
+  std::uint64_t dropout_seed = 0;
+
+  void* workspace = nullptr;  // device, forward_workspace_bytes() or backward_workspace_bytes()
+  std::size_t workspace_bytes = 0;
+};
+
+struct AttentionBackwardParams {
+  AttentionParams forward;  // as called; out and lse hold its results; workspace is the backward's
+  Tensor4 grad_out;         // [B, H, Tq, D]
+  Tensor4 dq;               // gradient of the turned queries
+  Tensor4 dk;               // [B, Hkv, Tk, D]
+  Tensor4 dv;
+  // Where plain_q was given: the gradient that goes to the queries before site 2. Else that part is
+  // in dq.
+  Tensor4 dplain_q;
+  float* dtoeplitz = nullptr;  // [heads, span], contiguous; written; null: not wanted
+  float* dpos_emb = nullptr;   // [head_dim, npos_max] or, for slopes, [heads]; written
+  // CoPE keeps sums per query and tile of keys; queries are taken so many at a time that they fit.
+  std::int64_t chunk_bytes = std::int64_t{512} << 20;
+};
+
+// Bytes that `workspace` must hold, aligned to 256; 0: none. Linear in the lengths.
+std::size_t forward_workspace_bytes(const AttentionParams& params) noexcept;
+std::size_t backward_workspace_bytes(const AttentionBackwardParams& params) noexcept;
+
+// Arguments are checked first; on an error nothing is launched.
+Status launch_attention_forward(const AttentionParams& params, Stream stream) noexcept;
+Status launch_attention_backward(const AttentionBackwardParams& params, Stream stream) noexcept;
+
+}  // namespace posenc::cuda

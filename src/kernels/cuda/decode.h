@@ -1,0 +1,18 @@
+// Few queries against many keys: the keys of a head are split among blocks, each block reads its keys and
+// values once for all query heads that share them, and a last launch joins the parts. With CoPE two
+// launches go before that, because a gate is counted by every key before it: scores and sums of gates
+// first, then positions from the sums behind a split.
+#pragma once
+
+#include "kernels/cuda/attention.h"
+
+namespace posenc::cuda {
+
+inline constexpr std::int64_t kMostDecodeQueries = 8;
+
+// Whether launch_attention_decode serves the call: few queries, one sequence per batch entry, no dropout.
+bool is_decode(const AttentionParams& params) noexcept;
+std::size_t decode_workspace_bytes(const AttentionParams& params) noexcept;
+Status launch_attention_decode(const AttentionParams& params, Stream stream) noexcept;
+
+}  // namespace posenc::cuda

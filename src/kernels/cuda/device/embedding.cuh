@@ -1,0 +1,79 @@
+// CoPE's tables of position logits, z = q E, and what goes back through them. E is split into a rounded
+// value and a rounded rest, so that tensor cores keep 16 bits of it and more.
+#pragma once
+
+#include "kernels/cuda/device/scores.cuh"
+
+namespace posenc::cuda {
+
+template <class T>
+__device__ inline float round_to(float x) {
+  return static_cast<float>(static_cast<T>(x));
+}
+
+// Positions [first, first + 64) of E as tiles of [64 channels][64 positions]: kDim / 64 of the values,
+// then as many of the rests.
+template <class T, int kDim>
+__device__ inline void load_embedding(std::uint8_t* to, const CopeTable& cope, int dim, int first,
+                                      int thread, int threads) {
+  for (int i = thread; i < kDim * 64; i += threads) {
+    const int channel = i / 64;
+    const int n = first + i % 64;
+    float x = 0.0f;
+    if (channel < dim && n < cope.npos_max) {
+      x = cope.logit_scale * cope.pos_emb[channel * cope.npos_max + n];
+    }
+    const std::uint32_t at =
+        (channel / 64) * kTileBytes + chunk_offset(channel % 64, i % 64 / 8) + i % 8 * sizeof(T);
+    *reinterpret_cast<T*>(to + at) = static_cast<T>(x);
+    *reinterpret_cast<T*>(to + kDim / 64 * kTileBytes + at) = static_cast<T>(x - round_to<T>(x));
+  }
+}
+
+// Tables of the block's rows (64 per warpgroup) in `tables`, from the plain queries' tiles of
+// kGroups * 64 rows at `q`. `scratch` holds kDim / 32 tiles. Ends with a barrier.
+template <class T, int kDim, int kGroups>
+__device__ inline void fill_tables(const AttentionParams& p, int head, std::uint32_t q,
+                                   std::uint8_t* scratch, float* tables) {
+  const int npos = p.cope.npos_max;
+  const int stride = logit_stride(npos);
+  const ThreadRows mine;
+  const int group = warpgroup();
+  float* row[2] = {tables + (64 * group + mine.row[0]) * stride,
+                   tables + (64 * group + mine.row[1]) * stride};
+  if (p.cope.slopes != nullptr) {
+    const float slope = p.cope.slopes[head] * p.cope.logit_scale;
+    for (int n = mine.column; n <= npos; n += 4) {
+      row[0][n] = row[1][n] = slope * static_cast<float>(min(n, npos - 1));
+    }
+  }
+  for (int first = 0; p.cope.slopes == nullptr && first < npos; first += 64) {
+    load_embedding<T, kDim>(scratch, p.cope, p.head_dim, first, threadIdx.x, kGroups * 128);
+    publish_smem();
+    __syncthreads();
+    Accum z;
+    zero(z);
+    mma_begin();
+    for (int part = 0; part < 2; ++part) {
+#pragma unroll
+      for (int d = 0; d < kDim / 64; ++d) {
+        multiply<T, false, true>(z, q + d * kGroups * kTileBytes + group * kTileBytes,
+                                 smem_address(scratch) + (part * (kDim / 64) + d) * kTileBytes);
+      }
+    }
+    mma_commit();
+    mma_wait();
+    pin(z);
+#pragma unroll
+    for (int i = 0; i < 32; ++i) {
+      const int n = first + 8 * (i / 4) + 2 * mine.column + i % 2;
+      const int h = i / 2 % 2;
+      if (n < npos) row[h][n] = z[i / 4][i % 4];
+      if (n == npos - 1) row[h][npos] = z[i / 4][i % 4];
+    }
+    __syncthreads();
+  }
+  __syncthreads();
+}
+
+}  // namespace posenc::cuda

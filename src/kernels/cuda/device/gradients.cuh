@@ -1,0 +1,183 @@
+// From raw scores and the gradient at the weights to weights and the gradient at the raw scores, in
+// registers.
+//
+//   p = exp(s - lse),  ds = p (keep dp - delta)                     keep: the dropout's factor
+//   CoPE: dposition = ds slope,  dgate = PREFIX sum of dposition    over keys, in their order
+//         draw = ds + dgate g (1 - g)
+#pragma once
+
+#include "kernels/cuda/device/scores.cuh"
+
+namespace posenc::cuda {
+
+// What the backward knows of a thread's two rows.
+struct RowState {
+  float lse2[2];  // log-sum-exp in powers of two; +infinity for rows without keys: weight 0
+  float delta[2];
+};
+
+__device__ inline void load_row_state(const AttentionParams& p, const float* delta,
+                                      const Sequence& s, int head, int query,
+                                      const ThreadRows& mine, RowState& state) {
+  const std::int64_t row =
+      (static_cast<std::int64_t>(s.batch) * p.heads + head) * p.queries + s.first_query + query;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const bool real = query + mine.row[h] < s.queries;
+    const float lse = real ? p.lse[row + mine.row[h]] : -INFINITY;
+    state.lse2[h] = lse == -INFINITY ? INFINITY : lse * kLog2e;
+    state.delta[h] = real ? delta[row + mine.row[h]] : 0.0f;
+  }
+}
+
+struct Keep {
+  std::uint32_t bits[2];
+  float scale;
+  __device__ float factor(int h, int j) const { return (bits[h] >> j & 1) != 0 ? scale : 0.0f; }
+};
+__device__ inline Keep keep_of(const AttentionParams& p, const Sequence& s, int head, int query,
+                               int key, const ThreadRows& mine) {
+  Keep keep{{0xffffu, 0xffffu}, 1.0f};
+  if (p.dropout_threshold == 0) return keep;
+  keep.scale = p.dropout_scale;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    keep.bits[h] = kept_bits(p, s.batch, head, s.first_query + query + mine.row[h],
+                             s.first_key + key + 16 * mine.column);
+  }
+  return keep;
+}
+
+// x: finished scores; y: gradient at the weights. Leaves ds in y and, in x, the weights that the
+// values' gradient reads (kWeights) or ds too.
+template <bool kWeights>
+__device__ inline void softmax_backward(const RowState& rows, const Keep& keep, float factor,
+                                        Accum& x, Accum& y) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+#pragma unroll
+    for (int j = 0; j < 16; ++j) {
+      float& s = x[j / 2][2 * h + j % 2];
+      float& d = y[j / 2][2 * h + j % 2];
+      const float weight = exp2_fast(fmaf(s, factor, -rows.lse2[h]));
+      const float kept = keep.factor(h, j);
+      d = weight * fmaf(d, kept, -rows.delta[h]);
+      s = kWeights ? weight * kept : d;
+    }
+  }
+}
+
+// Gradients of a row's table: sums over runs of keys that fall into one segment. Positions fall along
+// the keys, so runs that neither begin nor end a thread's keys touch entries of their own; the others
+// are added lane by lane.
+class TableRuns {
+ public:
+  __device__ explicit TableRuns(float* row) : row_(row) {}
+  __device__ void add(int segment, float fraction, float ds) {
+    if (segment != segment_) {
+      if (segment_ >= 0) close();
+      segment_ = segment;
+      low_ = high_ = 0.0f;
+    }
+    const float share = fraction * ds;
+    high_ += share;
+    low_ += ds - share;
+  }
+  __device__ void finish(int column) {
+#pragma unroll
+    for (int lane = 0; lane < 4; ++lane) {
+      __syncwarp();
+      if (lane == column) {
+        if (first_ >= 0) flush(first_, first_low_, first_high_);
+        flush(segment_, low_, high_);
+      }
+    }
+    __syncwarp();
+  }
+
+ private:
+  __device__ void flush(int segment, float low, float high) {
+    row_[segment] += low;
+    row_[segment + 1] += high;
+  }
+  __device__ void close() {
+    if (first_ < 0) {
+      first_ = segment_;
+      first_low_ = low_;
+      first_high_ = high_;
+    } else {
+      flush(segment_, low_, high_);
+    }
+  }
+  float* row_;
+  int segment_ = -1;
+  int first_ = -1;
+  float low_ = 0.0f;
+  float high_ = 0.0f;
+  float first_low_ = 0.0f;
+  float first_high_ = 0.0f;
+};
+
+struct NoRuns {
+  __device__ explicit NoRuns(float*) {}
+  __device__ void add(int, float, float) {}
+  __device__ void finish(int) {}
+};
+
+// x: raw scores; y: gradient at the weights. Leaves the gradient at the raw scores in y and, in x, the
+// weights for the values (kWeights) or the gradient at the biases. With !kWeights the tables' gradient
+// is added to dz. `carry` is that of the tile's start, and `prefix` goes on from tile to tile.
+template <int kMods, bool kWeights>
+__device__ inline void cope_backward(const CopeScores& cope, const float* w,
+                                     const float* const (&z)[2], float* const (&dz)[2], int column,
+                                     const RowState& rows, const Keep& keep,
+                                     const std::uint32_t (&carry)[2], float (&prefix)[2], Accum& x,
+                                     Accum& y) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    std::uint32_t position[16];
+    float gate[16];
+    std::uint32_t sum = 0;
+#pragma unroll
+    for (int j = 15; j >= 0; --j) {
+      gate[j] = gate_of<kMods>(cope, w, h, j, x[j / 2][2 * h + j % 2]);
+      sum += fixed_gate(gate[j]);
+      position[j] = sum;
+    }
+    const std::uint32_t base = carry[h] + suffix_of(sum, column).after;
+    std::conditional_t<kWeights, NoRuns, TableRuns> runs(dz[h]);
+    float before[16];
+    float dpositions = 0.0f;
+#pragma unroll
+    for (int j = 0; j < 16; ++j) {
+      const std::uint32_t p = min(base + position[j], cope.last);
+      const int segment = static_cast<int>(p >> kPositionBits);
+      const float fraction = fraction_of(p);
+      const float low = z[h][segment];
+      const float slope = z[h][segment + 1] - low;
+      float& s = x[j / 2][2 * h + j % 2];
+      float& d = y[j / 2][2 * h + j % 2];
+      float score = fmaf(s, cope.scale, fmaf(fraction, slope, low));
+      if constexpr ((kMods & kToeplitz) != 0) score += w[8 * h - j];
+      const float weight = exp2_fast(fmaf(score, kLog2e, -rows.lse2[h]));
+      const float kept = keep.factor(h, j);
+      d = weight * fmaf(d, kept, -rows.delta[h]);
+      s = kWeights ? weight * kept : d;
+      dpositions = fmaf(d, slope, dpositions);
+      before[j] = dpositions;
+      runs.add(segment, fraction, d);
+    }
+    runs.finish(column);
+    const Prefix sums = prefix_of(dpositions, column);
+    const float start = prefix[h] + sums.before;
+#pragma unroll
+    for (int j = 0; j < 16; ++j) {
+      float& d = y[j / 2][2 * h + j % 2];
+      d = fmaf(start + before[j], gate[j] * (1.0f - gate[j]), d);
+      if (!kWeights && cope.sees_bias) x[j / 2][2 * h + j % 2] = d;
+    }
+    prefix[h] += sums.total;
+  }
+}
+
+}  // namespace posenc::cuda

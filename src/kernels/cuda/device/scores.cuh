@@ -1,0 +1,201 @@
+// What happens to a tile of raw scores in registers: Toeplitz biases, CoPE, exponentials. A thread
+// holds sixteen neighbouring keys of two rows.
+#pragma once
+
+#include "kernels/cuda/device/rows.cuh"
+
+namespace posenc::cuda {
+
+enum Mods : int { kPlain = 0, kToeplitz = 1, kCope = 2 };
+
+inline constexpr float kLog2e = 1.4426950408889634f;
+inline constexpr float kLn2 = 0.6931471805599453f;
+
+__device__ inline float exp2_fast(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ inline float sigmoid(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.0f + exp2_fast(x * -kLog2e)));
+  return y;
+}
+
+// CoPE's positions are fixed-point numbers of 23 fraction bits: sums of gates are then exact, so that
+// every walk over the keys, in either direction and with any tiles, finds the same positions.
+inline constexpr int kPositionBits = 23;
+inline constexpr std::uint32_t kPositionOne = 1u << kPositionBits;
+
+__device__ inline std::uint32_t fixed_gate(float gate) {  // in [0, 1]
+  return __float_as_uint(1.0f + gate) - 0x3f800000u;
+}
+__device__ inline float fraction_of(std::uint32_t position) {
+  return __uint_as_float((position & (kPositionOne - 1)) | 0x3f800000u) - 1.0f;
+}
+
+// Floats of a row of a table of position logits: one entry more than there are positions (the segment
+// past the last is flat), whole 16-byte words, and neighbouring rows in other banks.
+__host__ __device__ inline int logit_stride(int npos) { return (npos + 4) / 4 * 4; }
+
+// A window of the table: the distances of kRows rows to 64 keys, and once more 8 banks on for the lanes
+// whose keys would be in the banks of others'.
+template <int kRows>
+struct Window {
+  static constexpr int kCopy = kRows + 64 + 8;
+  static constexpr int kBytes = (2 * kCopy + 16) / 16 * 16 * 4;
+  static_assert(kCopy % 32 == 8);
+
+  // Both rows' biases are w[8 h - j] with w the window at row 0 and key 0 of the thread.
+  __device__ static const float* at(const float* window, int row, int column) {
+    return window + row + 63 - 16 * column + (column >= 2 ? kCopy : 0);
+  }
+  // `place` is that of the first row.
+  __device__ static void load(std::uint32_t to, const ToeplitzTable& toeplitz, int head, int place,
+                              int key, int thread, int threads) {
+    const float* table = toeplitz.table + head * toeplitz.head_stride;
+    for (int i = thread; i < kRows + 63; i += threads) {
+      const std::int64_t index = toeplitz.zero + place - key - 63 + i;
+      const bool real = index >= 0 && index < toeplitz.span;
+      const float* from = table + (real ? index : 0);
+      copy_4_async(to + 4 * i, from, real);
+      copy_4_async(to + 4 * (i + kCopy), from, real);
+    }
+  }
+};
+
+__device__ inline void add_biases(const float* w, float scale, Accum& x) {
+  float bias[24];
+#pragma unroll
+  for (int u = 0; u < 24; ++u) bias[u] = w[u - 15];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+#pragma unroll
+    for (int j = 0; j < 16; ++j) {
+      float& s = x[j / 2][2 * h + j % 2];
+      s = fmaf(s, scale, bias[8 * h - j + 15]);
+    }
+  }
+}
+
+// A suffix sum along a row, over this thread's keys and those after them.
+struct Suffix {
+  std::uint32_t after;  // the sum of the keys of the lanes after
+  std::uint32_t total;  // of the whole row of the tile
+};
+__device__ inline Suffix suffix_of(std::uint32_t own, int column) {
+  std::uint32_t sum = own;
+  std::uint32_t next = __shfl_down_sync(~0u, sum, 1, 4);
+  if (column < 3) sum += next;
+  next = __shfl_down_sync(~0u, sum, 2, 4);
+  if (column < 2) sum += next;
+  return {sum - own, __shfl_sync(~0u, sum, 0, 4)};
+}
+// A prefix sum likewise: what the lanes before hold, and the total.
+struct Prefix {
+  float before;
+  float total;
+};
+__device__ inline Prefix prefix_of(float own, int column) {
+  float sum = own;
+  float next = __shfl_up_sync(~0u, sum, 1, 4);
+  if (column > 0) sum += next;
+  next = __shfl_up_sync(~0u, sum, 2, 4);
+  if (column > 1) sum += next;
+  const float before = __shfl_up_sync(~0u, sum, 1, 4);
+  return {column > 0 ? before : 0.0f, __shfl_sync(~0u, sum, 3, 4)};
+}
+
+struct CopeScores {
+  float scale;  // of q . k
+  bool sees_bias;
+  std::uint32_t last;  // the fixed-point position npos_max - 1
+};
+
+template <int kMods>
+__device__ inline float gate_of(const CopeScores& cope, const float* w, int h, int j, float raw) {
+  float logit = raw * cope.scale;
+  if constexpr ((kMods & kToeplitz) != 0) {
+    if (cope.sees_bias) logit += w[8 * h - j];
+  }
+  return sigmoid(logit);
+}
+
+// Only the sums of a tile's gates, for both rows.
+template <int kMods>
+__device__ inline void count_gates(const CopeScores& cope, const float* w, const Accum& x,
+                                   std::uint32_t (&carry)[2]) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    std::uint32_t sum = 0;
+#pragma unroll
+    for (int j = 0; j < 16; ++j) {
+      sum += fixed_gate(gate_of<kMods>(cope, w, h, j, x[j / 2][2 * h + j % 2]));
+    }
+    sum += __shfl_xor_sync(~0u, sum, 1);
+    sum += __shfl_xor_sync(~0u, sum, 2);
+    carry[h] = min(carry[h] + sum, cope.last);
+  }
+}
+
+// Raw scores to scores with CoPE's logits (and biases), carrying the sums of gates on.
+template <int kMods>
+__device__ inline void add_cope(const CopeScores& cope, const float* w, const float* const (&z)[2],
+                                int column, Accum& x, std::uint32_t (&carry)[2]) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    std::uint32_t position[16];
+    std::uint32_t sum = 0;
+#pragma unroll
+    for (int j = 15; j >= 0; --j) {
+      sum += fixed_gate(gate_of<kMods>(cope, w, h, j, x[j / 2][2 * h + j % 2]));
+      position[j] = sum;
+    }
+    const Suffix suffix = suffix_of(sum, column);
+    const std::uint32_t base = carry[h] + suffix.after;
+#pragma unroll
+    for (int j = 0; j < 16; ++j) {
+      const std::uint32_t p = min(base + position[j], cope.last);
+      const float* segment = z[h] + (p >> kPositionBits);
+      const float low = segment[0];
+      float& s = x[j / 2][2 * h + j % 2];
+      s = fmaf(s, cope.scale, fmaf(fraction_of(p), segment[1] - low, low));
+      if constexpr ((kMods & kToeplitz) != 0) s += w[8 * h - j];
+    }
+    carry[h] = min(carry[h] + suffix.total, cope.last);
+  }
+}
+
+// Where every row has counted as far as the table goes: one constant per row.
+template <int kMods>
+__device__ inline void add_constants(const CopeScores& cope, const float* w,
+                                     const float (&constant)[2], Accum& x) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+#pragma unroll
+    for (int j = 0; j < 16; ++j) {
+      float& s = x[j / 2][2 * h + j % 2];
+      s = fmaf(s, cope.scale, constant[h]);
+      if constexpr ((kMods & kToeplitz) != 0) s += w[8 * h - j];
+    }
+  }
+}
+
+__device__ inline bool all_counted(const CopeScores& cope, const std::uint32_t (&carry)[2]) {
+  return __all_sync(~0u, carry[0] >= cope.last && carry[1] >= cope.last);
+}
+
+// The same for a whole warpgroup: a product needs all of it, so all of it must agree.
+__device__ inline bool all_counted_in_group(const CopeScores& cope, const std::uint32_t (&carry)[2],
+                                            int group) {
+  int all;
+  asm volatile(
+      "{ .reg .pred p, q; setp.ne.s32 p, %1, 0; barrier.cta.red.and.pred q, %2, 128, p; "
+      "selp.s32 %0, 1, 0, q; }"
+      : "=r"(all)
+      : "r"(static_cast<int>(carry[0] >= cope.last && carry[1] >= cope.last)), "r"(group + 1)
+      : "memory");
+  return all != 0;
+}
+
+}  // namespace posenc::cuda

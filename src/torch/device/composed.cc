@@ -1,0 +1,282 @@
+#include "torch/device/composed.h"
+
+#include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <limits>
+
+#include "torch/device/biases.h"
+
+namespace posenc::ops {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+at::Tensor on(const at::Tensor& like, const std::vector<double>& values) {
+  return at::tensor(values, at::kDouble).to(like.device());
+}
+
+Rotary rotary_of(const Encoding& encoding, const ModelShape& shape, const Lengths& lengths) {
+  if (const auto* rope = std::get_if<Rope>(&encoding)) return make_rotary(*rope, shape, lengths);
+  return make_rotary(std::get<Xpos>(encoding), shape, lengths);
+}
+
+// Positions [B or 1, T, axes] as each pair sees them: [B or 1, T, 1, pairs or 1].
+at::Tensor at_pairs(const Rotary& rotary, const at::Tensor& positions) {
+  if (positions.size(2) == 1) return positions.unsqueeze(2);
+  if (rotary.axes.axes == 1) return positions.narrow(2, 0, 1).unsqueeze(2);
+  const std::vector<std::int64_t> axes(rotary.axes.axis_of_pair.begin(),
+                                       rotary.axes.axis_of_pair.end());
+  return positions.index_select(2, at::tensor(axes, at::kLong).to(positions.device())).unsqueeze(2);
+}
+
+// Rotary::angle and Rotary::magnitude, [B or 1, T, groups, pairs] in float64.
+at::Tensor angle_of(const Rotary& rotary, const at::Tensor& positions, const at::Tensor& alpha) {
+  Tensors groups;
+  for (const auto& group : rotary.inv_freq) groups.push_back(on(positions, group));
+  at::Tensor frequency = at::stack(groups);  // [groups, pairs]
+  if (alpha.defined()) frequency = frequency * alpha.to(at::kDouble).exp();
+  const at::Tensor n = at_pairs(rotary, positions);
+  const at::Tensor angle = rotary.precision == Precision::kHf
+                               ? (n.to(at::kFloat) * frequency.to(at::kFloat)).to(at::kDouble)
+                               : n.to(at::kDouble) * frequency;
+  return rotary.inverse ? -angle : angle;
+}
+at::Tensor magnitude_of(const Rotary& rotary, Role role, const at::Tensor& positions) {
+  const at::Tensor factor = on(positions, {rotary.attention_factor});
+  if (rotary.log_zeta.empty()) return factor;
+  const double sign = role == Role::kQuery ? 1.0 : -1.0;
+  const at::Tensor power =
+      (at_pairs(rotary, positions).to(at::kDouble) - rotary.center) / rotary.scale_base;
+  return factor * (sign * power * on(positions, rotary.log_zeta)).exp();
+}
+
+// Cos and sin, magnitude included.
+struct Angles {
+  at::Tensor cos;
+  at::Tensor sin;
+};
+
+// [B, T, groups, pairs] to [B, heads, T, pairs].
+at::Tensor to_heads(const at::Tensor& x, std::int64_t heads, at::ScalarType type) {
+  const at::Tensor first = x.permute({0, 2, 1, 3});
+  return first.repeat_interleave(heads / first.size(1), 1).to(type);
+}
+
+at::Tensor turned(const Rotary& rotary, const Angles& angles, const at::Tensor& x) {
+  const std::int64_t first = rotary.dim_offset;
+  const std::int64_t pairs = rotary.pairs();
+  const at::Tensor cos = to_heads(angles.cos, x.size(1), x.scalar_type());
+  const at::Tensor sin = to_heads(angles.sin, x.size(1), x.scalar_type());
+  const at::Tensor window = x.narrow(3, first, 2 * pairs);
+  const bool interleaved = rotary.layout == PairLayout::kInterleaved;
+  const at::Tensor a = interleaved ? window.slice(3, 0, 2 * pairs, 2) : window.narrow(3, 0, pairs);
+  const at::Tensor b =
+      interleaved ? window.slice(3, 1, 2 * pairs, 2) : window.narrow(3, pairs, pairs);
+  const at::Tensor y1 = a * cos - b * sin;
+  const at::Tensor y2 = a * sin + b * cos;
+  const at::Tensor middle =
+      interleaved ? at::stack({y1, y2}, -1).flatten(-2) : at::cat({y1, y2}, 3);
+  const std::int64_t end = first + 2 * pairs;
+  return at::cat({x.narrow(3, 0, first), middle, x.narrow(3, end, x.size(3) - end)}, 3);
+}
+
+// The factors of dropout's rule for every weight, drawn on the host.
+at::Tensor dropout_factors(const Dropout& dropout, const at::Tensor& weights) {
+  const at::Tensor factors = at::empty(weights.sizes(), at::kFloat);
+  auto* to = factors.data_ptr<float>();
+  const std::int64_t heads = weights.size(1);
+  const std::int64_t queries = weights.size(2);
+  const std::int64_t keys = weights.size(3);
+  at::parallel_for(
+      0, weights.numel() / std::max<std::int64_t>(keys, 1), 8,
+      [&](std::int64_t first, std::int64_t last) {
+        for (std::int64_t row = first; row < last; ++row) {
+          for (std::int64_t j = 0; j < keys; ++j) {
+            to[row * keys + j] = static_cast<float>(dropout_factor(
+                dropout, row / queries / heads, row / queries % heads, row % queries, j));
+          }
+        }
+      });
+  return factors.to(weights.options());
+}
+
+// What the terms of a score read.
+struct Scores {
+  at::Tensor plain_q;  // [B, H, Tq, D], before site 2
+  at::Tensor raw;      // [B, H, Tq, Tk]
+  at::Tensor bias;     // broadcasts to raw, or undefined
+  at::Tensor gate_k;   // [B, H, Tk, D], values where gates come from them
+  at::Tensor visible;
+  double scale = 1.0;
+};
+
+struct CopeTerm {
+  at::Tensor logits;
+  at::Tensor positions;
+};
+
+CopeTerm cope_term(const Cope& config, const Tensors& parameters, const Scores& s) {
+  at::Tensor logit = s.raw;
+  if (config.gate_source != Cope::GateSource::kKey) {
+    logit = at::matmul(s.plain_q, s.gate_k.transpose(-1, -2)) * s.scale;
+  }
+  if (config.gates_see_bias && s.bias.defined()) logit = logit + s.bias;
+  const at::Tensor gates = at::sigmoid(logit).masked_fill(s.visible.logical_not(), 0.0);
+  const at::Tensor sum = gates.to(at::kDouble).flip(-1).cumsum(-1).flip(-1);
+  const auto last = static_cast<double>(config.npos_max - 1);
+  // Not clamp(): a sum that is exactly the last position no longer moves.
+  const at::Tensor position = at::where(sum < last, sum, at::full_like(sum, last));
+  const double scale = config.logit_scale == Cope::LogitScale::kSqrtDim
+                           ? 1.0 / std::sqrt(static_cast<double>(s.plain_q.size(3)))
+                           : 1.0;
+  if (config.variant == Cope::Variant::kAlibi) {
+    const at::Tensor slopes = parameters[0].reshape({1, -1, 1, 1}).to(s.raw.scalar_type());
+    return {scale * slopes * position.to(s.raw.scalar_type()), position};
+  }
+  const at::Tensor table = at::matmul(s.plain_q, parameters[0].to(s.raw.scalar_type())) * scale;
+  const at::Tensor low = position.detach().floor();
+  const at::Tensor weight = (position - low).to(s.raw.scalar_type());
+  const at::Tensor at_low = table.gather(-1, low.to(at::kLong));
+  const at::Tensor at_high = table.gather(-1, (low + 1).clamp_max(last).to(at::kLong));
+  return {at_low * (1.0 - weight) + at_high * weight, position};
+}
+
+at::Tensor sum_of_biases(const ComposedCall& call, const std::vector<Tensors>& parameters,
+                         at::ScalarType type) {
+  const at::Tensor i = call.tokens->q_positions().select(2, 0);
+  const at::Tensor j = call.tokens->k_positions().select(2, 0);
+  at::Tensor sum;
+  const auto add = [&](const at::Tensor& one) { sum = sum.defined() ? sum + one : one; };
+  for (const std::size_t e : call.prepared->plan.state().biases) {
+    const at::Tensor distance = i.unsqueeze(2) - j.unsqueeze(1);  // [B or 1, Tq, Tk]
+    const auto& encoding = call.prepared->spec.encodings[e];
+    add(toeplitz_bias(encoding, parameters[e], distance).transpose(0, 1).to(type));
+  }
+  for (std::size_t e = 0; e < parameters.size(); ++e) {
+    const auto* fire = std::get_if<Fire>(&call.prepared->spec.encodings[e]);
+    if (fire != nullptr) add(fire_bias(*fire, parameters[e], i, j).to(type));
+  }
+  return sum;
+}
+
+at::Tensor rotated(const ComposedCall& call, const std::vector<Tensors>& parameters, Role role,
+                   at::Tensor x) {
+  const auto& state = call.prepared->plan.state();
+  const at::Tensor positions =
+      role == Role::kQuery ? call.tokens->q_positions() : call.tokens->k_positions();
+  for (const std::size_t e : state.rotary) {
+    const at::Tensor alpha = parameters[e].empty() ? at::Tensor() : parameters[e][0];
+    x = composed_rotation(state.spec.encodings[e], state.shape, state.lengths, role, x, positions,
+                          alpha);
+  }
+  return x;
+}
+
+double scale_of(const ComposedCall& call) {
+  const auto& state = call.prepared->plan.state();
+  const double plain = 1.0 / std::sqrt(static_cast<double>(call.q.size(3)));
+  double scale = call.scale.has_value() ? *call.scale : plain;
+  for (const std::size_t e : state.rotary) {
+    scale *= rotary_of(state.spec.encodings[e], state.shape, state.lengths).softmax_factor;
+  }
+  return scale;
+}
+
+}  // namespace
+
+at::Tensor composed_rotation(const Encoding& encoding, const ModelShape& shape,
+                             const Lengths& lengths, Role role, const at::Tensor& x,
+                             const at::Tensor& positions, const at::Tensor& alpha) {
+  const Rotary rotary = rotary_of(encoding, shape, lengths);
+  const at::Tensor angle = angle_of(rotary, positions, alpha);
+  const at::Tensor magnitude = magnitude_of(rotary, role, positions);
+  return turned(rotary, {magnitude * angle.cos(), magnitude * angle.sin()}, x);
+}
+
+at::Tensor composed_rerotation(const Rotary& from, const at::Tensor& from_positions,
+                               const Rotary& to, const at::Tensor& to_positions,
+                               const at::Tensor& x) {
+  const at::Tensor angle = angle_of(to, to_positions, {}) - angle_of(from, from_positions, {});
+  // By rotation alone: the schedule's factor is in the key already.
+  const at::Tensor ratio = (from.attention_factor / to.attention_factor) *
+                           magnitude_of(to, Role::kKey, to_positions) /
+                           magnitude_of(from, Role::kKey, from_positions);
+  return turned(from, {ratio * angle.cos(), ratio * angle.sin()}, x.to(at::kDouble))
+      .to(x.scalar_type());
+}
+
+ComposedResult composed_attention(const ComposedCall& call) {
+  const auto type = call.q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const std::vector<Tensors> parameters = parameter_tensors(*call.prepared, call.parameters);
+  const std::int64_t sharing = call.q.size(1) / std::max<std::int64_t>(call.k.size(1), 1);
+  const auto keys = [&](const at::Tensor& x) { return x.to(type).repeat_interleave(sharing, 1); };
+  Scores s;
+  s.plain_q = call.q.to(type);
+  s.scale = scale_of(call);
+  s.visible = call.tokens->visible();
+  const at::Tensor v = keys(call.v);
+  s.gate_k = call.gate_k.defined() ? keys(call.gate_k) : v;
+  const at::Tensor k = keys(call.k);
+  s.raw =
+      at::matmul(
+          rotated(call, parameters, Role::kQuery, s.plain_q),
+          (call.keys_are_turned ? k : rotated(call, parameters, Role::kKey, k)).transpose(-1, -2)) *
+      s.scale;
+  s.bias = sum_of_biases(call, parameters, type);
+  ComposedResult result;
+  at::Tensor scores = s.bias.defined() ? s.raw + s.bias : s.raw;
+  for (std::size_t e = 0; e < parameters.size(); ++e) {
+    const auto* cope = std::get_if<Cope>(&call.prepared->spec.encodings[e]);
+    if (cope == nullptr) continue;
+    Scores seen = s;
+    if (cope->gate_source == Cope::GateSource::kValue) seen.gate_k = v;
+    const CopeTerm term = cope_term(*cope, parameters[e], seen);
+    scores = scores + term.logits;
+    if (!result.cope_positions.defined()) result.cope_positions = term.positions;
+  }
+  scores = scores.masked_fill(s.visible.logical_not(), -std::numeric_limits<double>::infinity());
+  // A row that sees nothing has weights 0, and no NaN in its gradient.
+  const at::Tensor none = s.visible.any(-1, true).logical_not();
+  const at::Tensor largest = s.visible.size(3) > 0
+                                 ? scores.detach().amax(-1, true).masked_fill(none, 0.0)
+                                 : at::zeros({1, 1, 1, 1}, scores.options());
+  const at::Tensor weights = (scores - largest).exp();
+  const at::Tensor sum = weights.sum(-1, true);
+  result.weights = weights / sum.masked_fill(none, 1.0);
+  result.lse = (largest + sum.log())
+                   .detach()
+                   .squeeze(-1)
+                   .expand({call.q.size(0), call.q.size(1), call.q.size(2)})
+                   .contiguous();
+  at::Tensor kept = result.weights;
+  if (call.dropout.active()) kept = kept * dropout_factors(call.dropout, kept);
+  result.out = at::matmul(kept, v).to(call.q.scalar_type());
+  return result;
+}
+
+AttentionBackward composed_attention_backward(const ComposedCall& call,
+                                              const at::Tensor& grad_out) {
+  // Operators run below autograd; here it is wanted again.
+  const c10::impl::ForceDispatchKeyGuard all_keys(
+      c10::impl::LocalDispatchKeySet(c10::impl::PODLocalDispatchKeySet{}));
+  const c10::AutoGradMode with_graph(true);
+  ComposedCall leaves = call;
+  for (at::Tensor* x : {&leaves.q, &leaves.k, &leaves.v, &leaves.gate_k, &leaves.parameters}) {
+    if (x->defined()) *x = x->detach().set_requires_grad(true);
+  }
+  const at::Tensor out = composed_attention(leaves).out;
+  Tensors wanted = {leaves.q, leaves.k, leaves.v, leaves.parameters};
+  if (leaves.gate_k.defined()) wanted.push_back(leaves.gate_k);
+  const auto g =
+      torch::autograd::grad({out}, wanted, {grad_out.to(out.scalar_type())}, false, false, true);
+  const auto or_zeros = [&](std::size_t i) {
+    return g[i].defined() ? g[i] : at::zeros(wanted[i].sizes(), wanted[i].options());
+  };
+  return {or_zeros(0), or_zeros(1), or_zeros(2),
+          leaves.gate_k.defined() ? or_zeros(4) : at::empty({0}, call.q.options()), or_zeros(3)};
+}
+
+}  // namespace posenc::ops

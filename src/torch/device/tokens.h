@@ -1,0 +1,73 @@
+// Masks and positions of an attention call as tensors on the device of its queries. Nothing is read back
+// from the device, except lengths of packed sequences that were given there.
+#pragma once
+
+#include "kernels/attention_plan.h"
+#include "torch/attention_arguments.h"
+
+namespace posenc::ops {
+
+// The options of a call as they came.
+struct TokenOptions {
+  bool causal = false;
+  std::int64_t window_left = -1;
+  std::int64_t window_right = -1;
+  OptionalTensor key_mask;
+  OptionalTensor cu_queries;
+  OptionalTensor cu_keys;
+  OptionalTensor q_positions;
+  OptionalTensor k_positions;
+};
+
+// Positions of one side of a call.
+struct SidePositions {
+  at::Tensor ids;          // int64 [B, T, axes], or undefined: places
+  std::int64_t least = 0;  // bounds of all of them
+  std::int64_t most = 0;
+};
+
+class Tokens {
+ public:
+  Tokens(const char* op, const at::Tensor& q, const at::Tensor& k, const TokenOptions& options);
+
+  [[nodiscard]] bool packed() const { return !cu_queries_.empty() || !cu_keys_.empty(); }
+  [[nodiscard]] const std::vector<std::int64_t>& cu_queries() const { return cu_queries_; }
+  [[nodiscard]] const std::vector<std::int64_t>& cu_keys() const { return cu_keys_; }
+  // All that the framework-free checks look at; pointers are the device's and are not followed.
+  [[nodiscard]] AttentionMask mask() const;
+  [[nodiscard]] bool explicit_positions() const { return q_given_.defined() || k_given_.defined(); }
+
+  // Place of each token in its sequence, int64 [T]; queries are aligned with the last keys.
+  [[nodiscard]] at::Tensor q_places() const;
+  [[nodiscard]] at::Tensor k_places() const;
+  // The caller's positions, or places: [B or 1, T, axes].
+  [[nodiscard]] at::Tensor q_positions() const;
+  [[nodiscard]] at::Tensor k_positions() const;
+  // Whether a query sees a key, [B or 1, 1, Tq, Tk].
+  [[nodiscard]] at::Tensor visible() const;
+
+  [[nodiscard]] at::Tensor key_mask() const { return key_mask_; }  // uint8 [B, Tk], or undefined
+  // Ids and their bounds for the rotation kernels. Bounds of ids on the device are read back.
+  [[nodiscard]] SidePositions side(Role role) const;
+
+ private:
+  struct Side {
+    std::vector<std::int64_t> place;
+    std::vector<std::int64_t> sequence;
+  };
+  [[nodiscard]] Side side_of(bool queries) const;
+  [[nodiscard]] at::Tensor on_device(const std::vector<std::int64_t>& values) const;
+
+  TokenOptions options_;
+  at::Device device_;
+  std::int64_t batch_;
+  std::int64_t queries_;
+  std::int64_t keys_;
+  std::vector<std::int64_t> cu_queries_;
+  std::vector<std::int64_t> cu_keys_;
+  at::Tensor q_given_;  // int64 [B, T, axes], where it was given
+  at::Tensor k_given_;
+  at::Tensor key_mask_;
+};
+
+}  // namespace posenc::ops

@@ -1,0 +1,239 @@
+// Attention on the GPU against the float64 reference: every chain, mask and order, odd sizes, poisoned
+// outputs and workspace.
+#include "kernels/cuda/attention.h"
+
+#include "cases/tensor.h"
+#include "kernels/cuda/attention_device.h"
+
+namespace posenc::cuda {
+namespace {
+
+using cases::AttentionProblem;
+using cases::Case;
+using cases::Result;
+using cases::ResultKind;
+using testing::DeviceAttention;
+
+class CudaAttention : public testing::Test {};
+
+double norm(const std::vector<double>& x) {
+  double sum = 0.0;
+  for (const double v : x) sum += std::isfinite(v) ? v * v : 0.0;
+  return std::sqrt(sum);
+}
+
+// |got - want| / |want|; infinite where one is finite and the other is not.
+double relative_error(const Result& got, const Result& want, double least = 0.0) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < want.values.size(); ++i) {
+    if (got.values[i] == want.values[i]) continue;
+    const double difference = got.values[i] - want.values[i];
+    if (!std::isfinite(difference)) return HUGE_VAL;
+    sum += difference * difference;
+  }
+  return std::sqrt(sum) / std::max(norm(want.values), std::max(least, 1e-30));
+}
+
+// Weights and score gradients are rounded to the element type before their products, so errors are a
+// few roundings of it. Sums that cancel (slopes) are judged by the size of their terms.
+double allowed(DType dtype, ResultKind kind) {
+  if (kind == ResultKind::kRowSum) return 1e-5;
+  const double unit = cases::rounding(dtype, 1.0);
+  return kind == ResultKind::kParameterGradient ? 8.0 * unit : 1.6 * unit;
+}
+
+void check_case(const Case& c, std::int64_t chunk_bytes = std::int64_t{512} << 20) {
+  AttentionProblem problem(c);
+  const std::vector<Result> want = problem.expected(true);
+  DeviceAttention device(problem);
+  device.params.chunk_bytes = chunk_bytes;
+  device.forward();
+  device.backward();
+  device.bring_back();
+  const std::vector<Result> got = problem.results(true);
+  ASSERT_EQ(got.size(), want.size());
+  for (std::size_t n = 0; n < want.size(); ++n) {
+    const bool parameter = want[n].kind == ResultKind::kParameterGradient;
+    const double least = parameter ? want[n].terms : 1e-2;  // a single key has gradient 0
+    EXPECT_LE(relative_error(got[n], want[n], least), allowed(c.dtype, want[n].kind))
+        << cases::name_of(c) << ": " << want[n].name;
+  }
+  const auto bytes = problem.data.dq.bytes();
+  const auto dparameters = problem.data.dparameters;
+  device.backward();
+  device.bring_back();
+  EXPECT_EQ(bytes, problem.data.dq.bytes()) << cases::name_of(c) << ": two runs differ";
+  EXPECT_EQ(dparameters, problem.data.dparameters) << cases::name_of(c) << ": two runs differ";
+}
+
+Case small(const char* spec, std::int64_t tokens, std::int64_t dim = 64) {
+  return {.spec = spec,
+          .batch = 2,
+          .queries = tokens,
+          .keys = tokens,
+          .head_dim = dim,
+          .dtype = DType::kBfloat16};
+}
+
+TEST_F(CudaAttention, EveryChainAgreesWithTheReference) {
+  for (const char* spec :
+       {"none", "alibi(trainable=true)", "t5", "kerple", "relative", "alibi(trainable=true) + t5",
+        "cope(npos_max=8)", "cope(npos_max=64)", "cope(npos_max=33, logit_scale=sqrt_dim)",
+        "cope(npos_max=8, variant=alibi)", "kerple + cope(npos_max=16)",
+        "alibi(trainable=true) + cope(npos_max=16, gates_see_bias=true)"}) {
+    for (const DType dtype : {DType::kBfloat16, DType::kFloat16}) {
+      for (const std::int64_t dim : {64, 128}) {
+        Case c = small(spec, 201, dim);
+        c.dtype = dtype;
+        check_case(c);
+      }
+    }
+  }
+}
+
+TEST_F(CudaAttention, EveryHeadDimensionAgreesWithTheReference) {
+  for (const char* spec : {"none", "t5", "cope(npos_max=16)", "t5 + cope(npos_max=16)"}) {
+    for (const std::int64_t dim : {8, 32, 40, 80, 96, 192, 256}) check_case(small(spec, 130, dim));
+  }
+}
+
+TEST_F(CudaAttention, MasksAgreeWithTheReference) {
+  for (const char* spec : {"none", "alibi(trainable=true)", "cope(npos_max=16)"}) {
+    Case c = small(spec, 150);
+    c.causal = false;
+    check_case(c);
+    c.window_left = 40;
+    c.window_right = 10;
+    check_case(c);
+    c = small(spec, 150);
+    c.window_left = 70;
+    check_case(c);
+    c = small(spec, 150);
+    c.padding = true;
+    check_case(c);
+    c = small(spec, 150);
+    c.cumulative = {0, 60, 63, 150};
+    check_case(c);
+    c = small(spec, 150);
+    c.dropout = 0.25;
+    check_case(c);
+    c.cumulative = {0, 61, 150};  // draws of the dropout begin inside a group of four
+    check_case(c);
+  }
+}
+
+TEST_F(CudaAttention, OddShapesAgreeWithTheReference) {
+  for (const char* spec : {"none", "t5", "cope(npos_max=16)"}) {
+    for (const std::int64_t tokens : {1, 63, 64, 65, 193, 400}) check_case(small(spec, tokens));
+    Case c = small(spec, 1);
+    for (const auto& [queries, keys] :
+         {std::pair<std::int64_t, std::int64_t>{5, 300}, {300, 5}, {129, 70}}) {
+      c.queries = queries;
+      c.keys = keys;
+      check_case(c);
+    }
+    c = small(spec, 201);
+    c.heads = 6;
+    check_case(c);
+    c.order = cases::Order::kTokensFirst;
+    check_case(c);
+  }
+}
+
+TEST_F(CudaAttention, GatesThatAreAlmostClosedAgreeWithTheReference) {
+  Case c = small("cope(npos_max=8)", 500);
+  c.query_shift = 0.6;
+  c.gate_shift = -0.6;
+  check_case(c);
+  c.head_dim = 128;
+  check_case(c);
+}
+
+TEST_F(CudaAttention, ManyPositionsTakeTheCompactKernels) {
+  check_case(small("cope(npos_max=256)", 700));
+  check_case(small("cope(npos_max=256)", 700, 128));
+}
+
+TEST_F(CudaAttention, ChunksOfQueriesGiveTheSameGradients) {
+  check_case(small("cope(npos_max=32)", 900), 1);
+  Case c = small("t5 + cope(npos_max=32)", 900);
+  c.cumulative = {0, 500, 900};
+  check_case(c, 1);
+}
+
+// The same in the element type, rounded after every operation.
+std::vector<double> composed(const cases::AttentionData& d) {
+  const auto round = [&](double x) { return cases::stored_value(d.c.dtype, x); };
+  const std::vector<double> q = d.q.values();
+  const std::vector<double> k = d.k.values();
+  const std::vector<double> v = d.v.values();
+  const std::int64_t T = d.c.queries;
+  const std::int64_t D = d.c.head_dim;
+  std::vector<double> out(q.size(), 0.0);
+  for (std::int64_t row = 0; row < d.c.batch * d.c.heads * T; ++row) {
+    const std::int64_t first = row / T * T;
+    std::vector<double> weights;
+    double sum = 0.0;
+    for (std::int64_t j = 0; j <= row % T; ++j) {
+      double dot = 0.0;
+      for (std::int64_t i = 0; i < D; ++i) {
+        dot += q[static_cast<std::size_t>(row * D + i)] *
+               k[static_cast<std::size_t>((first + j) * D + i)];
+      }
+      weights.push_back(std::exp(round(round(dot) / std::sqrt(static_cast<double>(D)))));
+      sum += weights.back();
+    }
+    for (std::size_t j = 0; j < weights.size(); ++j) {
+      const double weight = round(weights[j] / sum);
+      for (std::int64_t i = 0; i < D; ++i) {
+        out[static_cast<std::size_t>(row * D + i)] +=
+            weight * v[static_cast<std::size_t>((first + static_cast<std::int64_t>(j)) * D + i)];
+      }
+    }
+  }
+  for (double& x : out) x = round(x);
+  return out;
+}
+
+TEST_F(CudaAttention, IsNoWorseThanTheRoundedComposition) {
+  for (const DType dtype : {DType::kBfloat16, DType::kFloat16}) {
+    Case c = small("none", 300);
+    c.dtype = dtype;
+    AttentionProblem problem(c);
+    const Result want = problem.expected(false)[0];
+    DeviceAttention device(problem);
+    device.forward();
+    device.bring_back();
+    const double error =
+        relative_error({"out", ResultKind::kValue, problem.data.out.values()}, want);
+    EXPECT_LE(error, relative_error({"out", ResultKind::kValue, composed(problem.data)}, want));
+  }
+}
+
+TEST_F(CudaAttention, MistakesNameTheArgument) {
+  AttentionProblem problem(small("cope(npos_max=8)", 10));
+  DeviceAttention device(problem);
+  const auto message = [&](auto change) {
+    AttentionBackwardParams params = device.params;
+    change(params);
+    const Status status = launch_attention_backward(params, nullptr);
+    EXPECT_FALSE(status.ok());
+    return std::string(status.message());
+  };
+  using Params = AttentionBackwardParams;
+  const auto says = [&](const char* what, auto change) {
+    EXPECT_NE(message(change).find(what), std::string::npos) << what;
+  };
+  says("head_dim", [](Params& p) { p.forward.head_dim = 12; });
+  says("kv_heads", [](Params& p) { p.forward.kv_heads = 3; });
+  says("scale", [](Params& p) { p.forward.scale = 0.0f; });
+  says("256 positions", [](Params& p) { p.forward.cope.npos_max = 257; });
+  says("pos_emb or slopes", [](Params& p) { p.forward.cope.pos_emb = nullptr; });
+  says("grad_out is null", [](Params& p) { p.grad_out.data = nullptr; });
+  says("16 bytes", [](Params& p) { p.dk.token_stride = 65; });
+  says("lse", [](Params& p) { p.forward.lse = nullptr; });
+  says("workspace", [](Params& p) { p.forward.workspace_bytes = 16; });
+}
+
+}  // namespace
+}  // namespace posenc::cuda

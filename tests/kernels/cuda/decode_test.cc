@@ -1,0 +1,167 @@
+// Decoding with split keys against the float64 reference: every chain of modifiers, masks and groups.
+#include "kernels/cuda/decode.h"
+
+#include "cases/attention_data.h"
+#include "cases/compare.h"
+#include "cases/table.h"
+#include "kernels/cuda/device.h"
+#include "kernels/toeplitz_tables.h"
+
+namespace posenc::cuda {
+namespace {
+
+using cases::AttentionProblem;
+using cases::Case;
+using testing::Bytes;
+using testing::Mirror;
+
+class CudaDecode : public testing::Test {};
+
+Tensor4 tensor4(const Mirror& x) {
+  const TensorView view = x.view();
+  return {view.data, view.stride[0], view.stride[1], view.stride[2]};
+}
+
+// A case's tensors and tables on the device.
+class OnDevice {
+ public:
+  explicit OnDevice(AttentionProblem& problem)
+      : data_(problem.data), q_(data_.q), k_(data_.k), v_(data_.v), out_(data_.out) {
+    const Case& c = data_.c;
+    params.element = c.dtype == DType::kFloat16 ? Element::kFloat16 : Element::kBFloat16;
+    params.batch = static_cast<std::int32_t>(c.batch);
+    params.heads = static_cast<std::int32_t>(c.heads);
+    params.kv_heads = static_cast<std::int32_t>(c.kv_heads);
+    params.queries = static_cast<std::int32_t>(c.queries);
+    params.keys = static_cast<std::int32_t>(c.keys);
+    params.head_dim = static_cast<std::int32_t>(c.head_dim);
+    params.scale = 1.0f / std::sqrt(static_cast<float>(c.head_dim));
+    params.q = tensor4(q_);
+    params.k = tensor4(k_);
+    params.v = tensor4(v_);
+    params.out = tensor4(out_);
+    params.window_left = c.window_left;
+    params.window_right = c.causal ? 0 : c.window_right;
+    mask_ = Bytes(data_.key_mask);
+    if (!data_.key_mask.empty()) params.key_mask = mask_.as<std::uint8_t>();
+    lse_ = Bytes(data_.row_sums);
+    params.lse = lse_.as<float>();
+    fill_table();
+    fill_cope();
+    workspace_ = Bytes(decode_workspace_bytes(params));
+    params.workspace = workspace_.data();
+    params.workspace_bytes = decode_workspace_bytes(params);
+  }
+  void bring_back() {
+    testing::check(cudaDeviceSynchronize());
+    out_.bring_back();
+    data_.row_sums = lse_.values<float>();
+  }
+
+  AttentionParams params;
+
+ private:
+  void fill_table() {
+    std::vector<std::size_t> biases;
+    for (std::size_t e = 0; e < data_.spec.encodings.size(); ++e) {
+      if (traits(data_.spec.encodings[e]).site == Site::kBias) biases.push_back(e);
+    }
+    if (biases.empty()) return;
+    DistanceRange range;
+    range.before = data_.c.queries;
+    range.places = data_.c.keys;
+    range.lowest_seen = -range.before;
+    const ToeplitzTables tables(data_.spec, biases, data_.c.heads, data_.parameters, range);
+    std::vector<float> all;
+    for (std::int64_t h = 0; h < data_.c.heads; ++h) {
+      const float* first = tables.at(h) - range.before;
+      all.insert(all.end(), first, first + range.span());
+    }
+    table_ = Bytes(all);
+    params.toeplitz = {table_.as<float>(), range.span(), range.before, range.span()};
+  }
+  void fill_cope() {
+    for (std::size_t e = 0; e < data_.spec.encodings.size(); ++e) {
+      const auto* cope = std::get_if<Cope>(&data_.spec.encodings[e]);
+      if (cope == nullptr) continue;
+      const auto& values = data_.parameters[e][0];
+      cope_ = Bytes(std::vector<float>(values.begin(), values.end()));
+      params.cope.npos_max = static_cast<int>(cope->npos_max);
+      const bool interpolates = cope->variant == Cope::Variant::kInterpolate;
+      (interpolates ? params.cope.pos_emb : params.cope.slopes) = cope_.as<float>();
+      params.cope.gates_see_bias = cope->gates_see_bias;
+    }
+  }
+
+  cases::AttentionData& data_;
+  Mirror q_, k_, v_, out_;
+  Bytes mask_, lse_, table_, cope_, workspace_;
+};
+
+constexpr std::array<const char*, 7> kSpecs = {"none",
+                                               "alibi",
+                                               "t5 + kerple",
+                                               "cope(npos_max=8)",
+                                               "cope(npos_max=64)",
+                                               "cope(npos_max=8, variant=alibi)",
+                                               "alibi + cope(npos_max=16, gates_see_bias=true)"};
+
+void expect_reference(const Case& c) {
+  AttentionProblem problem(c);
+  const auto want = problem.expected(false);
+  OnDevice on(problem);
+  launch_attention_decode(on.params, nullptr).throw_if_error();
+  on.bring_back();
+  const cases::Comparison found = cases::compare(c.dtype, problem.results(false), want);
+  EXPECT_TRUE(found.fine()) << cases::name_of(c) << ": " << found.mismatch;
+}
+
+Case case_of(const char* spec, std::int64_t queries, std::int64_t keys, std::int64_t head_dim) {
+  return {.op = cases::Operation::kDecode,
+          .spec = spec,
+          .batch = 2,
+          .heads = 6,
+          .kv_heads = 2,
+          .queries = queries,
+          .keys = keys,
+          .head_dim = head_dim,
+          .dtype = queries == 1 ? DType::kFloat16 : DType::kBfloat16};
+}
+
+// Few blocks and several splits: what the race checker can go through in seconds.
+TEST_F(CudaDecode, SmallShapesAgreeWithTheReference) {
+  for (const char* spec : kSpecs) {
+    Case c = case_of(spec, 2, 150, 64);
+    c.batch = 1;
+    c.heads = 2;
+    c.kv_heads = 1;
+    expect_reference(c);
+  }
+}
+
+TEST_F(CudaDecode, AgreesWithTheReference) {
+  for (const char* spec : kSpecs) {
+    for (const std::int64_t head_dim : {16, 40, 64, 128, 256}) {
+      expect_reference(case_of(spec, 1, 200, head_dim));
+      Case padded = case_of(spec, 3, 1300, head_dim);
+      padded.padding = true;
+      expect_reference(padded);
+      Case window = case_of(spec, 8, 200, head_dim);
+      window.window_left = 70;
+      expect_reference(window);
+    }
+  }
+}
+
+TEST_F(CudaDecode, RefusesWhatItDoesNotServe) {
+  AttentionProblem problem({.queries = 1, .dtype = DType::kBfloat16});
+  OnDevice on(problem);
+  on.params.dropout_threshold = 5;
+  EXPECT_FALSE(launch_attention_decode(on.params, nullptr).ok());
+  on.params.dropout_threshold = 0;
+  on.params.workspace_bytes = 1;
+  EXPECT_FALSE(launch_attention_decode(on.params, nullptr).ok());
+}
+
+}  // namespace
+}  // namespace posenc::cuda

@@ -1,0 +1,232 @@
+// Attention composed from libtorch's operations, which devices without a fused kernel fall back to: in
+// float64 on the CPU, against the reference.
+#include "torch/device/composed.h"
+
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/torch.h>
+
+#include "posenc/torch/ops.h"
+#include "torch/device/biases.h"
+#include "torch/device/linear.h"
+#include "torch/device/paths.h"
+
+namespace posenc {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+constexpr std::int64_t kHeads = 4;
+constexpr std::int64_t kDim = 8;
+
+struct Setting {
+  std::string spec;
+  ops::TokenOptions tokens;
+  std::int64_t queries = 9;
+  std::int64_t keys = 9;
+  double dropout = 0.0;
+};
+
+// Parameters away from special points, joined, in float64.
+at::Tensor joined_parameters(const ops::Prepared& prepared) {
+  Tensors parts = {at::empty({0}, at::kDouble)};
+  for (const SpecParameter& p : prepared.parameters) {
+    const at::Tensor start = at::tensor(prepared.start[p.encoding][p.index], at::kDouble);
+    const at::Tensor noise = 0.3 * at::randn(start.sizes(), at::kDouble);
+    parts.push_back(p.info.name.rfind("kerple", 0) == 0 ? start + noise.abs() : start + noise);
+  }
+  return at::cat(parts);
+}
+
+struct Problem {
+  explicit Problem(const Setting& s)
+      : q(at::randn({2, kHeads, s.queries, kDim}, at::kDouble)),
+        k(at::randn({2, 2, s.keys, kDim}, at::kDouble)),
+        v(at::randn({2, 2, s.keys, kDim}, at::kDouble)),
+        grad_out(at::randn({2, kHeads, s.queries, kDim}, at::kDouble)),
+        tokens("attention", q, k, s.tokens) {
+    call.prepared = ops::prepare(s.spec, {.head_dim = kDim, .heads = kHeads}, 2, s.keys);
+    call.q = q;
+    call.k = k;
+    call.v = v;
+    if (s.spec.find("separate") != std::string::npos) call.gate_k = at::randn_like(k);
+    call.parameters = joined_parameters(*call.prepared);
+    call.tokens = &tokens;
+    call.dropout = {s.dropout, 5};
+  }
+  at::Tensor q, k, v, grad_out;
+  ops::Tokens tokens;
+  ops::ComposedCall call;
+};
+
+void expect_close(const at::Tensor& got, const at::Tensor& want, const std::string& what) {
+  ASSERT_EQ(got.sizes(), want.sizes()) << what;
+  EXPECT_TRUE(at::allclose(got, want, 1e-7, 1e-9, true)) << what << " " << (got - want).abs().max();
+}
+
+void expect_reference(const Setting& s) {
+  torch::manual_seed(3);
+  const Problem p(s);
+  const ops::TokenOptions& t = s.tokens;
+  const ops::OptionalTensor gate =
+      p.call.gate_k.defined() ? ops::OptionalTensor(p.call.gate_k) : ops::OptionalTensor();
+  const auto [out, lse] = ops::call_attention(
+      p.q, p.k, p.v, p.call.parameters, gate, s.spec, t.causal, t.window_left, t.window_right,
+      t.key_mask, t.cu_queries, t.cu_keys, t.q_positions, t.k_positions, {}, s.dropout, 5, false);
+  const ops::ComposedResult result = ops::composed_attention(p.call);
+  expect_close(result.out, out, s.spec + " out");
+  expect_close(result.lse, lse, s.spec + " lse");
+  const auto want = ops::call_attention_backward(
+      p.grad_out, out, lse, p.q, p.k, p.v, p.call.parameters, gate, s.spec, t.causal, t.window_left,
+      t.window_right, t.key_mask, t.cu_queries, t.cu_keys, t.q_positions, t.k_positions, {},
+      s.dropout, 5, false);
+  const auto got = ops::composed_attention_backward(p.call, p.grad_out);
+  expect_close(std::get<0>(got), std::get<0>(want), s.spec + " dq");
+  expect_close(std::get<1>(got), std::get<1>(want), s.spec + " dk");
+  expect_close(std::get<2>(got), std::get<2>(want), s.spec + " dv");
+  if (gate.has_value()) expect_close(std::get<3>(got), std::get<3>(want), s.spec + " dgate_k");
+  expect_close(std::get<4>(got), std::get<4>(want), s.spec + " dparameters");
+}
+
+const std::vector<std::string>& specs() {
+  static const std::vector<std::string> kSpecs = {
+      "none",
+      "rope",
+      "rope(layout=interleaved, rotary_dim=4, dim_offset=2)",
+      "rope(schedule=learnable, theta=[100, 1000])",
+      "rope(schedule=yarn(factor=4, original_max_position_embeddings=4))",
+      "rope(axes=axial(axes=2))",
+      "xpos",
+      "rope + xpos + alibi",
+      "alibi(trainable=true)",
+      "alibi(bidirectional=true, trainable=true)",
+      "t5(num_buckets=6, max_distance=5)",
+      "t5(num_buckets=8, max_distance=5, bidirectional=true)",
+      "kerple",
+      "kerple(kernel=power)",
+      "relative(max_distance=3)",
+      "relative(max_distance=3, bidirectional=true)",
+      "fire(width=3, init_threshold=2.7)",
+      "cope(npos_max=3)",
+      "cope(npos_max=3, gate_source=separate)",
+      "cope(npos_max=3, gate_source=value, logit_scale=sqrt_dim)",
+      "cope(npos_max=4, variant=alibi)",
+      "alibi(trainable=true) + fire(width=2) + cope(npos_max=4, gates_see_bias=true)",
+      "cope(npos_max=4) + cope(npos_max=3)"};
+  return kSpecs;
+}
+
+TEST(ComposedAttention, IsTheReferenceForEverySpec) {
+  for (const std::string& spec : specs()) {
+    expect_reference({.spec = spec, .tokens = {.causal = true}});
+    expect_reference({.spec = spec, .tokens = {}, .queries = 5, .keys = 8});
+  }
+}
+
+TEST(ComposedAttention, KnowsMasksPositionsAndDropout) {
+  const at::Tensor mask = at::ones({2, 9}, at::kBool);
+  mask[1].narrow(0, 0, 4).fill_(false);
+  const at::Tensor cu = at::tensor({0, 1, 5, 5, 9}, at::kLong);
+  const at::Tensor ids = at::randint(0, 20, {2, 9, 2}, at::kLong);
+  for (const std::string spec : {"rope(axes=axial(axes=2)) + alibi(trainable=true)",
+                                 "rope + fire(width=3) + t5(num_buckets=6, max_distance=5)",
+                                 "relative(max_distance=3) + cope(npos_max=3)"}) {
+    expect_reference({.spec = spec, .tokens = {.causal = true, .key_mask = mask}});
+    expect_reference({.spec = spec, .tokens = {.causal = true, .cu_queries = cu}});
+    expect_reference({.spec = spec, .tokens = {.window_left = 3, .window_right = 1}});
+    expect_reference(
+        {.spec = spec, .tokens = {.causal = true, .q_positions = ids, .k_positions = ids}});
+    expect_reference({.spec = spec, .tokens = {.causal = true}, .dropout = 0.4});
+    expect_reference({.spec = spec, .tokens = {.causal = true}, .queries = 12, .keys = 9});
+  }
+}
+
+// What the fused kernels read and what they give back, against autograd through the same formula.
+TEST(ComposedAttention, TableGradientsAreThoseOfTheTable) {
+  torch::manual_seed(4);
+  for (const std::string spec :
+       {"alibi(trainable=true)", "alibi(trainable=true, bidirectional=true)", "t5", "kerple",
+        "t5(bidirectional=true)", "kerple(kernel=power)", "relative(max_distance=3) + kerple",
+        "relative(max_distance=50, bidirectional=true)"}) {
+    const auto prepared = ops::prepare(spec, {.head_dim = kDim, .heads = kHeads}, 2, 40);
+    const at::Tensor flat = joined_parameters(*prepared).set_requires_grad(true);
+    const ops::BiasTable range{17, 60};
+    const auto parameters = ops::parameter_tensors(*prepared, flat);
+    const at::Tensor table = ops::bias_table(*prepared, parameters, range, at::kCPU);
+    ASSERT_EQ(table.sizes(), (std::vector<std::int64_t>{kHeads, 60}));
+    const at::Tensor dtable = at::randn_like(table);
+    const at::Tensor want = torch::autograd::grad({table}, {flat}, {dtable})[0];
+    const auto gradients = ops::bias_table_gradient(*prepared, parameters, range, dtable);
+    expect_close(ops::join_gradients(*prepared, gradients, flat.detach()), want, spec);
+  }
+}
+
+TEST(ComposedAttention, ExplainSaysWhatRunsOnCuda) {
+  const auto path = [](const std::string& spec, bool half = true, std::int64_t head_dim = 64) {
+    const auto prepared = ops::prepare(spec, {.head_dim = head_dim, .heads = kHeads}, 2, 40);
+    return ops::explain_cuda(prepared->plan.state(), {half, head_dim, 40, false});
+  };
+  EXPECT_EQ(path("rope + alibi + cope"),
+            "fused on cuda, rope in a pass of its own, toeplitz table (alibi), cope");
+  EXPECT_EQ(path("fire"), "composed on cuda, scores as tensors: fire");
+  EXPECT_EQ(path("none", true, 20),
+            "composed on cuda, scores as tensors: head_dim is not a multiple of 8 up to 256");
+  EXPECT_NE(path("cope(gate_source=value)").find("gates"), std::string::npos);
+}
+
+// Linear attention's rows and walks, with the walk as products, against the reference.
+void expect_linear_reference(const std::string& form, const ops::TokenOptions& t,
+                             std::int64_t queries, std::int64_t keys) {
+  torch::manual_seed(6);
+  const Problem p({.spec = "xpos", .tokens = t, .queries = queries, .keys = keys});
+  const at::Tensor none = at::empty({0}, at::kDouble);
+  ops::LinearRows rows{p.q, p.k, p.v, &p.tokens, {}, t.causal};
+  rows.options.epsilon = 0.1;
+  using Options = LinearAttentionOptions;
+  if (form == "relu") rows.options.feature_map = Options::FeatureMap::kRelu;
+  if (form == "cosine") rows.options.form = Options::Form::kCosine;
+  ops::LinearDevice device;
+  device.walk = ops::walk_by_products;
+  const auto& state = p.call.prepared->plan.state();
+  device.turn = [&](Role role, const at::Tensor& x, bool transposed) {
+    const at::Tensor ids = role == Role::kQuery ? p.tokens.q_positions() : p.tokens.k_positions();
+    const at::Tensor leaf = x.detach().clone().set_requires_grad(true);
+    const at::Tensor y = ops::composed_rotation(state.spec.encodings[0], state.shape, state.lengths,
+                                                role, leaf, ids, {});
+    return transposed ? torch::autograd::grad({y}, {leaf}, {x})[0] : y.detach();
+  };
+  device.add_frequencies = [](Role, const at::Tensor&, const at::Tensor&) {};
+  std::array<at::Tensor, 3> leaves = {p.q, p.k, p.v};
+  for (at::Tensor& x : leaves) x = x.detach().clone().set_requires_grad(true);
+  ops::AttentionOptions options;
+  options.causal = t.causal;
+  options.key_mask = t.key_mask.value_or(at::Tensor());
+  options.cu_queries = t.cu_queries.value_or(at::Tensor());
+  const at::Tensor want =
+      ops::linear_attention(leaves[0], leaves[1], leaves[2], "xpos", {}, options, form, 0.1);
+  const ops::LinearResult got = ops::linear_forward(rows, device);
+  expect_close(got.out, want.detach(), form + " out");
+  const auto gradients =
+      torch::autograd::grad({want}, {leaves[0], leaves[1], leaves[2]}, {p.grad_out});
+  const ops::LinearGradients g = ops::linear_backward(rows, got, p.grad_out, device);
+  expect_close(g.dq, gradients[0], form + " dq");
+  expect_close(g.dk, gradients[1], form + " dk");
+  expect_close(g.dv, gradients[2], form + " dv");
+}
+
+TEST(ComposedLinearAttention, IsTheReferenceForEveryFormAndMask) {
+  const at::Tensor mask = at::ones({2, 9}, at::kBool);
+  mask[1].narrow(0, 0, 4).fill_(false);
+  const at::Tensor cu = at::tensor({0, 1, 5, 5, 9}, at::kLong);
+  for (const std::string form : {"elu", "relu", "cosine"}) {
+    expect_linear_reference(form, {.causal = true}, 9, 9);
+    expect_linear_reference(form, {}, 9, 9);
+    expect_linear_reference(form, {.causal = true}, 5, 9);
+    expect_linear_reference(form, {.causal = true}, 12, 9);
+    expect_linear_reference(form, {.causal = true, .key_mask = mask}, 9, 9);
+    expect_linear_reference(form, {.causal = true, .cu_queries = cu}, 9, 9);
+  }
+}
+
+}  // namespace
+}  // namespace posenc

@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# On a machine with a GPU: builds the CUDA kernels and the operators, checks them and times them, in one
+# go of a few minutes. tools/gpu.sh [step...]; steps: build kernels python sanitize bench (default: all).
+# BUILD names the build folder, OUT a folder for logs, HIGHWAY the sources of Highway where the system
+# has none, BENCH further arguments of benchmarks/cuda_table.py.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+BUILD="${BUILD:-build/gpu}"
+OUT="${OUT:-$BUILD/logs}"
+PYTHON="${PYTHON:-python3}"
+JOBS="${JOBS:-$(nproc)}"
+steps=("${@:-build kernels python sanitize bench}")
+mkdir -p "$OUT"
+failed=0
+
+wanted() { [[ " ${steps[*]} " == *" $1 "* ]]; }
+step() {
+  local name="$1" start=$SECONDS verdict=ok
+  shift
+  wanted "$name" || return 0
+  echo "==== $name"
+  if ! "$@" >"$OUT/$name.log" 2>&1; then
+    verdict=FAILED
+    failed=1
+  fi
+  tail -n "${LINES_SHOWN:-25}" "$OUT/$name.log"
+  echo "---- $name: $verdict, $((SECONDS - start)) s"
+}
+
+build() {
+  local prefix options=()
+  prefix="$("$PYTHON" -c 'import torch; print(torch.utils.cmake_prefix_path)')"
+  [[ -n "${HIGHWAY:-}" ]] && options+=("-DFETCHCONTENT_SOURCE_DIR_HIGHWAY=$HIGHWAY")
+  cmake -S . -B "$BUILD" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPOSENC_CUDA=ON \
+    -DPOSENC_BUILD_CLI=OFF -DPOSENC_BUILD_BENCHMARKS=OFF -DPOSENC_INSTALL=OFF \
+    -DPOSENC_BUILD_CAPI=OFF -DCMAKE_PREFIX_PATH="$prefix" "${options[@]}" &&
+    cmake --build "$BUILD" -j"$JOBS" --target posenc_cuda posenc_python
+}
+kernels() { "$BUILD/bin/posenc_cuda_tests"; }
+python_tests() {
+  POSENC_PYTHON="$BUILD/python" "$PYTHON" -m pytest -q -p no:cacheprovider --maxfail="${MAXFAIL:-30}" \
+    python/tests/test_cuda.py ${PYTEST:-}
+}
+# Small shapes only: the tools are a hundred times slower than the kernels, the race checker most of all.
+sanitize() {
+  compute-sanitizer --tool memcheck --error-exitcode 7 "$BUILD/bin/posenc_cuda_tests" \
+    --gtest_brief=1 --gtest_filter="${MEMCHECK:-*}" &&
+    compute-sanitizer --tool racecheck --error-exitcode 7 "$BUILD/bin/posenc_cuda_tests" \
+      --gtest_brief=1 --gtest_filter="${RACECHECK:-*Small*:CudaLinearScan.*}"
+}
+bench() {
+  # shellcheck disable=SC2086
+  POSENC_PYTHON="$BUILD/python" "$PYTHON" benchmarks/cuda_table.py --json "$OUT/table.json" ${BENCH:-}
+}
+
+step build build
+step kernels kernels
+step python python_tests
+step sanitize sanitize
+LINES_SHOWN=80 step bench bench
+exit "$failed"
