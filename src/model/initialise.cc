@@ -43,7 +43,7 @@ void initialise(torch::nn::Module& model, std::uint64_t seed, std::int64_t layer
     }
     const auto fan_in = static_cast<double>(weight.size(1));
     double deviation = 1.0 / std::sqrt(fan_in);
-    if (name == "embed.weight") deviation = tied ? 0.02 : 1.0;
+    if (name == "embed.weight" && tied) deviation = 0.02;
     if (ends_with(name, "out_proj.weight") || ends_with(name, "down.weight")) {
       deviation /= std::sqrt(2.0 * static_cast<double>(layers));
     }

@@ -27,6 +27,13 @@ bool shares_layers(const std::string& text) {
   return false;
 }
 
+bool has_sinusoidal(const std::string& text) {
+  for (const Encoding& e : parse_spec(text).encodings) {
+    if (std::holds_alternative<Sinusoidal>(e)) return true;
+  }
+  return false;
+}
+
 bool has_site(const std::string& text, bool input) {
   for (const Encoding& e : parse_spec(text).encodings) {
     if ((traits(e).site == Site::kInput) == input) return true;
@@ -102,6 +109,9 @@ TransformerImpl::TransformerImpl(ModelConfig config, const ModelContext& context
     input_ = register_module(
         "input", nn::PositionalEmbedding(config_.encoding.front(), config_.dim, context.seed));
   }
+  if (has_sinusoidal(config_.encoding.front())) {
+    token_scale_ = std::sqrt(static_cast<double>(config_.dim));
+  }
   dropout_ = register_module("dropout", torch::nn::Dropout(config_.dropout));
   add_blocks(factory);
   if (config_.norm == experiment::Norm::kPre) {
@@ -151,6 +161,7 @@ at::Tensor TransformerImpl::query_scale(std::int64_t tokens) const {
 
 at::Tensor TransformerImpl::hidden(const at::Tensor& tokens, const at::Tensor& positions) {
   at::Tensor x = embed_(tokens);
+  if (token_scale_ != 1.0) x = x * token_scale_;
   if (!input_.is_empty()) x = input_->forward(x, positions);
   x = dropout_(x);
   const at::Tensor scale = query_scale(tokens.size(1));

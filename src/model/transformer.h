@@ -1,6 +1,8 @@
 // A small transformer to compare encodings in: embedding (plus what site 1 adds), blocks of attention
 // and a feed-forward part, a head. Attention is posenc's, with any spec, per layer if wanted.
 //
+//   input       x = token, or sqrt(dim) token + E with sinusoidal positions (Vaswani et al. 2017, section
+//               3.4): sines of size one would drown embeddings that start at 1 / sqrt(dim)
 //   pre-norm    x = x + part(norm(x)), and a norm before the head
 //   post-norm   x = norm(x + part(x))
 //
@@ -92,6 +94,7 @@ class TransformerImpl : public torch::nn::Module {
   experiment::ModelConfig config_;
   ModelContext context_;
   bool needs_positions_ = false;  // some layer's scores depend on where tokens stand
+  double token_scale_ = 1.0;
   torch::nn::Embedding embed_{nullptr};
   nn::PositionalEmbedding input_{nullptr};
   torch::nn::Dropout dropout_{nullptr};
