@@ -171,7 +171,8 @@ void note_variants(TaskTable& table) {
 void note_missing(TaskTable& table) {
   for (const Entry& entry : table.entries) {
     for (const Cell& cell : entry.cells) {
-      const std::string place = fmt::format("{} at {} {:.3g}x", entry.encoding, cell.axis, cell.factor);
+      const std::string place =
+          fmt::format("{} at {} {:.3g}x", entry.encoding, cell.axis, cell.factor);
       if (!cell.skipped.empty()) {
         table.notes.push_back(fmt::format("{}: no figure: {}", place, cell.skipped));
       } else if (cell.n < entry.seeds.size()) {
@@ -219,8 +220,7 @@ TaskTable make_table(const TaskGroup& group, const CompareOptions& options) {
 
 }  // namespace
 
-const Cell* Entry::cell(const std::string& axis, double factor,
-                        const std::string& schedule) const {
+const Cell* Entry::cell(const std::string& axis, double factor, const std::string& schedule) const {
   const auto found = std::find_if(cells.begin(), cells.end(), [&](const Cell& c) {
     return c.axis == axis && c.factor == factor && c.schedule == schedule;
   });
