@@ -75,7 +75,7 @@ Status check_params(const char* op, const AttentionParams& p) {
 Status status_of(const char* op, cudaError_t error) {
   if (error == cudaSuccess) return {};
   if (error == cudaErrorInvalidConfiguration) {
-    return unsupported(op, "CoPE with so many positions at this head_dim");
+    return unsupported(op, "this head_dim and chain with the shared memory of this GPU");
   }
   return Status::format(StatusCode::kResourceExhausted, "[%s] CUDA: %s", op,
                         cudaGetErrorString(error));

@@ -32,6 +32,7 @@ class BackwardKey {
   // The products of a tile run while the next tile's scores are differentiated, so that its queries
   // stay one step longer. CoPE allows that where it only adds constants.
   static constexpr bool kDefer = kStages > 2;
+  static constexpr bool kWide = (kMods & kCope) == 0;  // beside CoPE there are too few registers
   static constexpr int kAhead = kStages - (kDefer ? 2 : 1);  // tiles under way during another
   static_assert(!kDefer || kAhead >= 1);
 
@@ -221,8 +222,8 @@ class BackwardKey {
   __device__ void multiply_weights(std::uint32_t queries) {
     const std::uint32_t weights = base_ + Layout::kWeights + group_ * 2 * kTileBytes;
     mma_begin();
-    multiply_rows<T>(dv_, weights, queries + Layout::kOperand + first_part_ * kTileBytes);
-    multiply_rows<T>(dk_, weights + kTileBytes, queries + first_part_ * kTileBytes);
+    multiply_rows<T, kWide>(dv_, weights, queries + Layout::kOperand + first_part_ * kTileBytes);
+    multiply_rows<T, kWide>(dk_, weights + kTileBytes, queries + first_part_ * kTileBytes);
     mma_commit();
   }
   __device__ void settle_own() {

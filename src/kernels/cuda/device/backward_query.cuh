@@ -34,6 +34,7 @@ class BackwardQuery {
   // The queries' product of a tile runs while the next tile's scores are differentiated, so that its
   // keys stay one step longer. CoPE allows that where it only adds constants.
   static constexpr bool kDefer = kStages > 2;
+  static constexpr bool kWide = (kMods & kCope) == 0;  // beside CoPE there are too few registers
   static constexpr int kAhead = kStages - (kDefer ? 2 : 1);  // tiles under way during another
   static_assert(!kDefer || kAhead >= 1);
   // The scratch of the tables' products must fit into the stages.
@@ -284,7 +285,7 @@ class BackwardQuery {
   }
   __device__ void multiply_keys(std::uint32_t keys) {
     mma_begin();
-    multiply_rows<T>(dq_, ds_, keys);
+    multiply_rows<T, kWide>(dq_, ds_, keys);
     mma_commit();
   }
   __device__ void add_queries(int i) {

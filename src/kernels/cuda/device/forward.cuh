@@ -220,7 +220,7 @@ class Forward {
   }
   __device__ void multiply_values(std::uint32_t values) {
     mma_begin();
-    multiply_rows<T>(out_, weights_, values);
+    multiply_rows<T, true>(out_, weights_, values);
     mma_commit();
   }
 

@@ -237,16 +237,17 @@ __device__ inline void multiply(Accum& d, std::uint32_t a, std::uint32_t b) {
     wgmma<T, kTransA, kTransB>(d, step_of<kTransA>(left, s), step_of<kTransB>(right, s));
   }
 }
-// Products over rows of B with 64 kParts columns, its tiles one after the other. Two tiles at a time:
-// what counts is the number of products.
+// Products over rows of B with 64 kParts columns, its tiles one after the other; two tiles at a time
+// (kWide) where registers allow: what counts is the number of products.
 __device__ inline std::uint64_t wide_descriptor(std::uint32_t address) {
   constexpr std::uint64_t kApart = kTileBytes / 16;  // between the tiles
   return (descriptor(address) & ~(0x3fffull << 16)) | (kApart << 16);
 }
-template <class T, int kParts>
+template <class T, bool kWide, int kParts>
 __device__ inline void multiply_rows(Accum (&d)[kParts], const Fragment& a, std::uint32_t b) {
-  if constexpr (kParts == 1) {
-    multiply<T, true>(d[0], a, b);
+  if constexpr (!kWide || kParts == 1) {
+#pragma unroll
+    for (int p = 0; p < kParts; ++p) multiply<T, true>(d[p], a, b + p * kTileBytes);
   } else {
 #pragma unroll
     for (int p = 0; p < kParts; p += 2) {
@@ -259,10 +260,11 @@ __device__ inline void multiply_rows(Accum (&d)[kParts], const Fragment& a, std:
   }
 }
 // The same with A from its transpose's tile.
-template <class T, int kParts>
+template <class T, bool kWide, int kParts>
 __device__ inline void multiply_rows(Accum (&d)[kParts], std::uint32_t a, std::uint32_t b) {
-  if constexpr (kParts == 1) {
-    multiply<T, true, true>(d[0], a, b);
+  if constexpr (!kWide || kParts == 1) {
+#pragma unroll
+    for (int p = 0; p < kParts; ++p) multiply<T, true, true>(d[p], a, b + p * kTileBytes);
   } else {
     const std::uint64_t left = descriptor(a);
 #pragma unroll
@@ -333,16 +335,16 @@ __device__ inline void multiply(Accum& d, std::uint32_t a, std::uint32_t b) {
   load_fragment<kTransA>(a, fragment);
   multiply<T, kTransB>(d, fragment, b);
 }
-template <class T, int kParts>
+template <class T, bool kWide, int kParts>
 __device__ inline void multiply_rows(Accum (&d)[kParts], const Fragment& a, std::uint32_t b) {
 #pragma unroll
   for (int p = 0; p < kParts; ++p) multiply<T, true>(d[p], a, b + p * kTileBytes);
 }
-template <class T, int kParts>
+template <class T, bool kWide, int kParts>
 __device__ inline void multiply_rows(Accum (&d)[kParts], std::uint32_t a, std::uint32_t b) {
   Fragment fragment;
   load_fragment<true>(a, fragment);
-  multiply_rows<T>(d, fragment, b);
+  multiply_rows<T, kWide>(d, fragment, b);
 }
 
 #endif
