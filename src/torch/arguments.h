@@ -1,7 +1,11 @@
 // From the tensors and strings of an operator's call to what the kernels take.
 #pragma once
 
+// clang in C++20 reads the headers of PyTorch 1.13 in this order only.
+// clang-format off
+#include <ATen/core/ivalue.h>
 #include <ATen/ATen.h>
+// clang-format on
 
 #include <map>
 #include <memory>

@@ -1,7 +1,6 @@
 // Under autocast q, k and v may come in different types. They are brought to the widest of them: the
 // kernels compute rotations, scores and gates in float32 whatever the storage, and parameters stay
 // float32.
-#include <ATen/autocast_mode.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 

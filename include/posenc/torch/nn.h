@@ -11,7 +11,11 @@
 //   auto next_out = attention->forward(token, &cache);
 #pragma once
 
+// clang in C++20 reads the headers of PyTorch 1.13 in this order only.
+// clang-format off
+#include <ATen/core/ivalue.h>
 #include <torch/nn.h>
+// clang-format on
 
 #include <string>
 #include <vector>

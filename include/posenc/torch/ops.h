@@ -12,7 +12,11 @@
 // (at::set_num_threads).
 #pragma once
 
+// clang in C++20 reads the headers of PyTorch 1.13 in this order only.
+// clang-format off
+#include <ATen/core/ivalue.h>
 #include <ATen/ATen.h>
+// clang-format on
 
 #include <optional>
 #include <string>
