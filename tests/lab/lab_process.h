@@ -57,7 +57,10 @@ class LabProcess {
   LabProcess(const LabProcess&) = delete;
   LabProcess& operator=(const LabProcess&) = delete;
 
-  void send(int signal) const { kill(pid_, signal); }
+  // Nothing where it has ended: kill(-1, ...) would reach every process there is.
+  void send(int signal) const {
+    if (pid_ > 0) kill(pid_, signal);
+  }
   [[nodiscard]] bool running() {
     if (pid_ <= 0) return false;
     int status = 0;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <regex>
 #include <thread>
 
 #include "core/value.h"
@@ -15,11 +16,13 @@
 namespace posenc::testing {
 namespace {
 
-constexpr const char* kConfig = R"(task: {selective_counting: {density: 0.3, cap: 4, max_label: 31}}
+// Two stages of so many steps.
+std::string config_of(int steps) {
+  const std::string text = R"(task: {selective_counting: {density: 0.3, cap: 4, max_label: 31}}
 model: {encoding: rope + cope(npos_max=8), layers: 2, dim: 16, heads: 2, dropout: 0.1,
         attention_dropout: 0.1}
 train:
-  stages: [{length: 12, batch: 8, steps: 30}, {length: 20, batch: 4, steps: 30}]
+  stages: [{length: 12, batch: 8, steps: STEPS}, {length: 20, batch: 4, steps: STEPS}]
   positions: subset
   position_range: 24
   accumulate: 2
@@ -30,6 +33,8 @@ train:
   keep_last: 3
 eval: {samples: 16, factors: [1, 2]}
 )";
+  return std::regex_replace(text, std::regex("STEPS"), std::to_string(steps));
+}
 
 using Bytes = std::map<std::string, std::vector<std::byte>>;
 
@@ -79,10 +84,25 @@ std::int64_t steps_done(const std::string& run) {
   return list.empty() ? 0 : list.back().step;
 }
 
+void expect_sound_checkpoints(const std::string& run) {
+  const runs::CheckpointReader reader(std::filesystem::path(run) / "checkpoints");
+  for (const auto& info : reader.list()) EXPECT_EQ(info.problem, "") << info.path;
+}
+
+// Loading libtorch takes its time, longer on a busy machine.
+void wait_for_steps(LabProcess& process, const std::string& run, std::int64_t before) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (process.running() && steps_done(run) == before &&
+         std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
 class Resume : public ::testing::Test {
  protected:
-  void SetUp() override {
-    config_ = folder_.write("config.yaml", kConfig);
+  void SetUp() override { train_whole(30); }
+  void train_whole(int steps) {
+    config_ = folder_.write("config.yaml", config_of(steps));
     const LabResult whole = run_lab("train " + config_ + " --out " + (folder_ / "whole") +
                                     " --progress quiet --onednn off");
     ASSERT_EQ(whole.code, 0) << whole.out;
@@ -91,40 +111,44 @@ class Resume : public ::testing::Test {
     return {"train", config_, "--out", folder_ / out, "--resume", "--onednn", "off"};
   }
 
+  // Trains with SIGKILLs at moments that have nothing to do with the steps, each after at least one
+  // checkpoint more than the one before, until the run has ended or was killed so often. Returns how often.
+  int train_and_kill(const std::string& run, int most) {
+    Rng rng(2024);
+    for (int kills = 0; kills < most; ++kills) {
+      LabProcess process(words("killed"));
+      const std::int64_t before = steps_done(run);
+      wait_for_steps(process, run, before);
+      std::this_thread::sleep_for(std::chrono::milliseconds(rng.integer(0, 60)));
+      process.send(SIGKILL);
+      if (process.wait() != -SIGKILL) return kills;
+      EXPECT_GE(steps_done(run), before);  // nothing that was saved is lost
+      expect_sound_checkpoints(run);
+    }
+    return most;
+  }
+  void expect_kills_change_nothing(int most, int least) {
+    const std::string run = folder_ / "killed";
+    EXPECT_GE(train_and_kill(run, most), least);
+    const LabResult rest =
+        run_lab("train " + config_ + " --out " + run + " --resume --progress quiet --onednn off");
+    EXPECT_EQ(rest.code, 0) << rest.out;
+    expect_same_run(folder_ / "whole", run);
+  }
+
   Folder folder_;
   std::string config_;
 };
 
-// Kills with SIGKILL at moments that have nothing to do with the steps.
-TEST_F(Resume, KilledAtRandomMomentsItIsTheSameRun) {
-  Rng rng(2024);
-  int kills = 0;
-  for (;;) {
-    LabProcess process(words("killed"));
-    const std::int64_t before = steps_done(folder_ / "killed");
-    // Long enough to load libtorch and get somewhere; then at any moment.
-    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (process.running() && steps_done(folder_ / "killed") == before &&
-           std::chrono::steady_clock::now() < deadline) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(rng.integer(0, 60)));
-    if (kills >= 4) {
-      EXPECT_EQ(process.wait(), 0);
-      break;
-    }
-    if (!process.running()) break;
-    process.send(SIGKILL);
-    process.wait();
-    ++kills;
-    EXPECT_GE(steps_done(folder_ / "killed"), before);  // nothing that was saved is lost
-  }
-  EXPECT_GE(kills, 2);
-  const LabResult rest = run_lab("train " + config_ + " --out " + (folder_ / "killed") +
-                                 " --resume --progress quiet --onednn off");
-  EXPECT_EQ(rest.code, 0) << rest.out;
-  expect_same_run(folder_ / "whole", folder_ / "killed");
-}
+TEST_F(Resume, KilledAtRandomMomentsItIsTheSameRun) { expect_kills_change_nothing(4, 2); }
+
+// Steps enough for twenty kills on a fast machine.
+class SlowResume : public Resume {
+ protected:
+  void SetUp() override { train_whole(400); }
+};
+
+TEST_F(SlowResume, KilledTwentyTimesItIsTheSameRun) { expect_kills_change_nothing(20, 20); }
 
 TEST_F(Resume, StoppedByASignalItSavesAndIsTheSameRun) {
   {

@@ -47,6 +47,7 @@ class Child {
     int ends[2] = {};
     if (::pipe(ends) != 0) throw std::runtime_error("no pipe");
     id_ = ::fork();
+    if (id_ < 0) throw std::runtime_error("no process");  // kill(-1, ...) would reach every one
     if (id_ == 0) {
       ::close(ends[0]);
       run(body, ends[1]);
