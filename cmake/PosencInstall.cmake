@@ -36,7 +36,7 @@ if(BUILD_SHARED_LIBS) # libraries find each other; a program's run path does not
     endif()
   endforeach()
 endif()
-foreach(program IN ITEMS posenc posenc-bench)
+foreach(program IN ITEMS posenc posenc-bench posenc-lab)
   if(NOT TARGET ${program})
     continue()
   endif()
