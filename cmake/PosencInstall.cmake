@@ -40,7 +40,7 @@ foreach(program IN ITEMS posenc posenc-bench posenc-lab)
   if(NOT TARGET ${program})
     continue()
   endif()
-  if(BUILD_SHARED_LIBS) # a program finds its libraries beside itself
+  if(BUILD_SHARED_LIBS OR TARGET posenc_torch) # a program finds its libraries beside itself
     file(RELATIVE_PATH up /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
     set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/${up}")
   endif()
