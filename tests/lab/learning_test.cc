@@ -1,0 +1,181 @@
+// Every task is learned to its known ceiling by a tiny model, on samples that training never drew.
+//
+// Few steps at short lengths, seeds fixed, one thread: a figure here is the same on every run of a machine.
+// `Slow` ones take up to a minute or two and are left out of `make test`.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "experiment/load.h"
+#include "lab/evaluate.h"
+#include "lab/machine.h"
+#include "lab/trainer.h"
+#include "lab/written_corpora.h"
+
+namespace posenc::lab {
+namespace {
+
+using testing::TemporaryFolder;
+
+enum class Files { kNone, kText, kDocuments };
+
+struct Lesson {
+  std::string task;
+  std::string config;
+  double ceiling = 1.0;  // in the task's metric
+  double margin = 0.02;
+  Files files = Files::kNone;
+};
+
+constexpr int kTextLength = 24;
+
+std::vector<Lesson> quick() {
+  return {
+      {"flip_flop",
+       R"(task: flip_flop
+model: {encoding: rope, layers: 2, dim: 32, heads: 2}
+train: {length: 16, batch: 16, steps: 250, lr: 5e-3}
+)",
+       0.0},
+      {"passkey",
+       R"(task: {passkey: {digits: 2, words: 8}}
+model: {encoding: rope, layers: 2, dim: 32, heads: 2}
+train: {length: 16, batch: 32, steps: 300, lr: 4e-3}
+)"},
+      {"language_model",
+       R"(task: {language_model: {test_share: 0.2, min_test_bytes: 2}}
+model: {encoding: learned(max_positions=32) + rope, layers: 1, dim: 32, heads: 2}
+train: {length: 24, batch: 16, steps: 300, lr: 1e-2}
+)",
+       testing::interleaved::best_next(kTextLength), 0.1, Files::kText},
+  };
+}
+
+std::vector<Lesson> slow() {
+  return {
+      {"parity",
+       R"(task: {parity: {answer: final}}
+model: {encoding: learned(max_positions=16), layers: 2, dim: 32, heads: 2}
+train:
+  stages:
+    - {length: 4, batch: 32, steps: 150}
+    - {length: 6, batch: 64, steps: 350}
+    - {length: 9, batch: 64, steps: 1500}
+  lr: 3e-3
+)"},
+      {"counting_program",
+       R"(task: {counting_program: {variables: 1, set_weight: 0.3, pass_weight: 2, max_operations: 8}}
+model: {encoding: rope, layers: 2, dim: 32, heads: 2}
+train: {length: 36, batch: 32, steps: 600, lr: 3e-3}
+)"},
+      {"mqar",
+       R"(task: {mqar: {pairs: 2, vocabulary: 16, random_fillers: false}}
+model: {encoding: rope, layers: 2, dim: 32, heads: 2}
+train: {length: 12, batch: 64, steps: 800, lr: 3e-3}
+)"},
+      {"n_back",
+       R"(task: {n_back: {back: 2, variables: 2, values: 4, filler: 0.1}}
+model: {encoding: rope, layers: 3, dim: 64, heads: 4}
+train: {length: 16, batch: 64, steps: 1500, lr: 3e-3}
+)"},
+      {"ith_word",
+       R"(task: {ith_word: {letters: 6, max_letters: 3, max_index: 3}}
+model: {encoding: rope, layers: 2, dim: 32, heads: 2}
+train: {length: 16, batch: 64, steps: 1200, lr: 3e-3}
+)"},
+      {"last_sentence",
+       R"(task: {last_sentence: {words: 6, min_words: 1, max_words: 3, max_index: 3}}
+model: {encoding: rope, layers: 2, dim: 32, heads: 2}
+train: {length: 16, batch: 64, steps: 1500, lr: 3e-3}
+)"},
+      {"selective_copy",
+       R"(task: {selective_copy: {symbols: 4}}
+model: {encoding: rope, layers: 2, dim: 32, heads: 2}
+train: {length: 12, batch: 32, steps: 800, lr: 3e-3}
+)"},
+      {"selective_counting",
+       R"(task: {selective_counting: {classes: 4, min_named: 1, max_named: 1, cap: 4, max_label: 4}}
+model: {encoding: rope, layers: 2, dim: 32, heads: 2}
+train: {length: 16, batch: 32, steps: 2000, lr: 3e-3}
+)"},
+      {"masked_language_model",
+       R"(task:
+  masked_language_model: {test_share: 0.2, min_test_bytes: 2, random: 0, keep: 0}
+model: {encoding: rope, layers: 2, dim: 32, heads: 4}
+train: {length: 24, batch: 64, steps: 2000, lr: 5e-3}
+eval: {samples: 4096}
+)",
+       testing::interleaved::best_masked(kTextLength, 0.15), 0.1, Files::kText},
+      {"passage_matching",
+       R"(task: {passage_matching: {test_share: 0.2, min_test_bytes: 2}}
+model: {encoding: rope, layers: 2, dim: 32, heads: 2}
+train: {length: 34, batch: 32, steps: 1000, lr: 3e-3}
+)",
+       1.0, 0.05, Files::kDocuments},
+  };
+}
+
+class Learning : public ::testing::TestWithParam<Lesson> {
+ protected:
+  void SetUp() override {
+    set_threads(1);
+    set_onednn(OneDnn::kOff);
+  }
+  [[nodiscard]] experiment::LabConfig config() const {
+    std::vector<std::string> overrides;
+    if (GetParam().files == Files::kText) testing::interleaved::write(folder_);
+    if (GetParam().files == Files::kDocuments) testing::write_documents(folder_);
+    if (GetParam().files != Files::kNone) {
+      overrides.push_back("task." + GetParam().task + ".path=" + folder_.path());
+    }
+    return experiment::parse_config(GetParam().config, GetParam().task, overrides).config;
+  }
+  TemporaryFolder folder_;
+};
+
+EvalRow learn(const experiment::LabConfig& config, const tasks::Task& task) {
+  Trainer trainer(config, task);
+  const std::int64_t steps = experiment::total_steps(config.train);
+  while (trainer.steps() < steps) trainer.step();
+  EvalSetting setting;
+  setting.config = config.eval;
+  setting.train_length = experiment::train_length(config.train);
+  setting.longest = longest_length(config.model);
+  return *evaluate_row(trainer.model(), task, "train", setting.train_length, setting);
+}
+
+TEST_P(Learning, ReachesItsCeiling) {
+  const Lesson& lesson = GetParam();
+  const experiment::LabConfig config = this->config();
+  ASSERT_EQ(experiment::task_name(config), lesson.task);
+  const auto task = tasks::make_task(config.task);
+  const EvalRow row = learn(config, *task);
+  fmt::print("{}: {} {:.4f} [{:.4f}, {:.4f}], ceiling {:.4f}, chance {:.4f}\n", lesson.task,
+             task->info().metric, row.estimate.value, row.estimate.interval.low,
+             row.estimate.interval.high, lesson.ceiling, row.chance);
+  // From below too: better than the entropy of a text would be an answer in the input.
+  EXPECT_NEAR(row.estimate.value, lesson.ceiling, lesson.margin);
+  EXPECT_GT(std::abs(row.chance - lesson.ceiling), 5 * lesson.margin);
+}
+
+std::string task_of(const ::testing::TestParamInfo<Lesson>& info) { return info.param.task; }
+
+INSTANTIATE_TEST_SUITE_P(Quick, Learning, ::testing::ValuesIn(quick()), task_of);
+INSTANTIATE_TEST_SUITE_P(Slow, Learning, ::testing::ValuesIn(slow()), task_of);
+
+template <class... Configs>
+std::set<std::string> names_of(const std::variant<Configs...>& /*tag*/) {
+  return {std::string(Configs::kTraits.name)...};
+}
+
+TEST(Lessons, AreThereForEveryTask) {
+  std::set<std::string> taught;
+  for (const auto& lessons : {quick(), slow()}) {
+    for (const Lesson& lesson : lessons) taught.insert(lesson.task);
+  }
+  EXPECT_EQ(taught, names_of(tasks::TaskConfig()));
+}
+
+}  // namespace
+}  // namespace posenc::lab
