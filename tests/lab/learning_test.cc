@@ -110,7 +110,7 @@ eval: {samples: 4096}
       {"passage_matching",
        R"(task: {passage_matching: {test_share: 0.2, min_test_bytes: 2}}
 model: {encoding: rope, layers: 2, dim: 32, heads: 2}
-train: {length: 34, batch: 32, steps: 1000, lr: 3e-3}
+train: {length: 34, batch: 32, steps: 3000, lr: 3e-3}
 )",
        1.0, 0.05, Files::kDocuments},
   };

@@ -1,7 +1,6 @@
 // Corpora that the test writes itself, so that the best possible figure is known and not guessed.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <set>
@@ -95,26 +94,18 @@ inline double best_masked(int length, double mask) {
 
 }  // namespace interleaved
 
-// Documents that draw from four of 24 letters each; no two share more than two. Passages of one have
-// four letters between them, passages of two have six or more. So many that they cannot be
-// known by heart: with sixty, a model recognises those of its training and fails on the others.
+// Documents that draw from four of 24 letters each: two passages of one have four letters between them,
+// passages of two mostly seven or eight. They are so many that training cannot know them by heart; of 300, it
+// can, and held-out ones stay at 87 %.
 inline void write_documents(const TemporaryFolder& folder) {
   Rng rng(24);
-  std::vector<std::set<char>> alphabets;
-  while (alphabets.size() < 300) {
+  for (int document = 0; document < 2000; ++document) {
     std::set<char> letters;
     while (letters.size() < 4) letters.insert(static_cast<char>('a' + rng.integer(0, 23)));
-    const auto apart = [&](const std::set<char>& other) {
-      return std::count_if(letters.begin(), letters.end(),
-                           [&](char c) { return other.count(c) > 0; }) <= 2;
-    };
-    if (std::all_of(alphabets.begin(), alphabets.end(), apart)) alphabets.push_back(letters);
-  }
-  for (std::size_t i = 0; i < alphabets.size(); ++i) {
-    const std::string letters(alphabets[i].begin(), alphabets[i].end());
+    const std::string alphabet(letters.begin(), letters.end());
     std::string text;
-    while (text.size() < 500) text += letters[static_cast<std::size_t>(rng.integer(0, 3))];
-    write_content(folder / (std::to_string(i) + ".txt"), text);
+    while (text.size() < 100) text += alphabet[static_cast<std::size_t>(rng.integer(0, 3))];
+    write_content(folder / (std::to_string(document) + ".txt"), text);
   }
 }
 
