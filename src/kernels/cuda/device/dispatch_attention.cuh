@@ -14,7 +14,8 @@ cudaError_t launch(Kernel* kernel, dim3 grid, int threads, int bytes, cudaStream
   if (bytes > kMostSharedBytes) return cudaErrorInvalidConfiguration;
   cudaError_t error =
       cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-  if (error == cudaErrorInvalidValue) {  // a GPU with less shared memory than the kernel is made for
+  if (error ==
+      cudaErrorInvalidValue) {  // a GPU with less shared memory than the kernel is made for
     static_cast<void>(cudaGetLastError());
     return cudaErrorInvalidConfiguration;
   }
