@@ -16,7 +16,7 @@ namespace posenc::report {
 struct ResultRow {
   std::string axis;
   std::int64_t length = 0;
-  double factor = 0;  // times the training length
+  double factor = 0;        // times the training length
   std::string schedule;     // that the model was evaluated under, where it is not its own
   std::string skipped;      // why there is no figure
   runs::Estimate estimate;  // in the metric; 95 % over samples
