@@ -15,7 +15,9 @@ set(POSENC_LAYER_TABLE
     "tasks:     core encodings"
     "experiment: core encodings tasks"
     "runs:      core encodings weights tasks experiment"
-    "report:    core encodings weights tasks experiment runs"
+    "draw:      core"
+    "plots:     core encodings kernels draw"
+    "report:    core encodings weights tasks experiment runs draw"
     "sweep:     core encodings weights tasks experiment runs"
     "corpora:   core"
     "torch:     core encodings kernels weights"
@@ -23,8 +25,8 @@ set(POSENC_LAYER_TABLE
     "model:     core encodings kernels weights tasks experiment torch"
     "lab:       core encodings kernels weights tasks experiment runs torch model"
     "bench:     core encodings kernels weights cases tasks experiment runs torch model lab"
-    "cli:       core encodings kernels weights tasks experiment runs report sweep corpora"
-    "web:       core encodings")
+    "cli:       core encodings kernels weights tasks experiment runs draw plots report sweep corpora"
+    "web:       core encodings kernels draw plots")
 
 # Layers that may include torch, ATen or c10 headers; every other one builds without libtorch.
 set(POSENC_TORCH_LAYERS torch python model lab bench)
