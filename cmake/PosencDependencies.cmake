@@ -11,6 +11,8 @@
 #   nlohmann_json            nlohmann_json::nlohmann_json   FETCHCONTENT_SOURCE_DIR_NLOHMANN_JSON
 #   CLI11                    CLI11::CLI11                   FETCHCONTENT_SOURCE_DIR_CLI11
 #   ZLIB                     ZLIB::ZLIB, if it is there     (part of the system)
+#   PNG                      PNG::PNG, if it is there       (part of the system)
+#   RSVG                     PkgConfig::RSVG, if it is there (part of the system)
 #   GTest                    GTest::gtest_main              FETCHCONTENT_SOURCE_DIR_GOOGLETEST
 #   benchmark                benchmark::benchmark           FETCHCONTENT_SOURCE_DIR_BENCHMARK
 #   hwy                      hwy::hwy                       FETCHCONTENT_SOURCE_DIR_HIGHWAY
@@ -98,6 +100,18 @@ endmacro()
 # One corpus is packed with it; the rest does without.
 macro(posenc_require_ZLIB)
   find_package(ZLIB QUIET)
+endmacro()
+
+# Pictures: maps inside figures, and figures as PNG.
+macro(posenc_require_PNG)
+  find_package(PNG QUIET)
+endmacro()
+
+macro(posenc_require_RSVG)
+  find_package(PkgConfig QUIET)
+  if(PkgConfig_FOUND)
+    pkg_check_modules(RSVG QUIET IMPORTED_TARGET librsvg-2.0)
+  endif()
 endmacro()
 
 macro(posenc_require_GTest)

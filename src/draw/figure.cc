@@ -95,11 +95,25 @@ void show_cells(Extent& extent, double begin, double step, std::int64_t count) {
   extent.show(begin + step * (static_cast<double>(count) - 0.5));
 }
 
+// Bars are as wide as the closest two allow, so the outer ones reach half of that further.
+void show_bars(Extent& extent, const Curve& curve, bool log) {
+  if (curve.stroke != Stroke::kBars || curve.x.size() < 2) return;
+  const double first = log ? std::sqrt(curve.x[0] / curve.x[1]) : (curve.x[0] - curve.x[1]) / 2;
+  const std::size_t n = curve.x.size();
+  const double last =
+      log ? std::sqrt(curve.x[n - 1] / curve.x[n - 2]) : (curve.x[n - 1] - curve.x[n - 2]) / 2;
+  extent.show(log ? curve.x[0] * first : curve.x[0] + first);
+  extent.show(log ? curve.x[n - 1] * last : curve.x[n - 1] + last);
+}
+
 }  // namespace
 
 Range x_range(const Panel& panel) {
   Extent extent;
-  for (const Curve& c : panel.curves) extent.show(c.x);
+  for (const Curve& c : panel.curves) {
+    extent.show(c.x);
+    show_bars(extent, c, panel.x.log);
+  }
   if (panel.map) show_cells(extent, panel.map->x_begin, panel.map->x_step, panel.map->columns);
   return range_of(extent, panel.x, panel.square && !panel.map);
 }

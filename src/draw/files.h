@@ -23,12 +23,14 @@ std::vector<std::uint8_t> grey_png(std::span<const std::uint8_t> pixels, std::in
                                    std::int64_t columns);
 std::string base64(std::span<const std::uint8_t> bytes);
 
-struct WriteOptions {
+struct FileOptions {
   Look look = Look::kAuto;  // of an SVG; a PNG is light unless this says dark
   double scale = 2.0;       // of a PNG
 };
-// By the ending of the name: .svg, .png or .csv, at once or not at all. Throws Error for another one.
-void write_figure(const Figure& figure, const std::filesystem::path& path,
-                  const WriteOptions& options = {});
+// What a file of this name holds, by its ending: .svg, .png or .csv. Throws Error for another one.
+std::string file_content(const Figure& figure, const std::filesystem::path& name,
+                         const FileOptions& options = {});
+// Throws as file_content does, before anything is computed.
+void check_ending(const std::filesystem::path& name);
 
 }  // namespace posenc::draw

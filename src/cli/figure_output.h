@@ -1,0 +1,27 @@
+// Options that every verb has which writes a figure: -o, --data, --theme, --scale.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "draw/figure.h"
+
+namespace posenc::cli {
+
+struct FigureOutput {
+  std::vector<std::string> files;  // .svg, .png or .csv
+  std::string data;                // a further .csv
+  std::string theme = "auto";
+  double scale = 2.0;
+};
+
+void add_figure_options(CLI::App& verb, FigureOutput& output);
+
+// Refuses endings that nothing is written for, so that nobody waits for a figure in vain.
+void check(const FigureOutput& output);
+
+// Writes each file at once or not at all, and prints its name; `unnamed` where none was asked for.
+void write(const draw::Figure& figure, const FigureOutput& output, const std::string& unnamed);
+
+}  // namespace posenc::cli

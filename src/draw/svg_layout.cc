@@ -1,0 +1,250 @@
+#include "draw/svg_layout.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace posenc::draw {
+namespace {
+
+constexpr double kEdge = 16.0;  // about the whole figure
+constexpr double kGap = 18.0;   // between panels
+constexpr double kLegendRow = 18.0;
+constexpr double kCaptionRow = 16.0;
+constexpr double kWordPitch = 12.0;  // closest words of a turned axis
+constexpr double kSteep = -60.0;     // turned words still read
+
+struct Margins {
+  double left = 0.0;
+  double right = 0.0;
+  double top = 0.0;
+  double bottom = 0.0;
+};
+
+double widest(const std::vector<Tick>& ticks) {
+  double width = 0.0;
+  for (const Tick& t : ticks) width = std::max(width, text_width(t.text) * kTickSize);
+  return width;
+}
+
+// The shorter axis shows more, so that distances in the picture are distances in the data.
+void even_out(PanelPlace& place) {
+  const double per_x = (place.x.high - place.x.low) / place.area.width;
+  const double per_y = (place.y.high - place.y.low) / place.area.height;
+  Range& shorter = per_x < per_y ? place.x : place.y;
+  const double factor = std::max(per_x, per_y) / std::min(per_x, per_y);
+  const double middle = (shorter.low + shorter.high) / 2;
+  const double half = (shorter.high - shorter.low) / 2 * factor;
+  shorter = {middle - half, middle + half};
+}
+
+double area_height(const Figure& figure, const Panel& panel) {
+  if (!panel.clocks.empty()) {
+    const auto columns = static_cast<double>(panel.clock_columns);
+    const double rows = std::ceil(static_cast<double>(panel.clocks.size()) / columns);
+    return rows * (figure.panel_width / columns + 16.0);
+  }
+  if (panel.square && panel.map) {
+    const double ratio =
+        static_cast<double>(panel.map->rows) / static_cast<double>(panel.map->columns);
+    return figure.panel_width * std::clamp(ratio, 0.2, 1.6);
+  }
+  return figure.panel_height;
+}
+
+void place_x_words(const Panel& panel, PanelPlace& place) {
+  const double fit = place.area.width / (place.x.high - place.x.low);
+  double longest = 0.0;
+  for (const std::string& w : panel.x.words) longest = std::max(longest, text_width(w) * kTickSize);
+  if (longest + 6 < fit) {
+    place.x_ticks = ticks(panel.x, place.x, static_cast<int>(panel.x.words.size()));
+    place.x_ticks_height = kTickSize + 4;
+    return;
+  }
+  place.x_words_turn = kSteep;
+  place.x_ticks = ticks(panel.x, place.x, static_cast<int>(place.area.width / kWordPitch));
+  place.x_ticks_height = widest(place.x_ticks) * 0.87 + kTickSize;
+}
+
+void place_ticks(const Panel& panel, PanelPlace& place) {
+  const double pitch = panel.y.words.empty() ? 44.0 : kWordPitch;
+  place.y_ticks = ticks(panel.y, place.y, static_cast<int>(place.area.height / pitch));
+  place.y_ticks_width = widest(place.y_ticks);
+  if (panel.x.words.empty()) {
+    place.x_ticks = ticks(panel.x, place.x, static_cast<int>(place.area.width / 62.0));
+    place.x_ticks_height = kTickSize + 4;
+  } else {
+    place_x_words(panel, place);
+  }
+  if (panel.map) {
+    place.scale_ticks = ticks({}, value_range(*panel.map), 6);
+    place.scale_ticks_width = widest(place.scale_ticks);
+  }
+}
+
+PanelPlace measure(const Figure& figure, const Panel& panel) {
+  PanelPlace place;
+  place.area = {0, 0, figure.panel_width, area_height(figure, panel)};
+  if (!panel.clocks.empty()) return place;
+  place.x = x_range(panel);
+  place.y = y_range(panel);
+  if (panel.square && !panel.map) even_out(place);
+  place_ticks(panel, place);
+  return place;
+}
+
+Margins margins_of(const Panel& panel, const PanelPlace& place) {
+  Margins m{.left = 8, .right = 12, .top = panel.title.empty() ? 8.0 : 26.0, .bottom = 8};
+  m.top += kLegendRow * static_cast<double>(place.legend.size());
+  if (!panel.clocks.empty()) return m;
+  m.left += place.y_ticks_width + (panel.y.label.empty() ? 4.0 : 24.0);
+  m.bottom += place.x_ticks_height + (panel.x.label.empty() ? 4.0 : 20.0);
+  if (panel.map) {
+    m.right += kScaleWidth + 14.0 + place.scale_ticks_width;
+    if (!panel.map->label.empty()) m.right += 18.0;
+  }
+  return m;
+}
+
+// Panels of a column share left and right, those of a row top and bottom: their axes are in line.
+struct Grid {
+  std::vector<Margins> columns;
+  std::vector<Margins> rows;
+};
+
+Grid grid_of(const Figure& figure, const std::vector<PanelPlace>& places, std::size_t columns) {
+  Grid grid{std::vector<Margins>(columns),
+            std::vector<Margins>((places.size() + columns - 1) / columns)};
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    const Margins m = margins_of(figure.panels[i], places[i]);
+    Margins& column = grid.columns[i % columns];
+    column.left = std::max(column.left, m.left);
+    column.right = std::max(column.right, m.right);
+    Margins& row = grid.rows[i / columns];
+    row.top = std::max(row.top, m.top);
+    row.bottom = std::max(row.bottom, m.bottom);
+  }
+  return grid;
+}
+
+// A legend for the whole figure where every panel that has curves with names has the same.
+std::vector<LegendItem> shared_legend(const Figure& figure) {
+  std::vector<LegendItem> shared;
+  for (const Panel& panel : figure.panels) {
+    const auto items = legend_of(panel);
+    if (items.empty()) continue;
+    if (!shared.empty() && shared != items) return {};
+    shared = items;
+  }
+  return shared;
+}
+
+std::vector<std::string> wrapped(const std::string& text, double width, double size) {
+  std::vector<std::string> lines;
+  std::string line;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string word = text.substr(begin, end - begin);
+    if (!line.empty() && text_width(line + " " + word) * size > width) {
+      lines.push_back(line);
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+    begin = end + 1;
+  }
+  if (!line.empty()) lines.push_back(line);
+  return lines;
+}
+
+double grid_width(const Figure& figure, const Grid& grid) {
+  double width = kGap * static_cast<double>(grid.columns.size() - 1);
+  for (const Margins& m : grid.columns) width += m.left + figure.panel_width + m.right;
+  return width;
+}
+
+// Rows of panels from the top; returns where they end.
+double place_rows(const Figure& figure, const Grid& grid, double top, Layout& layout) {
+  const std::size_t columns = grid.columns.size();
+  for (std::size_t row = 0; row < grid.rows.size(); ++row) {
+    double height = 0.0;
+    double x = kEdge;
+    for (std::size_t c = 0; c < columns && row * columns + c < layout.panels.size(); ++c) {
+      Box& area = layout.panels[row * columns + c].area;
+      area.x = x + grid.columns[c].left;
+      area.y = top + grid.rows[row].top;
+      height = std::max(height, area.height);
+      x = area.right() + grid.columns[c].right + kGap;
+    }
+    top += grid.rows[row].top + height + grid.rows[row].bottom + kGap;
+  }
+  return top - kGap;
+}
+
+}  // namespace
+
+double Scale::operator()(double value) const {
+  const double at = log_ ? std::log(value / range_.low) / std::log(range_.high / range_.low)
+                         : (value - range_.low) / (range_.high - range_.low);
+  return std::lerp(begin_, end_, at);
+}
+
+std::vector<LegendItem> legend_of(const Panel& panel) {
+  std::vector<LegendItem> items;
+  for (const Curve& c : panel.curves) {
+    const LegendItem item{c.name, c.color, c.stroke};
+    if (!c.name.empty() && std::find(items.begin(), items.end(), item) == items.end()) {
+      items.push_back(item);
+    }
+  }
+  return items;
+}
+
+double legend_item_width(const LegendItem& item) {
+  return 26.0 + text_width(item.name) * kLabelSize + 16.0;
+}
+
+std::vector<std::vector<LegendItem>> legend_rows(const std::vector<LegendItem>& items,
+                                                 double width) {
+  std::vector<std::vector<LegendItem>> rows;
+  double used = 0.0;
+  for (const LegendItem& item : items) {
+    const double own = legend_item_width(item);
+    if (rows.empty() || used + own > width) {
+      rows.emplace_back();
+      used = 0.0;
+    }
+    rows.back().push_back(item);
+    used += own;
+  }
+  return rows;
+}
+
+Layout lay_out(const Figure& figure) {
+  Layout layout;
+  for (const Panel& panel : figure.panels) layout.panels.push_back(measure(figure, panel));
+  const auto shared = shared_legend(figure);
+  if (shared.empty()) {
+    for (std::size_t i = 0; i < layout.panels.size(); ++i) {
+      layout.panels[i].legend = legend_rows(legend_of(figure.panels[i]), figure.panel_width);
+    }
+  }
+  const auto columns = static_cast<std::size_t>(std::clamp<std::int64_t>(
+      figure.columns, 1, std::max<std::int64_t>(1, std::ssize(figure.panels))));
+  const Grid grid = grid_of(figure, layout.panels, columns);
+  layout.width = 2 * kEdge + grid_width(figure, grid);
+  double top = kEdge;
+  if (!figure.title.empty()) {
+    layout.title_y = top + 14;
+    top += 26;
+  }
+  layout.legend = legend_rows(shared, layout.width - 2 * kEdge);
+  layout.legend_y = top;
+  top += kLegendRow * static_cast<double>(layout.legend.size());
+  top = place_rows(figure, grid, top, layout);
+  layout.caption = wrapped(figure.caption, layout.width - 2 * kEdge, kTickSize);
+  layout.caption_y = top + 12;
+  if (!layout.caption.empty()) top += 8 + kCaptionRow * static_cast<double>(layout.caption.size());
+  layout.height = top + kEdge;
+  return layout;
+}
+
+}  // namespace posenc::draw

@@ -1,0 +1,155 @@
+#include "draw/svg_panel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace posenc::draw {
+namespace {
+
+void paint_x_axis(SvgCanvas& canvas, const Panel& panel, const PanelPlace& place,
+                  const Scale& scale) {
+  const Box& area = place.area;
+  for (const Tick& t : place.x_ticks) {
+    const double x = scale(t.at);
+    if (!panel.map) canvas.line({x, area.y}, {x, area.bottom()}, "pe-grid");
+    canvas.line({x, area.bottom()}, {x, area.bottom() + 4}, "pe-axis");
+    TextStyle style{.classes = "pe-soft", .anchor = "middle", .size = kTickSize};
+    Point at{x, area.bottom() + 5 + kTickSize};
+    if (place.x_words_turn != 0) {
+      style.anchor = "end";
+      style.turn = place.x_words_turn;
+      at = {x + 4, area.bottom() + 12};
+    }
+    canvas.text(at, t.text, style);
+  }
+  if (panel.x.label.empty()) return;
+  canvas.text({area.x + area.width / 2, area.bottom() + place.x_ticks_height + 20}, panel.x.label,
+              {.anchor = "middle", .size = kLabelSize});
+}
+
+void paint_y_axis(SvgCanvas& canvas, const Panel& panel, const PanelPlace& place,
+                  const Scale& scale) {
+  const Box& area = place.area;
+  for (const Tick& t : place.y_ticks) {
+    const double y = scale(t.at);
+    if (!panel.map) canvas.line({area.x, y}, {area.right(), y}, "pe-grid");
+    canvas.line({area.x - 4, y}, {area.x, y}, "pe-axis");
+    canvas.text({area.x - 7, y + 4}, t.text,
+                {.classes = "pe-soft", .anchor = "end", .size = kTickSize});
+  }
+  if (panel.y.label.empty()) return;
+  canvas.text({area.x - place.y_ticks_width - 16, area.y + area.height / 2}, panel.y.label,
+              {.anchor = "middle", .size = kLabelSize, .turn = -90});
+}
+
+void paint_region(SvgCanvas& canvas, const Region& region, const PanelPlace& place,
+                  const PanelScales& scales) {
+  const Box& area = place.area;
+  const Scale& scale = region.vertical ? scales.x : scales.y;
+  const double a = scale(region.begin);
+  const double b = scale(region.end);
+  const double low = std::max(std::min(a, b), region.vertical ? area.x : area.y);
+  const double high = std::min(std::max(a, b), region.vertical ? area.right() : area.bottom());
+  if (high <= low) return;
+  const Box box = region.vertical ? Box{low, area.y, high - low, area.height}
+                                  : Box{area.x, low, area.width, high - low};
+  canvas.rect(box, "pe-shade");
+  if (region.label.empty()) return;
+  canvas.text({box.x + 5, box.bottom() - 6}, region.label,
+              {.classes = "pe-soft", .size = kTickSize});
+}
+
+void paint_rule(SvgCanvas& canvas, const Rule& rule, const PanelPlace& place,
+                const PanelScales& scales) {
+  const Box& area = place.area;
+  const double at = rule.vertical ? scales.x(rule.at) : scales.y(rule.at);
+  const bool inside = rule.vertical ? at >= area.x - 0.5 && at <= area.right() + 0.5
+                                    : at >= area.y - 0.5 && at <= area.bottom() + 0.5;
+  if (!inside) return;
+  if (rule.vertical) {
+    canvas.line({at, area.y}, {at, area.bottom()}, "pe-rule");
+    const bool left = at > area.x + area.width * 0.7;
+    canvas.text({left ? at - 5 : at + 5, area.y + 14}, rule.label,
+                {.classes = "pe-soft", .anchor = left ? "end" : "start", .size = kTickSize});
+  } else {
+    canvas.line({area.x, at}, {area.right(), at}, "pe-rule");
+    canvas.text({area.right() - 5, at - 4}, rule.label,
+                {.classes = "pe-soft", .anchor = "end", .size = kTickSize});
+  }
+}
+
+void paint_frame(SvgCanvas& canvas, const PanelPlace& place) {
+  const Box& a = place.area;
+  canvas.path(polygon({{a.x, a.y}, {a.right(), a.y}, {a.right(), a.bottom()}, {a.x, a.bottom()}}),
+              "pe-axis");
+}
+
+void paint_title(SvgCanvas& canvas, const Panel& panel, const PanelPlace& place) {
+  const double legend = 18.0 * static_cast<double>(place.legend.size());
+  paint_legend(canvas, place.legend, {place.area.x, place.area.y - legend - 4});
+  if (panel.title.empty()) return;
+  canvas.text({place.area.x, place.area.y - legend - 9}, panel.title,
+              {.classes = "pe-text pe-title", .size = kTitleSize});
+}
+
+}  // namespace
+
+PanelScales scales_of(const Panel& panel, const PanelPlace& place) {
+  const Box& a = place.area;
+  const double bottom = panel.y_down ? a.y : a.bottom();
+  const double top = panel.y_down ? a.bottom() : a.y;
+  return {Scale(panel.x, place.x, a.x, a.right()), Scale(panel.y, place.y, bottom, top)};
+}
+
+std::string stroke_class(int color, Stroke stroke) {
+  std::string out = fmt::format("pe-line pe-s{}", color % kPaletteSize);
+  if (stroke == Stroke::kDashed) return out + " pe-dashed";
+  return color >= kPaletteSize ? out + " pe-second" : out;
+}
+
+void paint_legend(SvgCanvas& canvas, const std::vector<std::vector<LegendItem>>& rows, Point at) {
+  for (const auto& row : rows) {
+    double x = at.x;
+    for (const LegendItem& item : row) {
+      canvas.open("pe-legend", fmt::format(" data-name=\"{}\"", escaped(item.name)));
+      const double y = at.y + 9;
+      const bool dots = item.stroke == Stroke::kDots;
+      if (!dots) canvas.line({x, y}, {x + 20, y}, stroke_class(item.color, item.stroke));
+      if (dots || item.stroke == Stroke::kDotsAndLine) {
+        canvas.circle({x + 10, y}, 3.4, fmt::format("pe-dot pe-f{}", item.color % kPaletteSize));
+      }
+      canvas.text({x + 26, y + 4}, item.name, {.size = kLabelSize});
+      canvas.close();
+      x += legend_item_width(item);
+    }
+    at.y += 18;
+  }
+}
+
+void paint_panel(SvgCanvas& canvas, const Panel& panel, const PanelPlace& place, Look look,
+                 const std::string& clip_id) {
+  canvas.open("pe-panel", fmt::format(" data-title=\"{}\"", escaped(panel.title)));
+  paint_title(canvas, panel, place);
+  if (!panel.clocks.empty()) {
+    paint_clocks(canvas, panel, place);
+    canvas.close();
+    return;
+  }
+  const PanelScales scales = scales_of(panel, place);
+  canvas.clip(clip_id, place.area);
+  if (panel.map) paint_map(canvas, panel, place, look);
+  for (const Region& r : panel.regions) paint_region(canvas, r, place, scales);
+  paint_x_axis(canvas, panel, place, scales.x);
+  paint_y_axis(canvas, panel, place, scales.y);
+  paint_curves(canvas, panel, place, clip_id);
+  for (const Rule& r : panel.rules) paint_rule(canvas, r, place, scales);
+  for (const Note& n : panel.notes) {
+    canvas.text({scales.x(n.x) + 5, scales.y(n.y) - 5}, n.text,
+                {.classes = "pe-soft", .size = kTickSize});
+  }
+  paint_frame(canvas, place);
+  canvas.close();
+}
+
+}  // namespace posenc::draw
