@@ -97,11 +97,11 @@ Lab at(ColorMap map, Theme theme, double t) {
 
 // Hues and steps of lightness chosen together: neighbours differ in both (colors_test measures it).
 constexpr std::array<std::array<double, 3>, kPaletteSize> kHues = {{{0.50, 0.15, 255},
-                                                                    {0.62, 0.17, 50},
+                                                                    {0.57, 0.17, 48},
                                                                     {0.58, 0.13, 165},
                                                                     {0.45, 0.16, 330},
                                                                     {0.70, 0.13, 235},
-                                                                    {0.66, 0.14, 90},
+                                                                    {0.70, 0.14, 92},
                                                                     {0.40, 0.06, 60},
                                                                     {0.66, 0.15, 345}}};
 

@@ -162,7 +162,7 @@ double grid_width(const Figure& figure, const Grid& grid) {
 }
 
 // Rows of panels from the top; returns where they end.
-double place_rows(const Figure& figure, const Grid& grid, double top, Layout& layout) {
+double place_rows(const Grid& grid, double top, Layout& layout) {
   const std::size_t columns = grid.columns.size();
   for (std::size_t row = 0; row < grid.rows.size(); ++row) {
     double height = 0.0;
@@ -184,7 +184,7 @@ double place_rows(const Figure& figure, const Grid& grid, double top, Layout& la
 double Scale::operator()(double value) const {
   const double at = log_ ? std::log(value / range_.low) / std::log(range_.high / range_.low)
                          : (value - range_.low) / (range_.high - range_.low);
-  return std::lerp(begin_, end_, at);
+  return begin_ + at * (end_ - begin_);  // std::lerp would turn NaN into an end
 }
 
 std::vector<LegendItem> legend_of(const Panel& panel) {
@@ -239,7 +239,7 @@ Layout lay_out(const Figure& figure) {
   layout.legend = legend_rows(shared, layout.width - 2 * kEdge);
   layout.legend_y = top;
   top += kLegendRow * static_cast<double>(layout.legend.size());
-  top = place_rows(figure, grid, top, layout);
+  top = place_rows(grid, top, layout);
   layout.caption = wrapped(figure.caption, layout.width - 2 * kEdge, kTickSize);
   layout.caption_y = top + 12;
   if (!layout.caption.empty()) top += 8 + kCaptionRow * static_cast<double>(layout.caption.size());

@@ -12,7 +12,7 @@ namespace {
 constexpr double kAlmost = 1e-9;  // a mark at an end is inside in spite of rounding
 
 double round_step(double span, int most) {
-  const double rough = span / std::max(1, most - 1);
+  const double rough = span / most;
   const double power = std::pow(10.0, std::floor(std::log10(rough)));
   for (const double factor : {1.0, 2.0, 5.0}) {
     if (factor * power >= rough * (1 - kAlmost)) return factor * power;
