@@ -1,5 +1,8 @@
 #include "runs/stop_request.h"
 
+#include <cstdint>
+#include <ctime>
+
 #include "posenc/core/error.h"
 
 namespace posenc::runs {
@@ -11,19 +14,32 @@ std::atomic<bool> installed = false;
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
               "a signal handler sets them");
 
-// sigaction and stores to lock-free atomics are all that a handler may do. From now on each of the
-// signals has its default effect: the second one ends the process with the code that shells know.
+// Some programs (timeout) signal a process and then its group: what comes twice within a second is one.
+constexpr std::int64_t kOneRequestNs = 1'000'000'000;
+std::atomic<std::int64_t> seen_at_ns = 0;
+static_assert(std::atomic<std::int64_t>::is_always_lock_free, "a signal handler sets it");
+
+std::int64_t now_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+// clock_gettime, sigaction, raise and stores to lock-free atomics are all that a handler may do. A later
+// request has the signal's default effect: the process ends with the code that shells know.
 extern "C" void note_request(int number) {
-  number_seen = number;
-  asked = true;
+  const std::int64_t now = now_ns();
+  if (!asked) {
+    number_seen = number;
+    seen_at_ns = now;
+    asked = true;
+    return;
+  }
+  if (now - seen_at_ns < kOneRequestNs) return;
   struct sigaction ends {};
   ends.sa_handler = SIG_DFL;
-  for (const int other : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction current {};
-    if (::sigaction(other, nullptr, &current) == 0 && current.sa_handler == note_request) {
-      ::sigaction(other, &ends, nullptr);
-    }
-  }
+  ::sigaction(number, &ends, nullptr);
+  ::raise(number);  // delivered when this handler has returned
 }
 
 }  // namespace
@@ -61,6 +77,7 @@ int StopRequest::exit_code() const { return number_seen == 0 ? 0 : 128 + number_
 
 void StopRequest::request(int signal_number) {
   number_seen = signal_number;
+  seen_at_ns = now_ns();
   asked = true;
 }
 

@@ -1,5 +1,5 @@
-// SIGINT, SIGTERM and SIGHUP ask a loop to stop: it saves and returns. A second one ends the process
-// at once, as if nothing had been installed.
+// SIGINT, SIGTERM and SIGHUP ask a loop to stop: it saves and returns. Another one, a second or more after
+// the first, ends the process at once, as if nothing had been installed.
 //
 //   StopRequest stop;
 //   for (...) { if (stop.requested()) break; ... }

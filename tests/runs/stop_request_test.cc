@@ -29,7 +29,20 @@ TEST(StopRequest, ASignalIsARequest) {
   }
 }
 
-TEST(StopRequest, ASecondSignalEndsAtOnce) {
+// coreutils' timeout signals the process and then its group.
+TEST(StopRequest, TwoSignalsTogetherAreOneRequest) {
+  Child child([](const Child::Say& say) {
+    const StopRequest stop;
+    ::raise(SIGTERM);
+    ::raise(SIGTERM);
+    ::raise(SIGINT);
+    say(std::to_string(stop.exit_code()));
+  });
+  EXPECT_EQ(child.line(), "143");
+  EXPECT_EQ(child.wait(), 0);
+}
+
+TEST(StopRequest, ALaterSignalEndsAtOnce) {
   for (const int second : {SIGINT, SIGTERM, SIGHUP}) {
     Child child([](const Child::Say& say) {
       const StopRequest stop;
@@ -41,6 +54,7 @@ TEST(StopRequest, ASecondSignalEndsAtOnce) {
     ASSERT_EQ(child.line(), "ready");
     ::kill(child.id(), SIGINT);
     ASSERT_EQ(child.line(), "asked");
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
     const int status = child.kill(second);
     ASSERT_TRUE(WIFSIGNALED(status));
     EXPECT_EQ(WTERMSIG(status), second) << "shells make 128 + the number of it";
