@@ -5,6 +5,7 @@
 #include <cairo.h>
 #include <librsvg/rsvg.h>
 
+#include <cmath>
 #include <memory>
 #endif
 
@@ -58,8 +59,8 @@ std::vector<std::uint8_t> to_png(const Figure& figure, Theme theme, double scale
   }
   const RsvgRectangle all{0, 0, width * scale, height * scale};
   const Surface surface(
-      cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(all.width + 0.5),
-                                 static_cast<int>(all.height + 0.5)),
+      cairo_image_surface_create(CAIRO_FORMAT_RGB24, static_cast<int>(std::lround(all.width)),
+                                 static_cast<int>(std::lround(all.height))),
       &cairo_surface_destroy);
   const Context context(cairo_create(surface.get()), &cairo_destroy);
   GError* error = nullptr;

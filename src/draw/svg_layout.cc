@@ -144,7 +144,7 @@ std::vector<std::string> wrapped(const std::string& text, double width, double s
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find(' ', begin), text.size());
     const std::string word = text.substr(begin, end - begin);
-    if (!line.empty() && text_width(line + " " + word) * size > width) {
+    if (!line.empty() && (text_width(line) + text_width(word) + 0.4) * size > width) {
       lines.push_back(line);
       line.clear();
     }
