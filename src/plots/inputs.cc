@@ -1,0 +1,247 @@
+#include "plots/inputs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "core/value.h"
+#include "posenc/kernels/ref/embedding.h"
+#include "posenc/kernels/ref/rope.h"
+
+namespace posenc::plots {
+namespace {
+
+// Streams of random numbers that must not meet: parameters, learned tables, queries and keys.
+constexpr std::uint64_t kTableStream = 1000;
+
+std::string schedule_label(const Rope& rope) {
+  return std::visit(
+      [](const auto& schedule) {
+        using S = std::decay_t<decltype(schedule)>;
+        if constexpr (requires { double{schedule.factor}; }) {
+          return fmt::format("{} x{}", S::kTraits.name, number_text(schedule.factor));
+        } else {
+          return std::string(S::kTraits.name);
+        }
+      },
+      rope.schedule);
+}
+
+// What tells one rope from another in a legend; other encodings are short as they stand.
+std::string short_label(const Spec& spec) {
+  const Rope plain;
+  const auto* rope = spec.encodings.size() == 1 ? std::get_if<Rope>(&spec.encodings[0]) : nullptr;
+  if (rope == nullptr) return to_text(spec);
+  Rope rest = *rope;
+  rest.theta = plain.theta;
+  rest.schedule = plain.schedule;
+  std::string label = to_text(Spec{{rest}});
+  if (rope->theta != plain.theta) {
+    std::vector<std::string> bases;
+    for (const double theta : rope->theta) bases.push_back(number_text(theta));
+    label += fmt::format(", theta {}", fmt::join(bases, "/"));
+  }
+  if (rope->schedule.index() != 0) label += ", " + schedule_label(*rope);
+  return label;
+}
+
+// Two that look alike are told apart by their full texts.
+void make_unique(std::vector<NamedSpec>& specs) {
+  std::vector<std::string> labels;
+  for (const NamedSpec& s : specs) labels.push_back(s.label);
+  for (NamedSpec& s : specs) {
+    if (std::count(labels.begin(), labels.end(), s.label) > 1) s.label = to_text(s.spec);
+  }
+}
+
+bool starts_as_zero_table(const Encoding& encoding, const std::vector<double>& values) {
+  const bool table =
+      std::holds_alternative<Relative>(encoding) || std::holds_alternative<T5>(encoding) ||
+      std::holds_alternative<Cope>(encoding) || std::holds_alternative<Learned>(encoding);
+  return table && std::all_of(values.begin(), values.end(), [](double v) { return v == 0.0; });
+}
+
+std::vector<std::vector<double>> rows_of(const std::vector<double>& flat, std::int64_t width) {
+  std::vector<std::vector<double>> rows;
+  for (auto at = flat.begin(); at != flat.end(); at += width) rows.emplace_back(at, at + width);
+  return rows;
+}
+
+std::vector<std::vector<double>> embedded(const PlotRequest& request, const Spec& spec,
+                                          std::int64_t length) {
+  const std::vector<double> zeros(static_cast<std::size_t>(length * request.head_dim), 0.0);
+  const ref::EmbeddingShape shape{.batch = 1, .tokens = length, .model_dim = request.head_dim};
+  const StartValues start = start_values(request, spec);
+  return rows_of(ref::add_embeddings(spec, start.values, shape, zeros), request.head_dim);
+}
+
+}  // namespace
+
+void refuse(ErrorKind kind, std::string key, std::string rule, std::string value,
+            std::string hint) {
+  throw Error(kind, {.scope = "plot",
+                     .key = std::move(key),
+                     .rule = std::move(rule),
+                     .value = std::move(value),
+                     .hint = std::move(hint)});
+}
+
+// Position vectors are as wide as a head, so that site 1 and site 2 can be compared.
+ModelShape shape_of(const PlotRequest& request) {
+  return {.head_dim = request.head_dim, .heads = request.heads, .model_dim = request.head_dim};
+}
+
+std::vector<NamedSpec> read_specs(const PlotRequest& request, std::size_t most) {
+  const std::size_t count = request.encodings.size();
+  if (count == 0 || count > most) {
+    const std::string rule =
+        most == 1 ? "must be one spec" : fmt::format("must be 1 to {} specs", most);
+    refuse(ErrorKind::kWrongLength, "encodings", rule + " for " + request.kind,
+           std::to_string(count), count == 0 ? "name one" : "draw the others in a second figure");
+  }
+  std::vector<NamedSpec> specs;
+  for (const std::string& text : request.encodings) {
+    Spec spec = parse_spec(text);
+    validate(spec, shape_of(request));
+    std::string label = short_label(spec);
+    specs.push_back({std::move(spec), std::move(label)});
+  }
+  make_unique(specs);
+  return specs;
+}
+
+std::string spec_list(const std::vector<NamedSpec>& specs) {
+  std::vector<std::string> texts;
+  for (const NamedSpec& named : specs) texts.push_back(to_text(named.spec));
+  return fmt::format("{}", fmt::join(texts, "; "));
+}
+
+const Encoding& single_encoding(const PlotRequest& request, const NamedSpec& named,
+                                std::string_view instead) {
+  if (named.spec.encodings.size() == 1) return named.spec.encodings[0];
+  refuse(ErrorKind::kUnsupported, "encodings",
+         fmt::format("must name a single encoding for {}", request.kind),
+         "'" + to_text(named.spec) + "'", fmt::format("take {}", instead));
+}
+
+Rotary single_rotary(const PlotRequest& request, const NamedSpec& named, const Lengths& lengths) {
+  constexpr std::string_view kInstead = "rope or xpos, which rotate pairs of channels";
+  const auto make = [&]<class E>(const E& e) -> Rotary {
+    if constexpr (RotaryEncoding<E>) {
+      return make_rotary(e, shape_of(request), lengths);
+    } else {
+      refuse(ErrorKind::kUnsupported, "encodings", fmt::format("must rotate for {}", request.kind),
+             "'" + to_text(named.spec) + "'", fmt::format("take {}", kInstead));
+    }
+  };
+  return std::visit(make, single_encoding(request, named, kInstead));
+}
+
+std::vector<std::vector<double>> position_vectors(const PlotRequest& request,
+                                                  const NamedSpec& named, std::int64_t length,
+                                                  Role role) {
+  constexpr std::string_view kInstead =
+      "sinusoidal, learned, rope or xpos, which give positions vectors";
+  const Site site = traits(single_encoding(request, named, kInstead)).site;
+  if (site == Site::kInput) return embedded(request, named.spec, length);
+  if (site != Site::kQueryKey) {
+    refuse(ErrorKind::kUnsupported, "encodings",
+           fmt::format("must give positions vectors for {}", request.kind),
+           "'" + to_text(named.spec) + "'", fmt::format("take {}", kInstead));
+  }
+  const Rotary rotary = single_rotary(request, named, {.sequence = length, .context = 0});
+  const std::vector<double> vector = content_vector(request, 0);
+  std::vector<double> x;
+  for (std::int64_t t = 0; t < length; ++t) x.insert(x.end(), vector.begin(), vector.end());
+  std::vector<std::int64_t> positions(static_cast<std::size_t>(length));
+  std::iota(positions.begin(), positions.end(), 0);
+  const ref::RopeShape shape{
+      .batch = 1, .heads = 1, .tokens = length, .head_dim = request.head_dim};
+  return rows_of(ref::rope(rotary, role, shape, x, positions), request.head_dim);
+}
+
+StartValues start_values(const PlotRequest& request, const Spec& spec) {
+  StartValues start;
+  for (std::size_t e = 0; e < spec.encodings.size(); ++e) {
+    const Encoding& encoding = spec.encodings[e];
+    Rng rng(static_cast<std::uint64_t>(request.seed), e);
+    const std::vector<ParameterInfo> infos = parameters(encoding, shape_of(request));
+    Parameters values = initial_parameters(infos, rng);
+    Rng table(static_cast<std::uint64_t>(request.seed), kTableStream + e);
+    for (std::size_t p = 0; p < values.size(); ++p) {
+      if (request.table_std == 0.0 || !starts_as_zero_table(encoding, values[p])) continue;
+      for (double& value : values[p]) value = request.table_std * table.normal();
+      start.drawn.push_back(fmt::format("{}.{}", traits(encoding).name, infos[p].name));
+    }
+    start.values.push_back(std::move(values));
+  }
+  return start;
+}
+
+std::string parameters_text(const PlotRequest& request, const std::vector<NamedSpec>& specs) {
+  bool random = false;
+  std::vector<std::string> drawn;
+  for (const NamedSpec& named : specs) {
+    for (const SpecParameter& parameter : parameters(named.spec, shape_of(request))) {
+      const Init::Kind kind = parameter.info.init.kind;
+      random = random || kind == Init::Kind::kNormal || kind == Init::Kind::kUniform;
+    }
+    for (const std::string& name : start_values(request, named.spec).drawn) drawn.push_back(name);
+  }
+  std::string text;
+  if (random) {
+    text +=
+        fmt::format(" Learned parameters have their random start values (seed {}).", request.seed);
+  }
+  if (!drawn.empty()) {
+    text += fmt::format(
+        " Starting at zero, {} would show nothing: the values drawn have deviation {} (seed {}).",
+        fmt::join(drawn, ", "), number_text(request.table_std), request.seed);
+  }
+  return text;
+}
+
+std::vector<double> normal_vector(std::int64_t size, std::uint64_t seed, std::uint64_t stream) {
+  Rng rng(seed, stream);
+  std::vector<double> x(static_cast<std::size_t>(size));
+  for (double& value : x) value = rng.normal();
+  return x;
+}
+
+std::vector<double> content_vector(const PlotRequest& request, std::uint64_t stream) {
+  if (request.content == Content::kOnes) {
+    return std::vector<double>(static_cast<std::size_t>(request.head_dim), 1.0);
+  }
+  return normal_vector(request.head_dim, static_cast<std::uint64_t>(request.seed), stream);
+}
+
+double dot(std::span<const double> x, std::span<const double> y) {
+  return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
+}
+
+std::vector<std::int64_t> chosen(std::string key, const std::vector<std::int64_t>& given,
+                                 std::int64_t end, std::int64_t count) {
+  for (const std::int64_t entry : given) {
+    if (entry < 0 || entry >= end) {
+      refuse(ErrorKind::kOutOfRange, std::move(key), fmt::format("must be in [0, {}]", end - 1),
+             std::to_string(entry), "");
+    }
+  }
+  if (!given.empty()) return given;
+  std::vector<std::int64_t> spaced;
+  const std::int64_t n = std::min(count, end);
+  for (std::int64_t c = 0; c < n; ++c) spaced.push_back(n == 1 ? 0 : c * (end - 1) / (n - 1));
+  return spaced;
+}
+
+std::vector<std::int64_t> thinned(std::int64_t last, std::int64_t most) {
+  const std::int64_t step = std::max<std::int64_t>(1, last / most);
+  std::vector<std::int64_t> points;
+  for (std::int64_t n = 0; n < last; n += step) points.push_back(n);
+  points.push_back(last);
+  return points;
+}
+
+}  // namespace posenc::plots

@@ -1,0 +1,44 @@
+#include "plots/panels.h"
+
+namespace posenc::plots {
+
+draw::Heatmap map_of(std::int64_t rows, std::int64_t columns, draw::ColorMap map, std::string label,
+                     const std::function<double(std::int64_t, std::int64_t)>& value) {
+  draw::Heatmap result;
+  result.rows = rows;
+  result.columns = columns;
+  result.map = map;
+  result.label = std::move(label);
+  result.values.reserve(static_cast<std::size_t>(rows * columns));
+  for (std::int64_t r = 0; r < rows; ++r) {
+    for (std::int64_t c = 0; c < columns; ++c) {
+      result.values.push_back(static_cast<float>(value(r, c)));
+    }
+  }
+  return result;
+}
+
+draw::Panel matrix_panel(std::string title, draw::Heatmap map) {
+  draw::Panel panel;
+  panel.title = std::move(title);
+  panel.x.label = "key position j (tokens)";
+  panel.y.label = "query position i (tokens)";
+  panel.y_down = true;
+  panel.square = true;
+  panel.map = std::move(map);
+  return panel;
+}
+
+draw::Curve curve_over(std::string name, const std::vector<std::int64_t>& x,
+                       const std::function<double(std::int64_t)>& y, int color) {
+  draw::Curve curve;
+  curve.name = std::move(name);
+  curve.color = color;
+  for (const std::int64_t n : x) {
+    curve.x.push_back(static_cast<double>(n));
+    curve.y.push_back(y(n));
+  }
+  return curve;
+}
+
+}  // namespace posenc::plots

@@ -1,0 +1,87 @@
+// Sinusoidal position vectors: the table, and single dimensions of it.
+#include <fmt/format.h>
+
+#include "core/value.h"
+#include "plots/inputs.h"
+#include "plots/kinds.h"
+#include "plots/panels.h"
+
+namespace posenc::plots {
+namespace {
+
+const Sinusoidal& sinusoidal_of(const PlotRequest& request, const NamedSpec& named) {
+  constexpr std::string_view kInstead = "sinusoidal, with its fields";
+  const auto* config = std::get_if<Sinusoidal>(&single_encoding(request, named, kInstead));
+  if (config != nullptr) return *config;
+  refuse(ErrorKind::kUnsupported, "encodings", "must be sinusoidal for " + request.kind,
+         "'" + to_text(named.spec) + "'", fmt::format("take {}", kInstead));
+}
+
+std::string formula_text(const Sinusoidal& config, std::int64_t dim) {
+  const bool paper = config.spacing == Sinusoidal::Spacing::kPaper;
+  const bool interleaved = config.layout == Sinusoidal::Layout::kInterleaved;
+  return fmt::format("sin and cos of t * theta^(-{}), theta = {}, d = {}, {}",
+                     paper ? "2i/d" : "i/(d/2 - 1)", number_text(config.theta), dim,
+                     interleaved ? "in turns" : "the sines first, then the cosines");
+}
+
+}  // namespace
+
+draw::Figure plot_sinusoidal(const PlotRequest& request) {
+  const std::vector<NamedSpec> specs = read_specs(request, 1);
+  const Sinusoidal& config = sinusoidal_of(request, specs[0]);
+  const auto table = position_vectors(request, specs[0], request.length, Role::kQuery);
+  draw::Heatmap map =
+      map_of(request.length, request.head_dim, draw::ColorMap::kDiverging, "E(t)[c] (no unit)",
+             [&](std::int64_t t, std::int64_t c) {
+               return table[static_cast<std::size_t>(t)][static_cast<std::size_t>(c)];
+             });
+  map.low = -1.0;
+  map.high = 1.0;
+  draw::Panel panel;
+  panel.x.label = "dimension c";
+  panel.y.label = "position t (tokens)";
+  panel.y_down = true;
+  panel.map = std::move(map);
+
+  draw::Figure figure;
+  figure.title = "Sinusoidal position vectors";
+  figure.caption = fmt::format(
+      "A row is the vector of a position: {}. Low dimensions turn within a few tokens and tell "
+      "neighbours apart; high ones hardly move over {} tokens.",
+      formula_text(config, request.head_dim), request.length);
+  figure.panels.push_back(std::move(panel));
+  figure.panel_width = 560;
+  figure.panel_height = 380;
+  return figure;
+}
+
+draw::Figure plot_sinusoidal_curves(const PlotRequest& request) {
+  constexpr std::int64_t kCurves = 5;
+  const std::vector<NamedSpec> specs = read_specs(request, 1);
+  const Sinusoidal& config = sinusoidal_of(request, specs[0]);
+  const auto table = position_vectors(request, specs[0], request.length, Role::kQuery);
+  draw::Panel panel;
+  panel.x.label = "position t (tokens)";
+  panel.y.label = "E(t)[c] (no unit)";
+  panel.y.low = -1.1;
+  panel.y.high = 1.1;
+  int color = 0;
+  for (const std::int64_t c : chosen("dimensions", request.dimensions, request.head_dim, kCurves)) {
+    const auto value = [&](std::int64_t t) {
+      return table[static_cast<std::size_t>(t)][static_cast<std::size_t>(c)];
+    };
+    panel.curves.push_back(
+        curve_over(fmt::format("c = {}", c), thinned(request.length - 1, 2048), value, color++));
+  }
+  draw::Figure figure;
+  figure.title = "Sinusoidal position vectors, dimension by dimension";
+  figure.caption = fmt::format(
+      "Each dimension is a wave of its own length, from 2 pi tokens to about 2 pi theta: {}.",
+      formula_text(config, request.head_dim));
+  figure.panels.push_back(std::move(panel));
+  figure.panel_width = 680;
+  return figure;
+}
+
+}  // namespace posenc::plots
