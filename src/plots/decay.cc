@@ -19,33 +19,31 @@ struct Line {
   std::int64_t group;
 };
 
-// Its powers of zeta are no part of the bound.
-[[noreturn]] void refuse_xpos(const NamedSpec& named) {
+// xPos is refused: its powers of zeta are no part of the bound.
+const Rope& rope_of(const PlotRequest& request, const NamedSpec& named) {
+  constexpr std::string_view kInstead = "rope; posenc plot similarity shows xpos too";
+  const auto* rope = std::get_if<Rope>(&single_encoding(request, named, kInstead));
+  if (rope != nullptr) return *rope;
   refuse(ErrorKind::kUnsupported, "encodings", "must be rope for decay",
-         "'" + to_text(named.spec) + "'", "posenc plot similarity shows xpos against distance");
+         "'" + to_text(named.spec) + "'", fmt::format("take {}", kInstead));
 }
 
 // Every encoding with every theta, or with its own.
 std::vector<Line> lines_of(const PlotRequest& request, const std::vector<NamedSpec>& specs) {
   std::vector<Line> lines;
   const Lengths lengths{.sequence = request.length + 1, .context = 0};
-  const auto add = [&](std::string name, const NamedSpec& named) {
-    if (std::holds_alternative<Xpos>(named.spec.encodings.front())) refuse_xpos(named);
-    Rotary rotary = single_rotary(request, named, lengths);
+  const auto add = [&](std::string name, const Rope& rope) {
+    Rotary rotary = make_rotary(rope, shape_of(request), lengths);
     const std::int64_t group = rotary.group_of(request.head, request.heads);
     lines.push_back({std::move(name), std::move(rotary), group});
   };
   for (const NamedSpec& named : specs) {
-    if (request.theta.empty()) add(named.label, named);
+    Rope rope = rope_of(request, named);
+    if (request.theta.empty()) add(named.label, rope);
     for (const double theta : request.theta) {
-      NamedSpec changed = named;
-      std::visit(
-          [&]<class E>(E& e) {
-            if constexpr (requires { e.theta = {theta}; }) e.theta = {theta};
-          },
-          changed.spec.encodings.front());
+      rope.theta = {theta};
       const std::string base = fmt::format("theta {}", number_text(theta));
-      add(specs.size() == 1 ? base : named.label + ", " + base, changed);
+      add(specs.size() == 1 ? base : named.label + ", " + base, rope);
     }
   }
   return lines;

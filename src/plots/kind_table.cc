@@ -5,8 +5,6 @@
 namespace posenc::plots {
 namespace {
 
-using Fields = std::vector<std::string_view>;
-
 PlotRequest with(std::string_view kind, std::vector<std::string> encodings, std::int64_t length) {
   PlotRequest request;
   request.kind = kind;
@@ -101,12 +99,98 @@ Kind wavelengths() {
           plot_wavelengths};
 }
 
+Kind bias() {
+  return {{.name = "bias",
+           .doc = "bias matrices of ALiBi, T5, KERPLE, FIRE and learned relative positions",
+           .fields = {"encodings", "head_dim", "heads", "head", "length", "causal", "table_std",
+                      "seed"},
+           .defaults = with("bias", {"alibi", "t5", "kerple", "fire(init_threshold=32)"}, 128),
+           .max_length = 1024,
+           .example = "posenc plot bias --encoding alibi --encoding kerple --head 2"},
+          plot_bias};
+}
+
+Kind bias_curves() {
+  return {
+      {.name = "bias-curves",
+       .doc = "biases against distance, by head (FIRE: by query), and the buckets of T5",
+       .fields = {"encodings", "head_dim", "heads", "head", "length", "positions", "causal",
+                  "table_std", "seed"},
+       .defaults = with("bias-curves", {"alibi", "kerple", "t5", "fire(init_threshold=32)"}, 256),
+       .max_length = 1 << 16,
+       .example = "posenc plot bias-curves --encoding kerple --heads 4 --length 512"},
+      plot_bias_curves};
+}
+
+Kind cope() {
+  PlotRequest defaults = with("cope", {"cope"}, 128);
+  defaults.text = {"The cat sat. The dog ran off. It rained. They slept."};
+  defaults.gate_words = {"."};
+  return {
+      {.name = "cope",
+       .doc = "CoPE's gates and fractional positions on a sentence, or on gates of your own",
+       .fields = {"encodings", "head_dim", "text", "gate_words", "gates", "gate_strength", "seed"},
+       .defaults = defaults,
+       .example = "posenc plot cope --text \"One. Two three. Four.\" --gate-words ."},
+      plot_cope};
+}
+
+Kind scores() {
+  PlotRequest defaults = with("scores", {"rope + alibi"}, 128);
+  defaults.text = {"the dog bit the man", "the man bit the dog"};
+  return {{.name = "scores",
+           .doc = "raw score, bias, sum and softmax of your own sentences under any composition",
+           .fields = {"encodings", "head_dim", "heads", "head", "text", "match_score", "causal",
+                      "table_std", "seed"},
+           .defaults = defaults,
+           .example = "posenc plot scores --encoding \"rope + alibi\" --text \"the dog bit\" "
+                      "--text \"the man\""},
+          plot_scores};
+}
+
+Kind pca() {
+  return {{.name = "pca",
+           .doc = "position vectors along their two principal components",
+           .fields = {"encodings", "head_dim", "length", "content", "table_std", "seed"},
+           .defaults = with("pca", {"sinusoidal", "rope"}, 128),
+           .max_length = 4096,
+           .example = "posenc plot pca --encoding sinusoidal --length 256"},
+          plot_pca};
+}
+
+Kind tsne() {
+  return {{.name = "tsne",
+           .doc = "position vectors in the plane by t-SNE",
+           .fields = {"encodings", "head_dim", "length", "content", "perplexity", "iterations",
+                      "table_std", "seed"},
+           .defaults = with("tsne", {"sinusoidal", "rope"}, 128),
+           .max_length = 512,
+           .example = "posenc plot tsne --encoding sinusoidal --perplexity 20"},
+          plot_tsne};
+}
+
+Kind extrapolation() {
+  PlotRequest defaults =
+      with("extrapolation", {"rope", "rope(schedule=linear(factor=4))", kYarn}, 8192);
+  return {{.name = "extrapolation",
+           .doc = "which pairs meet angles beyond the training length, by schedule",
+           .fields = {"encodings", "head_dim", "heads", "head", "length", "train_length"},
+           .defaults = defaults,
+           .max_length = 1 << 20,
+           .example = "posenc plot extrapolation --train-length 2048 --length 8192"},
+          plot_extrapolation};
+}
+
 }  // namespace
 
 const std::vector<Kind>& kind_table() {
-  static const std::vector<Kind> table = {sinusoidal(),    sinusoidal_curves(), clocks(),
-                                          inner_product(), similarity(),        decay(),
-                                          wavelengths()};
+  static const std::vector<Kind> table = {sinusoidal(),  sinusoidal_curves(),
+                                          clocks(),      inner_product(),
+                                          similarity(),  decay(),
+                                          wavelengths(), bias(),
+                                          bias_curves(), cope(),
+                                          scores(),      pca(),
+                                          tsne(),        extrapolation()};
   return table;
 }
 

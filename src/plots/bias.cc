@@ -1,0 +1,192 @@
+// Biases of site 3: matrices of queries and keys, and curves over the distance.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "plots/inputs.h"
+#include "plots/kinds.h"
+#include "plots/panels.h"
+
+namespace posenc::plots {
+namespace {
+
+// The sum of a spec's biases, with parameters at their start values.
+class BiasSum {
+ public:
+  BiasSum(const PlotRequest& request, const NamedSpec& named)
+      : spec_(named.spec), values_(start_values(request, named.spec).values) {
+    for (const Encoding& encoding : spec_.encodings) {
+      if (traits(encoding).site != Site::kBias) refuse_other(request, named);
+      std::visit([&]<class E>(const E& e) { look_at(e); }, encoding);
+    }
+    if (spec_.encodings.empty()) refuse_other(request, named);
+  }
+
+  [[nodiscard]] double operator()(std::int64_t head, std::int64_t i, std::int64_t j) const {
+    double sum = 0.0;
+    for (std::size_t e = 0; e < spec_.encodings.size(); ++e) {
+      std::visit(
+          [&]<class E>(const E& encoding) {
+            if constexpr (BiasEncoding<E>) sum += bias(encoding, values_[e], head, i, j);
+          },
+          spec_.encodings[e]);
+    }
+    return sum;
+  }
+
+  [[nodiscard]] bool toeplitz() const { return toeplitz_; }
+
+ private:
+  template <class E>
+  void look_at(const E& encoding) {
+    if constexpr (BiasEncoding<E>) toeplitz_ = toeplitz_ && is_toeplitz(encoding);
+  }
+
+  [[noreturn]] static void refuse_other(const PlotRequest& request, const NamedSpec& named) {
+    refuse(ErrorKind::kUnsupported, "encodings", "must add a bias to scores for " + request.kind,
+           "'" + to_text(named.spec) + "'",
+           "take alibi, t5, kerple, fire or relative, or a sum of them");
+  }
+
+  const Spec& spec_;
+  ref::SpecParameters values_;
+  bool toeplitz_ = true;
+};
+
+// From the query's own place up to `length` tokens back, and as far ahead where nothing hides it.
+std::vector<std::int64_t> distances(const PlotRequest& request) {
+  std::vector<std::int64_t> back = thinned(request.length - 1, 1024);
+  if (request.causal) return back;
+  std::vector<std::int64_t> all;
+  for (auto m = back.rbegin(); m != back.rend(); ++m) {
+    if (*m != 0) all.push_back(-*m);
+  }
+  all.insert(all.end(), back.begin(), back.end());
+  return all;
+}
+
+// A query in whose row every distance exists.
+std::int64_t far_query(const PlotRequest& request) { return request.length - 1; }
+
+void add_head_curves(draw::Panel& panel, const PlotRequest& request, const BiasSum& sum) {
+  constexpr std::int64_t kHeads = 5;
+  int color = 0;
+  for (const std::int64_t head : chosen("head", {}, request.heads, kHeads)) {
+    const auto value = [&](std::int64_t m) {
+      return sum(head, far_query(request), far_query(request) - m);
+    };
+    panel.curves.push_back(
+        curve_over(fmt::format("head {}", head), distances(request), value, color++));
+  }
+}
+
+// FIRE measures distances against the query's own position: a curve per query.
+void add_query_curves(draw::Panel& panel, const PlotRequest& request, const BiasSum& sum) {
+  const std::int64_t last = request.length - 1;
+  std::vector<std::int64_t> queries = request.positions;
+  if (queries.empty()) queries = {last / 8, last / 4, last / 2, last};
+  int color = 0;
+  for (const std::int64_t i : chosen("positions", queries, request.length, 0)) {
+    std::vector<std::int64_t> seen;
+    for (const std::int64_t m : distances(request)) {
+      if (m <= i && i - m <= last) seen.push_back(m);
+    }
+    const auto value = [&](std::int64_t m) { return sum(request.head, i, i - m); };
+    panel.curves.push_back(curve_over(fmt::format("query at {}", i), seen, value, color++));
+  }
+}
+
+draw::Panel curves_panel(const PlotRequest& request, const NamedSpec& named) {
+  const BiasSum sum(request, named);
+  draw::Panel panel;
+  panel.title =
+      sum.toeplitz() ? named.label : fmt::format("{}, head {}", named.label, request.head);
+  panel.x.label = "distance i - j (tokens)";
+  panel.y.label = "bias (logits)";
+  if (sum.toeplitz()) {
+    add_head_curves(panel, request, sum);
+  } else {
+    add_query_curves(panel, request, sum);
+  }
+  return panel;
+}
+
+// Which distances share an entry of T5's table; the entries themselves are learned.
+draw::Panel buckets_panel(const PlotRequest& request, const T5& config) {
+  draw::Panel panel;
+  panel.title = "buckets of " + to_text(Spec{{config}});
+  panel.x.label = "distance i - j (tokens)";
+  panel.y.label = "bucket (row of the table)";
+  draw::Curve curve = curve_over(
+      "", distances(request),
+      [&](std::int64_t m) { return static_cast<double>(t5_bucket(config, -m)); }, 0);
+  curve.stroke = draw::Stroke::kSteps;
+  panel.curves.push_back(std::move(curve));
+  return panel;
+}
+
+const T5* first_t5(const std::vector<NamedSpec>& specs) {
+  for (const NamedSpec& named : specs) {
+    for (const Encoding& encoding : named.spec.encodings) {
+      if (const auto* t5 = std::get_if<T5>(&encoding)) return t5;
+    }
+  }
+  return nullptr;
+}
+
+std::string formulas_text(const std::vector<NamedSpec>& specs) {
+  std::vector<std::string_view> known;
+  std::string text;
+  for (const NamedSpec& named : specs) {
+    for (const Encoding& encoding : named.spec.encodings) {
+      const Traits& t = traits(encoding);
+      if (std::find(known.begin(), known.end(), t.name) != known.end()) continue;
+      known.push_back(t.name);
+      text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", t.name, t.formula);
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+draw::Figure plot_bias(const PlotRequest& request) {
+  const std::vector<NamedSpec> specs = read_specs(request, 6);
+  draw::Figure figure;
+  figure.title = fmt::format("Biases of head {} of {}", request.head, request.heads);
+  for (const NamedSpec& named : specs) {
+    const BiasSum sum(request, named);
+    const auto value = [&](std::int64_t i, std::int64_t j) {
+      return request.causal && j > i ? kHidden : sum(request.head, i, j);
+    };
+    figure.panels.push_back(
+        matrix_panel(named.label, map_of(request.length, request.length, draw::ColorMap::kDiverging,
+                                         "bias (logits)", value)));
+  }
+  figure.caption = fmt::format("Added to the score of query i and key j before softmax. {}.{}",
+                               formulas_text(specs), parameters_text(request, specs));
+  figure.columns = specs.size() == 1 ? 1 : 2;
+  figure.panel_width = 320;
+  figure.panel_height = 320;
+  return figure;
+}
+
+draw::Figure plot_bias_curves(const PlotRequest& request) {
+  const std::vector<NamedSpec> specs = read_specs(request, 5);
+  draw::Figure figure;
+  figure.title = fmt::format("Biases against distance, {} heads", request.heads);
+  for (const NamedSpec& named : specs) figure.panels.push_back(curves_panel(request, named));
+  if (const T5* t5 = first_t5(specs)) figure.panels.push_back(buckets_panel(request, *t5));
+  figure.caption = fmt::format(
+      "Added to scores before softmax; every panel has a scale of its own. {}. FIRE measures the "
+      "distance "
+      "against the query's position, so it has a curve per query.{}",
+      formulas_text(specs), parameters_text(request, specs));
+  figure.columns = figure.panels.size() == 1 ? 1 : 2;
+  figure.panel_width = 380;
+  figure.panel_height = 240;
+  return figure;
+}
+
+}  // namespace posenc::plots

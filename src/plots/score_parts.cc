@@ -1,0 +1,198 @@
+#include "plots/score_parts.h"
+
+#include <cmath>
+
+#include "plots/inputs.h"
+#include "posenc/kernels/ref/embedding.h"
+
+namespace posenc::plots {
+namespace {
+
+using Matrix = std::vector<double>;  // [T, D] or [T, T], row-major
+
+// Word vectors as long as a sinusoidal one, plus what site 1 adds; scaled so that a word scores
+// match_score with itself where nothing else happens.
+Matrix token_vectors(const PlotRequest& request, const Words& words, const Spec& spec,
+                     const ref::SpecParameters& values) {
+  const auto dim = static_cast<double>(request.head_dim);
+  Matrix x;
+  for (const std::string& token : words.tokens) {
+    for (const double value : word_vector(request, token)) {
+      x.push_back(std::sqrt(dim / 2.0) * value);
+    }
+  }
+  const ref::EmbeddingShape shape{.batch = 1,
+                                  .tokens = static_cast<std::int64_t>(words.tokens.size()),
+                                  .model_dim = request.head_dim};
+  x = ref::add_embeddings(spec, values, shape, x);
+  const double scale = std::sqrt(request.match_score * std::sqrt(dim)) / std::sqrt(dim / 2.0);
+  for (double& value : x) value *= scale;
+  return x;
+}
+
+std::span<const double> row(const Matrix& m, std::int64_t index, std::int64_t width) {
+  return std::span(m).subspan(static_cast<std::size_t>(index * width),
+                              static_cast<std::size_t>(width));
+}
+
+// Everything of one head that the maps are computed from.
+struct Toy {
+  const PlotRequest& request;
+  const Spec& spec;
+  ref::SpecParameters values;
+  Matrix x;  // queries, keys and values alike, before rotation
+  std::int64_t tokens;
+
+  [[nodiscard]] bool hidden(std::int64_t i, std::int64_t j) const {
+    return request.causal && j > i;
+  }
+};
+
+// Both in place; a single coordinate serves every axis, as in the reference.
+void turn(const Rotary& rotary, Role role, std::int64_t group, Matrix& x) {
+  std::vector<double> cos(static_cast<std::size_t>(rotary.pairs()));
+  std::vector<double> sin(cos.size());
+  const std::int64_t tokens = static_cast<std::int64_t>(x.size()) / rotary.head_dim;
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    const std::vector<std::int64_t> position(static_cast<std::size_t>(rotary.axes.axes), t);
+    rotary_row(rotary, role, group, position, cos, sin);
+    const auto at = static_cast<std::size_t>(t * rotary.head_dim);
+    rotate(rotary, cos, sin, std::span(x).subspan(at, static_cast<std::size_t>(rotary.head_dim)));
+  }
+}
+
+struct Rotated {
+  Matrix q;
+  Matrix k;
+  double scale;  // of scores, a schedule's factor included
+};
+
+Rotated rotated(const Toy& toy) {
+  const PlotRequest& request = toy.request;
+  Rotated result{toy.x, toy.x, 1.0 / std::sqrt(static_cast<double>(request.head_dim))};
+  const Lengths lengths{.sequence = toy.tokens, .context = 0};
+  const auto apply = [&]<class E>(const E& e) {
+    if constexpr (RotaryEncoding<E>) {
+      const Rotary rotary = make_rotary(e, shape_of(request), lengths);
+      const std::int64_t group = rotary.group_of(request.head, request.heads);
+      turn(rotary, Role::kQuery, group, result.q);
+      turn(rotary, Role::kKey, group, result.k);
+      result.scale *= rotary.softmax_factor;
+    }
+  };
+  for (const Encoding& encoding : toy.spec.encodings) std::visit(apply, encoding);
+  return result;
+}
+
+Matrix products(const Toy& toy, const Matrix& q, const Matrix& k, double scale) {
+  const std::int64_t dim = toy.request.head_dim;
+  Matrix result;
+  for (std::int64_t i = 0; i < toy.tokens; ++i) {
+    for (std::int64_t j = 0; j < toy.tokens; ++j) {
+      result.push_back(scale * dot(row(q, i, dim), row(k, j, dim)));
+    }
+  }
+  return result;
+}
+
+Matrix biases(const Toy& toy) {
+  Matrix sum(static_cast<std::size_t>(toy.tokens * toy.tokens), 0.0);
+  for (std::size_t e = 0; e < toy.spec.encodings.size(); ++e) {
+    const auto add = [&]<class E>(const E& encoding) {
+      if constexpr (BiasEncoding<E>) {
+        for (std::int64_t i = 0; i < toy.tokens; ++i) {
+          for (std::int64_t j = 0; j < toy.tokens; ++j) {
+            sum[static_cast<std::size_t>(i * toy.tokens + j)] +=
+                bias(encoding, toy.values[e], toy.request.head, i, j);
+          }
+        }
+      }
+    };
+    std::visit(add, toy.spec.encodings[e]);
+  }
+  return sum;
+}
+
+// CoPE's logits c_ij of one query, from its gate logits.
+std::vector<double> content_row(const Toy& toy, const Cope& config, const Parameters& values,
+                                std::span<const double> gate_logits, std::int64_t i) {
+  const std::int64_t dim = toy.request.head_dim;
+  std::vector<bool> visible;
+  for (std::int64_t j = 0; j < toy.tokens; ++j) visible.push_back(!toy.hidden(i, j));
+  std::vector<double> table;
+  if (config.variant == Cope::Variant::kAlibi) {
+    table = {values[0][static_cast<std::size_t>(toy.request.head)]};
+  } else {
+    table.assign(static_cast<std::size_t>(config.npos_max), 0.0);
+    for (std::int64_t d = 0; d < dim; ++d) {
+      const double q = toy.x[static_cast<std::size_t>(i * dim + d)];
+      const std::span<const double> entries = row(values[0], d, config.npos_max);
+      for (std::size_t p = 0; p < table.size(); ++p) table[p] += q * entries[p];
+    }
+  }
+  std::vector<double> logits(visible.size());
+  cope_logits(config, cope_positions(config, gate_logits, visible), table, logits);
+  const bool divided = config.logit_scale == Cope::LogitScale::kSqrtDim;
+  for (double& c : logits) c /= divided ? std::sqrt(static_cast<double>(dim)) : 1.0;
+  return logits;
+}
+
+Matrix contents(const Toy& toy, const ScoreParts& parts, double scale) {
+  Matrix sum(parts.raw.size(), 0.0);
+  for (std::size_t e = 0; e < toy.spec.encodings.size(); ++e) {
+    const auto* config = std::get_if<Cope>(&toy.spec.encodings[e]);
+    if (config == nullptr) continue;
+    const bool from_raw = config->gate_source == Cope::GateSource::kKey;
+    Matrix gates = from_raw ? parts.raw : products(toy, toy.x, toy.x, scale);
+    for (std::size_t n = 0; n < gates.size() && config->gates_see_bias; ++n) {
+      gates[n] += parts.bias[n];
+    }
+    for (std::int64_t i = 0; i < toy.tokens; ++i) {
+      const auto logits = content_row(toy, *config, toy.values[e], row(gates, i, toy.tokens), i);
+      for (std::int64_t j = 0; j < toy.tokens; ++j) {
+        sum[static_cast<std::size_t>(i * toy.tokens + j)] += logits[static_cast<std::size_t>(j)];
+      }
+    }
+  }
+  return sum;
+}
+
+// The library's own weights; the other maps are their parts.
+Matrix weights(const Toy& toy) {
+  const ref::AttentionShape shape{.batch = 1,
+                                  .heads = toy.request.heads,
+                                  .kv_heads = 1,
+                                  .queries = toy.tokens,
+                                  .keys = toy.tokens,
+                                  .head_dim = toy.request.head_dim};
+  Matrix q;
+  for (std::int64_t h = 0; h < shape.heads; ++h) q.insert(q.end(), toy.x.begin(), toy.x.end());
+  ref::AttentionOptions options;
+  options.masking.causal = toy.request.causal;
+  options.keep_weights = true;
+  const ref::AttentionInputs inputs{.q = q, .k = toy.x, .v = toy.x, .gate_k = toy.x};
+  const Matrix all = ref::attention(toy.spec, toy.values, shape, inputs, options).weights;
+  const std::int64_t size = toy.tokens * toy.tokens;
+  const auto first = all.begin() + toy.request.head * size;
+  return Matrix(first, first + size);
+}
+
+}  // namespace
+
+ScoreParts score_parts(const PlotRequest& request, const Spec& spec, const Words& words) {
+  Toy toy{request,
+          spec,
+          start_values(request, spec).values,
+          {},
+          static_cast<std::int64_t>(words.tokens.size())};
+  toy.x = token_vectors(request, words, spec, toy.values);
+  const Rotated turned = rotated(toy);
+  ScoreParts parts;
+  parts.raw = products(toy, turned.q, turned.k, turned.scale);
+  parts.bias = biases(toy);
+  parts.content = contents(toy, parts, turned.scale);
+  parts.weight = weights(toy);
+  return parts;
+}
+
+}  // namespace posenc::plots
