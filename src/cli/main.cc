@@ -20,7 +20,8 @@ constexpr const char* kExamples =
     "  posenc bench cpu --filter attention/cope\n"
     "  posenc convert model.safetensors -o out.safetensors --layout interleaved --head-dim 128\n"
     "  posenc sweep configs/theta.yaml --jobs 2\n"
-    "  posenc compare runs/theta\n";
+    "  posenc compare runs/theta\n"
+    "  posenc plot decay --theta 10000,500000\n";
 
 // CLI11's own texts span lines and do not say where help is; a mistake is answered in one line.
 int report_mistake(const CLI::App& app, const CLI::ParseError& problem) {
@@ -60,6 +61,7 @@ int run(int argc, char** argv) {
   add_compare(app, chosen);
   add_data(app, chosen);
   add_sample(app, chosen);
+  add_plot(app, chosen);
   try {
     check_verb(app, argc, argv);
     app.parse(argc, argv);

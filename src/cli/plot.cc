@@ -1,0 +1,166 @@
+// posenc plot: figures of encodings, as SVG, PNG and CSV.
+#include "plots/plot.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "cli/choices.h"
+#include "cli/plot_values.h"
+#include "cli/table.h"
+#include "cli/verbs.h"
+#include "core/bind.h"
+#include "draw/files.h"
+#include "posenc/core/error.h"
+#include "runs/files.h"
+
+namespace posenc::cli {
+namespace {
+
+using plots::PlotRequest;
+
+struct Options {
+  std::string kind;
+  bool list = false;
+  std::map<std::string, std::vector<std::string>> given;  // by field, as written
+  std::vector<std::string> outputs;
+  std::string data;
+  std::string theme = "auto";
+  double scale = 2.0;
+};
+
+// One option per field of a request but the kind: --head-dim of head_dim.
+std::string option_name(std::string_view field) {
+  if (field == "encodings") return "--encoding";
+  std::string name = "--" + std::string(field);
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+Value request_map(const Options& options) {
+  Value::Map map{{"kind", Value::of_string(options.kind)}};
+  const PlotRequest fields;
+  PlotRequest::visit_fields(
+      fields, [&](std::string_view name, const auto& field, const FieldRule&) {
+        const auto words = options.given.find(std::string(name));
+        if (words == options.given.end() || words->second.empty()) return;
+        map.push_back({std::string(name), option_value(words->second, field)});
+      });
+  return {Value::Data(std::move(map))};
+}
+
+void print_kinds() {
+  Table table({"kind", "what it shows"});
+  for (const plots::KindInfo& kind : plots::plot_kinds()) {
+    table.add({std::string(kind.name), std::string(kind.doc)});
+  }
+  fmt::print("{}\nposenc plot KIND --list names what a kind reads and its defaults.\n",
+             table.text());
+}
+
+void print_fields(const plots::KindInfo& kind) {
+  Table table({"option", "default", "allowed", "meaning"});
+  const Value::Map defaults = all_fields(kind.defaults);
+  const std::vector<FieldDoc> docs = describe_fields<PlotRequest>();
+  for (std::size_t f = 0; f < docs.size(); ++f) {
+    const FieldDoc& doc = docs[f];
+    if (std::find(kind.fields.begin(), kind.fields.end(), doc.name) == kind.fields.end()) continue;
+    const std::string range =
+        doc.name == "length" ? fmt::format("in [2, {}]", kind.max_length) : doc.range;
+    table.add({option_name(doc.name), list_text(defaults[f].value),
+               range.empty() ? doc.type : doc.type + " " + range, doc.doc});
+  }
+  fmt::print("{}: {}\n\n{}\nExample:\n  {}\n", kind.name, kind.doc, table.text(), kind.example);
+}
+
+std::vector<std::filesystem::path> output_paths(const Options& options) {
+  std::vector<std::filesystem::path> paths(options.outputs.begin(), options.outputs.end());
+  if (paths.empty()) paths.emplace_back(options.kind + ".svg");
+  if (!options.data.empty()) {
+    paths.emplace_back(options.data);
+    if (paths.back().extension() != ".csv") {
+      throw Error(ErrorKind::kUnsupported, {.scope = "plot",
+                                            .key = "--data",
+                                            .rule = "must be a name that ends in .csv",
+                                            .value = "'" + options.data + "'",
+                                            .hint = "pictures go to -o"});
+    }
+  }
+  return paths;
+}
+
+// Everything is computed before the first file is written.
+int draw_and_write(const Options& options) {
+  const std::vector<std::filesystem::path> paths = output_paths(options);
+  for (const std::filesystem::path& path : paths) draw::check_ending(path);
+  const draw::Figure figure = plots::plot(plots::read_request(request_map(options)));
+  const draw::FileOptions look{.look = value_of<draw::Look>(options.theme), .scale = options.scale};
+  std::vector<std::string> contents;
+  for (const auto& path : paths) contents.push_back(draw::file_content(figure, path, look));
+  for (std::size_t f = 0; f < paths.size(); ++f) {
+    runs::atomic_write(paths[f], contents[f]);
+    fmt::print("{}\n", paths[f].string());
+  }
+  return kFine;
+}
+
+int run(const Options& options) {
+  if (options.list && options.kind.empty()) {
+    print_kinds();
+    return kFine;
+  }
+  if (options.kind.empty()) {
+    throw Error(ErrorKind::kMissingKey, {.scope = "plot",
+                                         .key = "KIND",
+                                         .rule = "is required",
+                                         .value = "",
+                                         .hint = "posenc plot --list names them"});
+  }
+  if (options.list) {
+    print_fields(plots::kind_info(options.kind));
+    return kFine;
+  }
+  return draw_and_write(options);
+}
+
+void add_fields(CLI::App& verb, Options& options) {
+  for (const FieldDoc& doc : describe_fields<PlotRequest>()) {
+    if (doc.name == "kind") continue;
+    verb.add_option(option_name(doc.name), options.given[doc.name], doc.doc)
+        ->allow_extra_args(false)
+        ->group("What to draw; each kind reads some of these");
+  }
+}
+
+}  // namespace
+
+void add_plot(CLI::App& app, Action& chosen) {
+  CLI::App* verb = app.add_subcommand("plot", "Figures of encodings, as SVG, PNG and CSV");
+  auto options = std::make_shared<Options>();
+  verb->add_option("KIND", options->kind, "what to draw; posenc plot --list names the kinds");
+  verb->add_flag("--list", options->list, "the kinds; after a KIND, what it reads");
+  verb->add_option("-o,--output", options->outputs,
+                   "a file that ends in .svg, .png or .csv, several if wanted (default KIND.svg)")
+      ->allow_extra_args(false);
+  verb->add_option("--data", options->data, "also the numbers, as a .csv file");
+  verb->add_option("--theme", options->theme,
+                   "of the picture: auto follows the reader's setting (SVG; a PNG is light)")
+      ->check(CLI::IsMember(names_of<draw::Look>()))
+      ->capture_default_str();
+  verb->add_option("--scale", options->scale, "pixels of a PNG per unit of the SVG")
+      ->check(CLI::Range(0.25, 8.0))
+      ->capture_default_str();
+  add_fields(*verb, *options);
+  verb->footer(
+      "Examples:\n"
+      "  posenc plot --list\n"
+      "  posenc plot decay --theta 10000,500000 -o decay.png\n"
+      "  posenc plot bias --encoding alibi --encoding kerple --data bias.csv\n"
+      "  posenc plot scores --encoding \"rope + alibi\" --text \"the dog bit the man\"\n");
+  verb->callback([&chosen, options] { chosen = [options] { return run(*options); }; });
+}
+
+}  // namespace posenc::cli
