@@ -43,8 +43,9 @@ void paint_y_axis(SvgCanvas& canvas, const Panel& panel, const PanelPlace& place
               {.anchor = "middle", .size = kLabelSize, .turn = -90});
 }
 
+// Neighbours are shaded in turn, so that one sees where the next begins.
 void paint_region(SvgCanvas& canvas, const Region& region, const PanelPlace& place,
-                  const PanelScales& scales) {
+                  const PanelScales& scales, bool lighter) {
   const Box& area = place.area;
   const Scale& scale = region.vertical ? scales.x : scales.y;
   const double a = scale(region.begin);
@@ -54,14 +55,15 @@ void paint_region(SvgCanvas& canvas, const Region& region, const PanelPlace& pla
   if (high <= low) return;
   const Box box = region.vertical ? Box{low, area.y, high - low, area.height}
                                   : Box{area.x, low, area.width, high - low};
-  canvas.rect(box, "pe-shade");
-  if (region.label.empty()) return;
-  canvas.text({box.x + 5, box.bottom() - 6}, region.label,
-              {.classes = "pe-soft", .size = kTickSize});
+  canvas.rect(box, lighter ? "pe-shade pe-lighter" : "pe-shade");
+  if (region.label.empty() || text_width(region.label) * kTickSize + 8 > box.width) return;
+  canvas.text({box.x + 5, box.y + 14}, region.label,
+              {.classes = "pe-soft pe-halo", .size = kTickSize});
 }
 
+// `row` of its label from the top: regions have theirs in the first.
 void paint_rule(SvgCanvas& canvas, const Rule& rule, const PanelPlace& place,
-                const PanelScales& scales) {
+                const PanelScales& scales, double row) {
   const Box& area = place.area;
   const double at = rule.vertical ? scales.x(rule.at) : scales.y(rule.at);
   const bool inside = rule.vertical ? at >= area.x - 0.5 && at <= area.right() + 0.5
@@ -70,12 +72,13 @@ void paint_rule(SvgCanvas& canvas, const Rule& rule, const PanelPlace& place,
   if (rule.vertical) {
     canvas.line({at, area.y}, {at, area.bottom()}, "pe-rule");
     const bool left = at > area.x + area.width * 0.7;
-    canvas.text({left ? at - 5 : at + 5, area.y + 14}, rule.label,
-                {.classes = "pe-soft", .anchor = left ? "end" : "start", .size = kTickSize});
+    canvas.text(
+        {left ? at - 5 : at + 5, area.y + 14}, rule.label,
+        {.classes = "pe-soft pe-halo", .anchor = left ? "end" : "start", .size = kTickSize});
   } else {
     canvas.line({area.x, at}, {area.right(), at}, "pe-rule");
     canvas.text({area.right() - 5, at - 4}, rule.label,
-                {.classes = "pe-soft", .anchor = "end", .size = kTickSize});
+                {.classes = "pe-soft pe-halo", .anchor = "end", .size = kTickSize});
   }
 }
 
@@ -139,11 +142,14 @@ void paint_panel(SvgCanvas& canvas, const Panel& panel, const PanelPlace& place,
   const PanelScales scales = scales_of(panel, place);
   canvas.clip(clip_id, place.area);
   if (panel.map) paint_map(canvas, panel, place, look);
-  for (const Region& r : panel.regions) paint_region(canvas, r, place, scales);
+  for (std::size_t i = 0; i < panel.regions.size(); ++i) {
+    paint_region(canvas, panel.regions[i], place, scales, i % 2 == 1);
+  }
   paint_x_axis(canvas, panel, place, scales.x);
   paint_y_axis(canvas, panel, place, scales.y);
   paint_curves(canvas, panel, place, clip_id);
-  for (const Rule& r : panel.rules) paint_rule(canvas, r, place, scales);
+  const double row = panel.regions.empty() ? 1.0 : 2.1;
+  for (const Rule& r : panel.rules) paint_rule(canvas, r, place, scales, row);
   for (const Note& n : panel.notes) {
     canvas.text({scales.x(n.x) + 5, scales.y(n.y) - 5}, n.text,
                 {.classes = "pe-soft", .size = kTickSize});

@@ -25,7 +25,8 @@ std::string tone_rules(Theme theme, const std::string& scope) {
   std::string out = fmt::format(
       "{0}.pe-paper{{fill:{1}}}{0}.pe-text{{fill:{2}}}{0}.pe-soft{{fill:{3}}}"
       "{0}.pe-grid{{stroke:{4}}}{0}.pe-axis{{stroke:{5}}}{0}.pe-shade{{fill:{6}}}"
-      "{0}.pe-rule{{stroke:{3}}}{0}.pe-rim{{stroke:{5}}}{0}.pe-muted{{stroke:{5}}}",
+      "{0}.pe-rule{{stroke:{3}}}{0}.pe-rim{{stroke:{5}}}{0}.pe-muted{{stroke:{5}}}{0}.pe-halo{{"
+      "stroke:{1}}}",
       scope, t.paper, t.ink, t.soft, t.grid, t.axis, t.shade);
   for (int i = 0; i < kPaletteSize; ++i) {
     fmt::format_to(std::back_inserter(out), "{0}.pe-s{1}{{stroke:{2}}}{0}.pe-f{1}{{fill:{2}}}",
@@ -45,7 +46,8 @@ constexpr const char* kShapes =
     ".pe-band{stroke:none;fill-opacity:.17}"
     ".pe-bar{stroke:none;fill-opacity:.8}"
     ".pe-dot{stroke:none}.pe-hit{fill:transparent;stroke:none}"
-    ".pe-shade{stroke:none;fill-opacity:.14}"
+    ".pe-shade{stroke:none;fill-opacity:.16}.pe-lighter{fill-opacity:.06}"
+    ".pe-halo{stroke-width:3;stroke-linejoin:round;paint-order:stroke}"
     ".pe-rule{stroke-width:1.2;stroke-dasharray:4 3;fill:none}"
     ".pe-rim{fill:none;stroke-width:1}.pe-trail{fill:none;stroke-width:3;stroke-opacity:.25}"
     ".pe-hand{fill:none;stroke-width:2.4;stroke-linecap:round}\n";

@@ -91,9 +91,9 @@ double text_width(std::string_view text) {
   for (const char c : text) {
     if ((static_cast<unsigned char>(c) & 0xC0U) == 0x80U) continue;  // inside a letter of UTF-8
     if (std::string_view("iljtfI.,:;'|!()[] ").find(c) != std::string_view::npos) {
-      width += 0.33;
+      width += 0.36;
     } else {
-      width += c == 'm' || c == 'w' || (c >= 'A' && c <= 'Z') ? 0.74 : 0.58;
+      width += c == 'm' || c == 'w' || (c >= 'A' && c <= 'Z') ? 0.78 : 0.62;
     }
   }
   return width;
