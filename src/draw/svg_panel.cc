@@ -73,7 +73,7 @@ void paint_rule(SvgCanvas& canvas, const Rule& rule, const PanelPlace& place,
     canvas.line({at, area.y}, {at, area.bottom()}, "pe-rule");
     const bool left = at > area.x + area.width * 0.7;
     canvas.text(
-        {left ? at - 5 : at + 5, area.y + 14}, rule.label,
+        {left ? at - 5 : at + 5, area.y + 14 * row}, rule.label,
         {.classes = "pe-soft pe-halo", .anchor = left ? "end" : "start", .size = kTickSize});
   } else {
     canvas.line({area.x, at}, {area.right(), at}, "pe-rule");
