@@ -126,16 +126,20 @@ Grid grid_of(const Figure& figure, const std::vector<PanelPlace>& places, std::s
   return grid;
 }
 
-// A legend for the whole figure where every panel that has curves with names has the same.
+// A legend for the whole figure where all panels that have curves with names, several of them or the
+// only one, have the same.
 std::vector<LegendItem> shared_legend(const Figure& figure) {
   std::vector<LegendItem> shared;
+  std::size_t panels = 0;
   for (const Panel& panel : figure.panels) {
     const auto items = legend_of(panel);
     if (items.empty()) continue;
     if (!shared.empty() && shared != items) return {};
     shared = items;
+    ++panels;
   }
-  return shared;
+  const bool of_one_among_many = panels == 1 && figure.panels.size() > 1;
+  return of_one_among_many ? std::vector<LegendItem>{} : shared;
 }
 
 std::vector<std::string> wrapped(const std::string& text, double width, double size) {
