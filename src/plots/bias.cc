@@ -36,11 +36,14 @@ class BiasSum {
   }
 
   [[nodiscard]] bool toeplitz() const { return toeplitz_; }
+  // Values jump from entry to entry: heads on top of each other could not be read.
+  [[nodiscard]] bool table() const { return table_; }
 
  private:
   template <class E>
   void look_at(const E& encoding) {
     if constexpr (BiasEncoding<E>) toeplitz_ = toeplitz_ && is_toeplitz(encoding);
+    table_ = table_ || std::is_same_v<E, T5> || std::is_same_v<E, Relative>;
   }
 
   [[noreturn]] static void refuse_other(const PlotRequest& request, const NamedSpec& named) {
@@ -52,6 +55,7 @@ class BiasSum {
   const Spec& spec_;
   ref::SpecParameters values_;
   bool toeplitz_ = true;
+  bool table_ = false;
 };
 
 // From the query's own place up to `length` tokens back, and as far ahead where nothing hides it.
@@ -70,14 +74,18 @@ std::vector<std::int64_t> distances(const PlotRequest& request) {
 std::int64_t far_query(const PlotRequest& request) { return request.length - 1; }
 
 void add_head_curves(draw::Panel& panel, const PlotRequest& request, const BiasSum& sum) {
-  constexpr std::int64_t kHeads = 5;
+  constexpr std::int64_t kHeads = 4;
+  std::vector<std::int64_t> heads = {request.head};
+  if (!sum.table()) heads = chosen("head", {}, request.heads, kHeads);
   int color = 0;
-  for (const std::int64_t head : chosen("head", {}, request.heads, kHeads)) {
+  for (const std::int64_t head : heads) {
     const auto value = [&](std::int64_t m) {
       return sum(head, far_query(request), far_query(request) - m);
     };
-    panel.curves.push_back(
-        curve_over(fmt::format("head {}", head), distances(request), value, color++));
+    draw::Curve curve =
+        curve_over(fmt::format("head {}", head), distances(request), value, color++);
+    if (sum.table()) curve.stroke = draw::Stroke::kSteps;
+    panel.curves.push_back(std::move(curve));
   }
 }
 
@@ -173,15 +181,14 @@ draw::Figure plot_bias(const PlotRequest& request) {
 }
 
 draw::Figure plot_bias_curves(const PlotRequest& request) {
-  const std::vector<NamedSpec> specs = read_specs(request, 5);
+  const std::vector<NamedSpec> specs = read_specs(request, 6);
   draw::Figure figure;
   figure.title = fmt::format("Biases against distance, {} heads", request.heads);
   for (const NamedSpec& named : specs) figure.panels.push_back(curves_panel(request, named));
   if (const T5* t5 = first_t5(specs)) figure.panels.push_back(buckets_panel(request, *t5));
   figure.caption = fmt::format(
       "Added to scores before softmax; every panel has a scale of its own. {}. FIRE measures the "
-      "distance "
-      "against the query's position, so it has a curve per query.{}",
+      "distance against the query's position, so it has a curve per query.{}",
       formulas_text(specs), parameters_text(request, specs));
   figure.columns = figure.panels.size() == 1 ? 1 : 2;
   figure.panel_width = 380;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "core/value.h"
 #include "plots/inputs.h"
 #include "plots/kinds.h"
 #include "plots/panels.h"
@@ -136,10 +135,9 @@ std::string origin_text(const PlotRequest& request) {
   if (!request.gates.empty()) return "Gates from the logits given, the same for every query.";
   return fmt::format(
       "Words have random unit vectors (seed {}), the same for equal words, and the query's gates "
-      "open on "
-      "\"{}\": logit {} there, about -{} elsewhere.",
-      request.seed, fmt::join(request.gate_words, "\", \""), number_text(request.gate_strength),
-      number_text(request.gate_strength));
+      "open on \"{}\": logit {} there, about -{} elsewhere.",
+      request.seed, fmt::join(request.gate_words, "\", \""), plain_number(request.gate_strength),
+      plain_number(request.gate_strength));
 }
 
 }  // namespace
@@ -156,11 +154,10 @@ draw::Figure plot_cope(const PlotRequest& request) {
                    gate_bars(words, rows.back()), staircase_panel(config, words, rows.back())};
   figure.caption = fmt::format(
       "g = sigmoid(logit), p_ij = min(SUM_(t=j..i) g_it, {}): a position grows by one at every "
-      "counted "
-      "word and hardly elsewhere, so keys of one sentence share a place. {}",
+      "counted word and hardly elsewhere, so keys of one sentence share a place. {}",
       config.npos_max - 1, origin_text(request));
-  figure.panel_width = 400;
-  figure.panel_height = 400;
+  figure.panel_width = 360;
+  figure.panel_height = 240;
   return figure;
 }
 

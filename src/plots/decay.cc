@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/value.h"
 #include "plots/inputs.h"
 #include "plots/kinds.h"
 #include "plots/panels.h"
@@ -42,7 +41,7 @@ std::vector<Line> lines_of(const PlotRequest& request, const std::vector<NamedSp
     if (request.theta.empty()) add(named.label, rope);
     for (const double theta : request.theta) {
       rope.theta = {theta};
-      const std::string base = fmt::format("theta {}", number_text(theta));
+      const std::string base = fmt::format("theta {}", plain_number(theta));
       add(specs.size() == 1 ? base : named.label + ", " + base, rope);
     }
   }
@@ -165,11 +164,9 @@ draw::Figure plot_decay(const PlotRequest& request) {
   figure.panels = {bound_panel(request, lines), random_panel(request, lines)};
   figure.caption = fmt::format(
       "Left: the bound on rotated products, the mean over j of |S_j(m)|, S_j(m) = SUM_(p<j) exp(i "
-      "m "
-      "inv_freq_p), Su et al. 2021. Right: mean and one deviation over {} normal queries (seed {}) "
-      "with a "
-      "key equal to the query, which decays; an independent key averages 0 at every distance. {}, "
-      "head_dim {}.",
+      "m inv_freq_p), Su et al. 2021. Right: mean and one deviation over {} normal queries (seed "
+      "{}) with a key equal to the query, which decays; an independent key averages 0 at every "
+      "distance. {}, head_dim {}.",
       request.samples, request.seed, spec_list(specs), request.head_dim);
   return figure;
 }

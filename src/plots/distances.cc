@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "core/value.h"
 #include "plots/inputs.h"
 #include "plots/kinds.h"
 #include "plots/panels.h"
@@ -106,8 +105,7 @@ draw::Figure plot_inner_product(const PlotRequest& request) {
   }
   figure.caption = fmt::format(
       "Query at i against key at j: constant along diagonals, since the product depends on i - j "
-      "alone; "
-      "the rows are one curve, shifted. From {} under {}, head_dim {}.",
+      "alone; the rows are one curve, shifted. From {} under {}, head_dim {}.",
       content_text(request), spec_list(specs), request.head_dim);
   figure.columns = 2;
   figure.panel_width = 360;
@@ -140,10 +138,8 @@ draw::Figure plot_similarity(const PlotRequest& request) {
   figure.title = "Similarity of positions against their distance";
   figure.caption = fmt::format(
       "Cosine of the vectors of two positions: of embeddings themselves, or of {} after rotation "
-      "(xPos: "
-      "over the length before its scaling). A band, where there is one, spans all places of the "
-      "pair: the "
-      "similarity then depends on more than the distance. {}, {} channels.{}",
+      "(xPos: over the length before its scaling). A band, where there is one, spans all places of "
+      "the pair: the similarity then depends on more than the distance. {}, {} channels.{}",
       content_text(request), spec_list(specs), request.head_dim, parameters_text(request, specs));
   figure.panels.push_back(std::move(panel));
   figure.panel_width = 680;

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "core/value.h"
 #include "plots/components.h"
 #include "plots/inputs.h"
 #include "plots/kinds.h"
@@ -31,7 +30,6 @@ void add_quarters(draw::Panel& panel, const Layout& y) {
       curve.y.push_back(y[t][1]);
     }
     panel.curves.push_back(std::move(curve));
-    panel.notes.push_back({y[begin][0], y[begin][1], std::to_string(begin)});
   }
 }
 
@@ -92,9 +90,8 @@ draw::Figure plot_pca(const PlotRequest& request) {
     if (specs.size() == 1) figure.panels.push_back(shares_panel(principal));
   }
   figure.caption = fmt::format(
-      "The two directions of largest variance, distances in the plane true to scale. The slowest "
-      "waves "
-      "carry the most variance over this length, so positions lie along a smooth curve. {}",
+      "The two directions of largest variance, to one scale; the axes say how much of it they "
+      "keep. Where neighbours lie side by side along a curve, near positions have near vectors. {}",
       source_text(request, specs));
   figure.panel_width = 380;
   figure.panel_height = 380;
@@ -106,7 +103,7 @@ draw::Figure plot_tsne(const PlotRequest& request) {
   if (request.perplexity >= static_cast<double>(request.length) / 3.0) {
     refuse(ErrorKind::kConflict, "perplexity",
            fmt::format("must be below a third of the {} positions", request.length),
-           number_text(request.perplexity), "take a smaller one, or more positions");
+           plain_number(request.perplexity), "take a smaller one, or more positions");
   }
   const TsneOptions options{.perplexity = request.perplexity,
                             .iterations = request.iterations,
@@ -126,9 +123,8 @@ draw::Figure plot_tsne(const PlotRequest& request) {
   }
   figure.caption = fmt::format(
       "Neighbours in the plane are neighbours among the vectors; distances between far points, and "
-      "the "
-      "shape of the whole, mean little. Exact t-SNE, perplexity {}, {} steps, seed {}. {}",
-      number_text(request.perplexity), request.iterations, request.seed,
+      "the shape of the whole, mean little. Exact t-SNE, perplexity {}, {} steps, seed {}. {}",
+      plain_number(request.perplexity), request.iterations, request.seed,
       source_text(request, specs));
   figure.panel_width = 380;
   figure.panel_height = 380;

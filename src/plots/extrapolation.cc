@@ -49,14 +49,14 @@ Frequencies frequencies_of(const PlotRequest& request, const NamedSpec& named) {
          "'" + to_text(named.spec) + "'", fmt::format("take {}", kInstead));
 }
 
-// Degrees from the angle at a position to the nearest of the angles 0 .. trained arc; 0 where the pair
-// came full circle in training.
+// Degrees from the angle at a position to the nearest of the angles 0 .. trained arc; hidden where it
+// is one of these, or where the pair came full circle in training.
 double unseen_degrees(double trained, double used, std::int64_t train_length,
                       std::int64_t position) {
   const double arc = static_cast<double>(train_length) * trained;
-  if (arc >= kTurn) return 0.0;
+  if (arc >= kTurn) return kHidden;
   const double angle = std::fmod(static_cast<double>(position) * used, kTurn);
-  if (angle < arc) return 0.0;
+  if (angle < arc) return kHidden;
   return std::min(angle - arc, kTurn - angle) * 360.0 / kTurn;
 }
 
@@ -66,7 +66,7 @@ std::vector<std::int64_t> pair_indices(const Frequencies& f) {
 }
 
 draw::Panel unseen_panel(const PlotRequest& request, const NamedSpec& named, const Frequencies& f) {
-  constexpr std::int64_t kColumns = 512;
+  constexpr std::int64_t kColumns = 256;
   const std::int64_t step = std::max<std::int64_t>(1, request.length / kColumns);
   const auto value = [&](std::int64_t p, std::int64_t column) {
     const auto at = static_cast<std::size_t>(p);
@@ -77,12 +77,19 @@ draw::Panel unseen_panel(const PlotRequest& request, const NamedSpec& named, con
   panel.x.label = "position or distance (tokens)";
   panel.y.label = "pair p";
   panel.y_down = true;
-  panel.map = map_of(static_cast<std::int64_t>(f.used.size()), (request.length + step - 1) / step,
-                     draw::ColorMap::kSequential, "beyond trained angles (degrees)", value);
+  panel.map =
+      map_of(static_cast<std::int64_t>(f.used.size()), (request.length + step - 1) / step,
+             draw::ColorMap::kSequential, "from the nearest trained angle (degrees)", value);
   panel.map->x_step = static_cast<double>(step);
   panel.map->low = 0.0;
   panel.map->high = 180.0;
   panel.rules.push_back({static_cast<double>(request.train_length), "trained", true});
+  const auto& cells = panel.map->values;
+  if (std::all_of(cells.begin(), cells.end(), [](float v) { return std::isnan(v); })) {
+    panel.notes.push_back({static_cast<double>(request.length) * 0.3,
+                           static_cast<double>(f.used.size()) / 2.0,
+                           "every angle was seen in training"});
+  }
   return panel;
 }
 
@@ -132,10 +139,8 @@ draw::Figure plot_extrapolation(const PlotRequest& request) {
   figure.panels.push_back(turns_panel(request, specs, lists));
   figure.caption = fmt::format(
       "A pair whose wavelength exceeds the training length has seen only a part of its circle; "
-      "bright "
-      "cells are angles outside that part, in degrees from the nearest seen. Trained with the "
-      "default "
-      "schedule on {} tokens, used as named. {}, head_dim {}.",
+      "painted cells are angles outside that part, in degrees from the nearest seen. Trained with "
+      "the default schedule on {} tokens, used as named. {}, head_dim {}.",
       request.train_length, spec_list(specs), request.head_dim);
   return figure;
 }

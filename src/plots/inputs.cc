@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "core/value.h"
@@ -21,7 +22,7 @@ std::string schedule_label(const Rope& rope) {
       [](const auto& schedule) {
         using S = std::decay_t<decltype(schedule)>;
         if constexpr (requires { double{schedule.factor}; }) {
-          return fmt::format("{} x{}", S::kTraits.name, number_text(schedule.factor));
+          return fmt::format("{} x{}", S::kTraits.name, plain_number(schedule.factor));
         } else {
           return std::string(S::kTraits.name);
         }
@@ -40,7 +41,7 @@ std::string short_label(const Spec& spec) {
   std::string label = to_text(Spec{{rest}});
   if (rope->theta != plain.theta) {
     std::vector<std::string> bases;
-    for (const double theta : rope->theta) bases.push_back(number_text(theta));
+    for (const double theta : rope->theta) bases.push_back(plain_number(theta));
     label += fmt::format(", theta {}", fmt::join(bases, "/"));
   }
   if (rope->schedule.index() != 0) label += ", " + schedule_label(*rope);
@@ -198,7 +199,7 @@ std::string parameters_text(const PlotRequest& request, const std::vector<NamedS
   if (!drawn.empty()) {
     text += fmt::format(
         " Starting at zero, {} would show nothing: the values drawn have deviation {} (seed {}).",
-        fmt::join(drawn, ", "), number_text(request.table_std), request.seed);
+        fmt::join(drawn, ", "), plain_number(request.table_std), request.seed);
   }
   return text;
 }
@@ -215,6 +216,18 @@ std::vector<double> content_vector(const PlotRequest& request, std::uint64_t str
     return std::vector<double>(static_cast<std::size_t>(request.head_dim), 1.0);
   }
   return normal_vector(request.head_dim, static_cast<std::uint64_t>(request.seed), stream);
+}
+
+std::string plain_number(double number) {
+  constexpr double kDigits = 1e7;
+  if (std::abs(number) < kDigits && std::nearbyint(number) == number) {
+    return fmt::format("{:.0f}", number);
+  }
+  const std::string text = number_text(number);
+  const std::size_t exponent = text.find("e+");
+  if (exponent == std::string::npos) return text;
+  const std::size_t digits = text.find_first_not_of('0', exponent + 2);
+  return text.substr(0, exponent + 1) + text.substr(digits);
 }
 
 double dot(std::span<const double> x, std::span<const double> y) {

@@ -53,6 +53,9 @@ std::string parameters_text(const PlotRequest& request, const std::vector<NamedS
 std::vector<double> content_vector(const PlotRequest& request, std::uint64_t stream);
 std::vector<double> normal_vector(std::int64_t size, std::uint64_t seed, std::uint64_t stream);
 
+// 500000, 1e7, 0.4: as people write them.
+std::string plain_number(double number);
+
 double dot(std::span<const double> x, std::span<const double> y);
 
 // The given entries, checked to be below `end`; else `count` of 0 .. end-1, evenly spaced.

@@ -61,7 +61,7 @@ Kind similarity() {
       {.name = "similarity",
        .doc = "cosine similarity of positions against their distance",
        .fields = {"encodings", "head_dim", "length", "content", "table_std", "seed"},
-       .defaults = with("similarity", {"sinusoidal", "rope", "rope(theta=500000)", "xpos"}, 256),
+       .defaults = with("similarity", {"sinusoidal", "rope(theta=500000)", "xpos", "learned"}, 256),
        .max_length = 4096,
        .example = "posenc plot similarity --encoding sinusoidal --encoding rope"},
       plot_similarity};
@@ -116,7 +116,9 @@ Kind bias_curves() {
        .doc = "biases against distance, by head (FIRE: by query), and the buckets of T5",
        .fields = {"encodings", "head_dim", "heads", "head", "length", "positions", "causal",
                   "table_std", "seed"},
-       .defaults = with("bias-curves", {"alibi", "kerple", "t5", "fire(init_threshold=32)"}, 256),
+       .defaults = with(
+           "bias-curves",
+           {"alibi", "kerple", "t5", "relative(max_distance=64)", "fire(init_threshold=32)"}, 256),
        .max_length = 1 << 16,
        .example = "posenc plot bias-curves --encoding kerple --heads 4 --length 512"},
       plot_bias_curves};
@@ -152,7 +154,7 @@ Kind pca() {
   return {{.name = "pca",
            .doc = "position vectors along their two principal components",
            .fields = {"encodings", "head_dim", "length", "content", "table_std", "seed"},
-           .defaults = with("pca", {"sinusoidal", "rope"}, 128),
+           .defaults = with("pca", {"sinusoidal", "rope(theta=500000)"}, 128),
            .max_length = 4096,
            .example = "posenc plot pca --encoding sinusoidal --length 256"},
           plot_pca};
@@ -163,7 +165,7 @@ Kind tsne() {
            .doc = "position vectors in the plane by t-SNE",
            .fields = {"encodings", "head_dim", "length", "content", "perplexity", "iterations",
                       "table_std", "seed"},
-           .defaults = with("tsne", {"sinusoidal", "rope"}, 128),
+           .defaults = with("tsne", {"sinusoidal", "rope(theta=500000)"}, 128),
            .max_length = 512,
            .example = "posenc plot tsne --encoding sinusoidal --perplexity 20"},
           plot_tsne};
@@ -171,7 +173,7 @@ Kind tsne() {
 
 Kind extrapolation() {
   PlotRequest defaults =
-      with("extrapolation", {"rope", "rope(schedule=linear(factor=4))", kYarn}, 8192);
+      with("extrapolation", {"rope", "rope(schedule=ntk(factor=4))", kYarn}, 8192);
   return {{.name = "extrapolation",
            .doc = "which pairs meet angles beyond the training length, by schedule",
            .fields = {"encodings", "head_dim", "heads", "head", "length", "train_length"},

@@ -1,7 +1,6 @@
 // Attention of a sentence under any composition: raw score, bias, their sum and the weights.
 #include <fmt/format.h>
 
-#include "core/value.h"
 #include "plots/inputs.h"
 #include "plots/kinds.h"
 #include "plots/panels.h"
@@ -55,9 +54,9 @@ draw::Figure plot_scores(const PlotRequest& request) {
   const std::vector<double> added = sum_of(parts.bias, parts.content);
   const std::vector<Map> maps = {
       {"raw score", "score (logits)", draw::ColorMap::kDiverging, parts.raw},
-      {"bias", "bias (logits)", draw::ColorMap::kDiverging, added},
+      {"what is added: bias", "bias (logits)", draw::ColorMap::kDiverging, added},
       {"raw score + bias", "score (logits)", draw::ColorMap::kDiverging, sum_of(parts.raw, added)},
-      {"softmax", "weight (0 to 1)", draw::ColorMap::kSequential, parts.weight}};
+      {"softmax: attention weights", "weight (0 to 1)", draw::ColorMap::kSequential, parts.weight}};
   draw::Figure figure;
   figure.title =
       fmt::format("Attention under {}, head {} of {}", specs[0].label, request.head, request.heads);
@@ -67,11 +66,9 @@ draw::Figure plot_scores(const PlotRequest& request) {
   figure.panels.back().map->high = 1.0;
   figure.caption = fmt::format(
       "Raw: q_i . k_j / sqrt(d) after rotation; bias: what sites 3 and 4 add; softmax over a row. "
-      "Queries "
-      "and keys are random vectors of the words (seed {}), equal for equal words, which score {} "
-      "with "
-      "themselves before any encoding; head_dim {}. {}.{}",
-      request.seed, number_text(request.match_score), request.head_dim, to_text(specs[0].spec),
+      "Queries and keys are random vectors of the words (seed {}), equal for equal words, which "
+      "score {} with themselves before any encoding; head_dim {}. {}.{}",
+      request.seed, plain_number(request.match_score), request.head_dim, to_text(specs[0].spec),
       parameters_text(request, specs));
   figure.panel_width = 360;
   figure.panel_height = 360;

@@ -1,7 +1,6 @@
 // Sinusoidal position vectors: the table, and single dimensions of it.
 #include <fmt/format.h>
 
-#include "core/value.h"
 #include "plots/inputs.h"
 #include "plots/kinds.h"
 #include "plots/panels.h"
@@ -21,8 +20,21 @@ std::string formula_text(const Sinusoidal& config, std::int64_t dim) {
   const bool paper = config.spacing == Sinusoidal::Spacing::kPaper;
   const bool interleaved = config.layout == Sinusoidal::Layout::kInterleaved;
   return fmt::format("sin and cos of t * theta^(-{}), theta = {}, d = {}, {}",
-                     paper ? "2i/d" : "i/(d/2 - 1)", number_text(config.theta), dim,
+                     paper ? "2i/d" : "i/(d/2 - 1)", plain_number(config.theta), dim,
                      interleaved ? "in turns" : "the sines first, then the cosines");
+}
+
+// Of the first half, where waves still turn; even ones, which are sines where sines and cosines alternate.
+std::vector<std::int64_t> shown_dimensions(const PlotRequest& request) {
+  constexpr std::int64_t kCurves = 5;
+  std::vector<std::int64_t> dimensions = request.dimensions;
+  if (dimensions.empty()) {
+    for (std::int64_t c = 0; c < kCurves; ++c) {
+      const std::int64_t even = request.head_dim * c / (2 * (kCurves - 1)) / 2 * 2;
+      if (dimensions.empty() || dimensions.back() != even) dimensions.push_back(even);
+    }
+  }
+  return chosen("dimensions", dimensions, request.head_dim, 0);
 }
 
 }  // namespace
@@ -57,7 +69,6 @@ draw::Figure plot_sinusoidal(const PlotRequest& request) {
 }
 
 draw::Figure plot_sinusoidal_curves(const PlotRequest& request) {
-  constexpr std::int64_t kCurves = 5;
   const std::vector<NamedSpec> specs = read_specs(request, 1);
   const Sinusoidal& config = sinusoidal_of(request, specs[0]);
   const auto table = position_vectors(request, specs[0], request.length, Role::kQuery);
@@ -67,7 +78,7 @@ draw::Figure plot_sinusoidal_curves(const PlotRequest& request) {
   panel.y.low = -1.1;
   panel.y.high = 1.1;
   int color = 0;
-  for (const std::int64_t c : chosen("dimensions", request.dimensions, request.head_dim, kCurves)) {
+  for (const std::int64_t c : shown_dimensions(request)) {
     const auto value = [&](std::int64_t t) {
       return table[static_cast<std::size_t>(t)][static_cast<std::size_t>(c)];
     };

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/value.h"
 #include "plots/inputs.h"
 #include "plots/kinds.h"
 #include "plots/panels.h"
@@ -37,9 +36,7 @@ draw::Panel wavelengths_panel(const PlotRequest& request, const std::vector<Name
     const auto value = [&](std::int64_t p) {
       return finite_or_hidden(lengths[static_cast<std::size_t>(p)]);
     };
-    draw::Curve curve = curve_over(named.label, all_pairs(rotary), value, color++);
-    curve.stroke = draw::Stroke::kDotsAndLine;
-    panel.curves.push_back(std::move(curve));
+    panel.curves.push_back(curve_over(named.label, all_pairs(rotary), value, color++));
   }
   panel.rules.push_back({static_cast<double>(request.train_length),
                          fmt::format("trained on {}", request.train_length), false});
@@ -50,22 +47,26 @@ std::string regime_name(PairRegime regime) {
   return std::string(enum_names(regime)[static_cast<std::size_t>(regime)]);
 }
 
-// Neighbouring pairs of one regime as one shaded stretch.
-std::vector<draw::Region> regime_regions(const std::vector<PairRegime>& regimes) {
-  std::vector<draw::Region> regions;
-  for (std::size_t p = 0; p < regimes.size(); ++p) {
-    const double end = static_cast<double>(p) + 0.5;
-    if (p > 0 && regimes[p] == regimes[p - 1]) {
-      regions.back().end = end;
-    } else {
-      regions.push_back({end - 1.0, end, regime_name(regimes[p]), true});
+// A curve of dots per regime; their colours are none of those of the specs.
+void add_regimes(draw::Panel& panel, const std::vector<PairRegime>& regimes,
+                 const std::function<double(std::int64_t)>& slowed) {
+  constexpr int kFirstColor = 4;
+  for (const PairRegime regime :
+       {PairRegime::kExtrapolates, PairRegime::kBlends, PairRegime::kInterpolates}) {
+    std::vector<std::int64_t> pairs;
+    for (std::size_t p = 0; p < regimes.size(); ++p) {
+      if (regimes[p] == regime) pairs.push_back(static_cast<std::int64_t>(p));
     }
+    if (pairs.empty()) continue;
+    draw::Curve curve =
+        curve_over(regime_name(regime), pairs, slowed, kFirstColor + static_cast<int>(regime));
+    curve.stroke = draw::Stroke::kDots;
+    panel.curves.push_back(std::move(curve));
   }
-  return regions;
 }
 
 // How many times slower each pair turns than under the default schedule with the same theta.
-draw::Panel regimes_panel(const PlotRequest& request, const NamedSpec& named, int color) {
+draw::Panel regimes_panel(const PlotRequest& request, const NamedSpec& named) {
   const auto& rope = std::get<Rope>(named.spec.encodings[0]);
   Rope plain = rope;
   plain.schedule = DefaultSchedule{};
@@ -82,10 +83,7 @@ draw::Panel regimes_panel(const PlotRequest& request, const NamedSpec& named, in
   panel.title = named.label;
   panel.x.label = "pair of channels p";
   panel.y.label = "times slower than the default";
-  draw::Curve curve = curve_over("", all_pairs(changed), slowed, color);
-  curve.stroke = draw::Stroke::kDotsAndLine;
-  panel.curves.push_back(std::move(curve));
-  panel.regions = regime_regions(pair_regimes(rope, shape, tested(request), group));
+  add_regimes(panel, pair_regimes(rope, shape, tested(request), group), slowed);
   panel.x.low = -0.5;
   panel.x.high = static_cast<double>(changed.pairs()) - 0.5;
   return panel;
@@ -99,19 +97,16 @@ draw::Figure plot_wavelengths(const PlotRequest& request) {
   figure.title = "Wavelengths, and what a schedule does to them";
   figure.columns = 2;
   figure.panels.push_back(wavelengths_panel(request, specs));
-  for (std::size_t s = 0; s < specs.size(); ++s) {
-    const auto* rope = std::get_if<Rope>(&specs[s].spec.encodings[0]);
+  for (const NamedSpec& named : specs) {
+    const auto* rope = std::get_if<Rope>(&named.spec.encodings[0]);
     if (rope == nullptr || rope->schedule.index() == 0) continue;
-    figure.panels.push_back(regimes_panel(request, specs[s], static_cast<int>(s)));
+    figure.panels.push_back(regimes_panel(request, named));
   }
   figure.caption = fmt::format(
       "Pairs above the line are longer than the {} trained tokens and never came round in "
-      "training. A "
-      "schedule slows pairs by the factor shown: where it interpolates, a longer sequence is "
-      "squeezed "
-      "into trained angles; where it extrapolates, pairs keep their speed. Pairs that stand still "
-      "are "
-      "left out. Frequencies for {} tokens: {}, head_dim {}.",
+      "training. A schedule slows pairs: as much as any (interpolates: a longer sequence is "
+      "squeezed into trained angles), less (blends) or not at all (extrapolates). Pairs that stand "
+      "still are left out. Frequencies for {} tokens: {}, head_dim {}.",
       request.train_length, request.length, spec_list(specs), request.head_dim);
   return figure;
 }
