@@ -93,7 +93,7 @@ void add_head_curves(draw::Panel& panel, const PlotRequest& request, const BiasS
 void add_query_curves(draw::Panel& panel, const PlotRequest& request, const BiasSum& sum) {
   const std::int64_t last = request.length - 1;
   std::vector<std::int64_t> queries = request.positions;
-  if (queries.empty()) queries = {last / 8, last / 4, last / 2, last};
+  if (queries.empty()) queries = {last / 4, last / 2, last};
   int color = 0;
   for (const std::int64_t i : chosen("positions", queries, request.length, 0)) {
     std::vector<std::int64_t> seen;

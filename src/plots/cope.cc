@@ -100,15 +100,17 @@ draw::Panel staircase_panel(const Cope& config, const Words& words, const CopeRo
   panel.y.label = "position (counted keys)";
   panel.x.words = words.tokens;
   panel.y.low = 0.0;
+  panel.x.low = -0.5;
+  panel.x.high = static_cast<double>(n) - 0.5;
   const std::vector<std::int64_t> keys = thinned(n - 1, n);
   const auto counted = [&](std::int64_t j) { return last.position[static_cast<std::size_t>(j)]; };
-  draw::Curve curve = curve_over("CoPE: SUM of gates from the key on", keys, counted, 0);
+  draw::Curve curve = curve_over("CoPE", keys, counted, 0);
   curve.stroke = draw::Stroke::kSteps;
   panel.curves.push_back(std::move(curve));
   const auto open = [&](std::int64_t j) {
     return static_cast<double>(std::min(n - j, config.npos_max - 1));
   };
-  draw::Curve all = curve_over("all gates open: i - j + 1", keys, open, 1);
+  draw::Curve all = curve_over("all gates open", keys, open, 1);
   all.stroke = draw::Stroke::kDashed;
   panel.curves.push_back(std::move(all));
   return panel;
@@ -154,7 +156,8 @@ draw::Figure plot_cope(const PlotRequest& request) {
                    gate_bars(words, rows.back()), staircase_panel(config, words, rows.back())};
   figure.caption = fmt::format(
       "g = sigmoid(logit), p_ij = min(SUM_(t=j..i) g_it, {}): a position grows by one at every "
-      "counted word and hardly elsewhere, so keys of one sentence share a place. {}",
+      "counted word and hardly elsewhere, so keys of one sentence share a place; all gates open "
+      "would give i - j + 1. {}",
       config.npos_max - 1, origin_text(request));
   figure.panel_width = 360;
   figure.panel_height = 240;

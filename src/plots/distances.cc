@@ -138,7 +138,7 @@ draw::Figure plot_similarity(const PlotRequest& request) {
   figure.title = "Similarity of positions against their distance";
   figure.caption = fmt::format(
       "Cosine of the vectors of two positions: of embeddings themselves, or of {} after rotation "
-      "(xPos: over the length before its scaling). A band, where there is one, spans all places of "
+      "(xPos: over the length before its scaling). A band, where there is one, spans places of "
       "the pair: the similarity then depends on more than the distance. {}, {} channels.{}",
       content_text(request), spec_list(specs), request.head_dim, parameters_text(request, specs));
   figure.panels.push_back(std::move(panel));

@@ -163,12 +163,28 @@ std::vector<std::vector<double>> position_vectors(const PlotRequest& request,
   return rows_of(ref::rope(rotary, role, shape, x, positions), request.head_dim);
 }
 
+namespace {
+
+// Start values are drawn for every figure anew: a table beyond this is a mistake, not a plot.
+void check_size(const std::vector<ParameterInfo>& infos, const Encoding& encoding) {
+  constexpr std::int64_t kMost = 1 << 22;
+  for (const ParameterInfo& info : infos) {
+    if (info.count() <= kMost) continue;
+    refuse(ErrorKind::kResource, "encodings", fmt::format("must have at most {} entries", kMost),
+           fmt::format("{} of {}.{}", info.count(), traits(encoding).name, info.name),
+           "take a smaller table");
+  }
+}
+
+}  // namespace
+
 StartValues start_values(const PlotRequest& request, const Spec& spec) {
   StartValues start;
   for (std::size_t e = 0; e < spec.encodings.size(); ++e) {
     const Encoding& encoding = spec.encodings[e];
     Rng rng(static_cast<std::uint64_t>(request.seed), e);
     const std::vector<ParameterInfo> infos = parameters(encoding, shape_of(request));
+    check_size(infos, encoding);
     Parameters values = initial_parameters(infos, rng);
     Rng table(static_cast<std::uint64_t>(request.seed), kTableStream + e);
     for (std::size_t p = 0; p < values.size(); ++p) {

@@ -1,6 +1,13 @@
 #include "plots/panels.h"
 
+#include <cmath>
+
 namespace posenc::plots {
+
+double finite_or_hidden(double value) {
+  const bool fits = std::abs(value) <= std::numeric_limits<float>::max();
+  return fits ? value : kHidden;
+}
 
 draw::Heatmap map_of(std::int64_t rows, std::int64_t columns, draw::ColorMap map, std::string label,
                      const std::function<double(std::int64_t, std::int64_t)>& value) {
@@ -12,7 +19,7 @@ draw::Heatmap map_of(std::int64_t rows, std::int64_t columns, draw::ColorMap map
   result.values.reserve(static_cast<std::size_t>(rows * columns));
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t c = 0; c < columns; ++c) {
-      result.values.push_back(static_cast<float>(value(r, c)));
+      result.values.push_back(static_cast<float>(finite_or_hidden(value(r, c))));
     }
   }
   return result;
@@ -36,7 +43,7 @@ draw::Curve curve_over(std::string name, const std::vector<std::int64_t>& x,
   curve.color = color;
   for (const std::int64_t n : x) {
     curve.x.push_back(static_cast<double>(n));
-    curve.y.push_back(y(n));
+    curve.y.push_back(finite_or_hidden(y(n)));
   }
   return curve;
 }

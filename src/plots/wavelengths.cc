@@ -15,8 +15,6 @@ namespace {
 
 Lengths tested(const PlotRequest& request) { return {.sequence = request.length, .context = 0}; }
 
-double finite_or_hidden(double value) { return std::isfinite(value) ? value : kHidden; }
-
 std::vector<std::int64_t> all_pairs(const Rotary& rotary) {
   std::vector<std::int64_t> pairs(static_cast<std::size_t>(rotary.pairs()));
   std::iota(pairs.begin(), pairs.end(), 0);
@@ -33,9 +31,7 @@ draw::Panel wavelengths_panel(const PlotRequest& request, const std::vector<Name
   for (const NamedSpec& named : specs) {
     const Rotary rotary = single_rotary(request, named, tested(request));
     const auto lengths = wavelengths(rotary, rotary.group_of(request.head, request.heads));
-    const auto value = [&](std::int64_t p) {
-      return finite_or_hidden(lengths[static_cast<std::size_t>(p)]);
-    };
+    const auto value = [&](std::int64_t p) { return lengths[static_cast<std::size_t>(p)]; };
     panel.curves.push_back(curve_over(named.label, all_pairs(rotary), value, color++));
   }
   panel.rules.push_back({static_cast<double>(request.train_length),
@@ -77,7 +73,7 @@ draw::Panel regimes_panel(const PlotRequest& request, const NamedSpec& named) {
   const std::vector<double> original = make_rotary(plain, shape, tested(request)).inv_freq[g];
   const auto slowed = [&](std::int64_t p) {
     const auto at = static_cast<std::size_t>(p);
-    return finite_or_hidden(original[at] / changed.inv_freq[g][at]);
+    return original[at] / changed.inv_freq[g][at];
   };
   draw::Panel panel;
   panel.title = named.label;
