@@ -60,6 +60,23 @@ double unseen_degrees(double trained, double used, std::int64_t train_length,
   return std::min(angle - arc, kTurn - angle) * 360.0 / kTurn;
 }
 
+// The first position at which a pair meets an unseen angle, where there is one: a line along the map.
+draw::Curve first_unseen(const PlotRequest& request, const Frequencies& f) {
+  draw::Curve line;
+  line.color = 1;
+  for (std::size_t p = 0; p < f.used.size(); ++p) {
+    const double arc = static_cast<double>(request.train_length) * f.trained[p];
+    const double first = f.used[p] == f.trained[p] ? static_cast<double>(request.train_length)
+                                                   : std::ceil(arc / f.used[p]);
+    const bool beyond = arc < kTurn && first < static_cast<double>(request.length);
+    for (const double edge : {-0.5, 0.5}) {
+      line.x.push_back(beyond ? first : 0.0);
+      line.y.push_back(beyond ? static_cast<double>(p) + edge : kHidden);
+    }
+  }
+  return line;
+}
+
 std::vector<std::int64_t> pair_indices(const Frequencies& f) {
   const auto last = static_cast<std::int64_t>(f.used.size()) - 1;
   return thinned(last, last + 1);
@@ -84,6 +101,7 @@ draw::Panel unseen_panel(const PlotRequest& request, const NamedSpec& named, con
   panel.map->low = 0.0;
   panel.map->high = 180.0;
   panel.rules.push_back({static_cast<double>(request.train_length), "trained", true});
+  panel.curves.push_back(first_unseen(request, f));
   const auto& cells = panel.map->values;
   if (std::all_of(cells.begin(), cells.end(), [](float v) { return std::isnan(v); })) {
     panel.notes.push_back({static_cast<double>(request.length) * 0.3,
@@ -139,8 +157,9 @@ draw::Figure plot_extrapolation(const PlotRequest& request) {
   figure.panels.push_back(turns_panel(request, specs, lists));
   figure.caption = fmt::format(
       "A pair whose wavelength exceeds the training length has seen only a part of its circle; "
-      "painted cells are angles outside that part, in degrees from the nearest seen. Trained with "
-      "the default schedule on {} tokens, used as named. {}, head_dim {}.",
+      "painted cells are angles outside that part, in degrees from the nearest seen, and the line "
+      "is the first of them. Trained with the default schedule on {} tokens, used as named. {}, "
+      "head_dim {}.",
       request.train_length, spec_list(specs), request.head_dim);
   return figure;
 }

@@ -188,6 +188,9 @@ TEST(PlotExtrapolation, MarksExactlyThePairsWhoseWavelengthExceedsTheTrainingLen
       }
     }
     EXPECT_EQ(marked, wavelength > 100.0) << p;
+    const draw::Curve& first = figure.panels[0].curves[0];
+    const std::size_t at = 2 * static_cast<std::size_t>(p);
+    EXPECT_TRUE(marked ? first.x[at] == 100.0 : std::isnan(first.y[at])) << p;
   }
   const draw::Panel& turns = panel_of(figure, "largest angle");
   EXPECT_NEAR(curve_of(turns, "trained at 100").y[0], 100.0 / (2.0 * std::numbers::pi), 1e-9);
