@@ -1,0 +1,76 @@
+// What a record of attention says, in numbers: maps made small, distances, and two runs compared.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runs/attention_record.h"
+
+namespace posenc::runs {
+
+struct Map {
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::vector<float> values;  // row-major
+
+  [[nodiscard]] float at(std::int64_t row, std::int64_t column) const {
+    return values[static_cast<std::size_t>(row * columns + column)];
+  }
+  bool operator==(const Map&) const = default;
+};
+
+enum class MapKind { kWeights, kGates, kPositions };
+constexpr std::array<std::string_view, 3> enum_names(MapKind /*tag*/) {
+  return {"weights", "gates", "positions"};
+}
+
+// One head's map. Throws where there is no such layer or head, or the layer has no CoPE.
+Map head_map(const AttentionRecord& record, std::int64_t layer, std::int64_t head,
+             MapKind kind = MapKind::kWeights);
+
+// At most `most` rows and columns. A cell of the result is the value of largest magnitude of the cells
+// that it stands for, with its sign: no spike is lost, however small the picture.
+Map pooled(const Map& map, std::int64_t most);
+// The first cell of the large map that cell `index` of `cells` stands for, of `whole`.
+constexpr std::int64_t pooled_begin(std::int64_t index, std::int64_t cells, std::int64_t whole) {
+  return index * whole / cells;
+}
+
+// How far queries look: the share of all weight at a distance |i - j|, in buckets 0, 1, 2-3, 4-7, ....
+struct DistanceHistogram {
+  std::vector<std::string> buckets;  // "0", "1", "2-3", ...
+  std::vector<double> shares;        // sum to 1, or are all 0 where there is no weight
+  double mean = 0.0;
+};
+DistanceHistogram attended_distance(const AttentionRecord& record, std::int64_t layer,
+                                    std::int64_t head);
+// The same for a head that looks at all keys that it sees alike.
+DistanceHistogram uniform_distance(const AttentionExample& example);
+
+// Throws unless both are of the same tokens, layers and heads; the error says how they differ. `names`
+// are what it calls them.
+struct RecordNames {
+  std::string first = "the first";
+  std::string second = "the second";
+};
+void require_same_example(const AttentionRecord& first, const AttentionRecord& second,
+                          const RecordNames& names = {});
+
+// One head's weights of the second minus those of the first.
+Map head_difference(const AttentionRecord& first, const AttentionRecord& second, std::int64_t layer,
+                    std::int64_t head);
+
+// How differently a head of two models looks at the same tokens: means over queries.
+struct Divergence {
+  std::int64_t layer = 0;
+  std::int64_t head = 0;
+  double total_variation = 0.0;  // 0 (alike) to 1: half of the summed differences
+  double jensen_shannon = 0.0;   // in bits, 0 to 1
+};
+// Of every layer and head. Checks that the records can be compared.
+std::vector<Divergence> divergences(const AttentionRecord& first, const AttentionRecord& second,
+                                    const RecordNames& names = {});
+
+}  // namespace posenc::runs
