@@ -97,6 +97,13 @@ class CountingProgramTask final : public Generator {
         pass_weights_{config.pass_weight, config.dense_pass_weight, config.sparse_pass_weight} {}
 
   [[nodiscard]] std::string token_text(std::int32_t token) const override;
+  // print a
+  [[nodiscard]] std::optional<Region> instruction(
+      std::span<const std::int32_t> row) const override {
+    const std::int64_t begin = std::find(row.begin(), row.end(), kPrint) - row.begin();
+    if (begin + kPrintTokens > static_cast<std::int64_t>(row.size())) return std::nullopt;
+    return Region{begin, begin + kPrintTokens};
+  }
 
  private:
   void fill_rows(const Request& request) const override;

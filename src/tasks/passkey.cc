@@ -23,6 +23,12 @@ class PasskeyTask final : public Generator {
       return fmt::format("f{}", token - kFirstWord);
     return number_name(token, kZero, info());
   }
+  // <query>; what follows it is the answer so far.
+  [[nodiscard]] std::optional<Region> instruction(
+      std::span<const std::int32_t> row) const override {
+    const std::int64_t question = static_cast<std::int64_t>(row.size()) - config_.digits;
+    return Region{question, question + 1};
+  }
 
  private:
   void fill_rows(const Request& request) const override;

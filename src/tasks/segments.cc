@@ -35,6 +35,12 @@ class SegmentsTask final : public Generator {
     }
     return number_name(token, first_number() - 1, info());  // numbers from 1
   }
+  // <query> and the number.
+  [[nodiscard]] std::optional<Region> instruction(
+      std::span<const std::int32_t> row) const override {
+    const auto end = static_cast<std::int64_t>(row.size());
+    return Region{end - 2, end};
+  }
 
  private:
   [[nodiscard]] std::int32_t first_number() const {

@@ -50,6 +50,13 @@ class SelectiveCountingTask final : public Generator {
       : Generator(std::move(info), std::move(axes)), config_(config), kinds_(std::move(kinds)) {}
 
   [[nodiscard]] std::string token_text(std::int32_t token) const override;
+  // The verb to <sep>.
+  [[nodiscard]] std::optional<Region> instruction(
+      std::span<const std::int32_t> row) const override {
+    const auto end = std::find(row.begin(), row.end(), kSep);
+    if (end == row.end()) return std::nullopt;
+    return Region{1, end - row.begin() + 1};
+  }
 
  private:
   void fill_rows(const Request& request) const override;

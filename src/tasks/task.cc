@@ -27,4 +27,8 @@ std::optional<std::int64_t> Task::rows(const Condition& /*condition*/) const {
   return std::nullopt;
 }
 
+std::optional<Region> Task::instruction(std::span<const std::int32_t> /*row*/) const {
+  return std::nullopt;
+}
+
 }  // namespace posenc::tasks

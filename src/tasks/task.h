@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,13 @@ struct TaskInfo {
   std::int64_t min_length = 1;      // the shortest row of the train axis
 };
 
+// Positions begin .. end - 1 of a row.
+struct Region {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  bool operator==(const Region&) const = default;
+};
+
 class Task {
  public:
   Task() = default;
@@ -82,6 +90,10 @@ class Task {
 
   // A token as a person reads it, for samples, plots of attention and buckets of answers ("7").
   [[nodiscard]] virtual std::string token_text(std::int32_t token) const = 0;
+
+  // Where a row says what is wanted of it ("count A and C <sep>", "<query> 2"), for tasks whose rows say
+  // so in one place.
+  [[nodiscard]] virtual std::optional<Region> instruction(std::span<const std::int32_t> row) const;
 };
 
 // Throws an Error for fields that are out of range or do not go together, and for corpora that are
