@@ -48,6 +48,16 @@ TEST(AttentionCope, OpenGatesCountTheDistancePlusOne) {
   }
 }
 
+// Gates are kept as they are, also where the positions that they add up to have reached their end.
+TEST(AttentionCope, GatesAreKeptBesideThePositions) {
+  const auto output =
+      with_gate_logit("cope(gate_source=separate, npos_max=3)", causal(), 0.0).forward();
+  for (std::size_t n = 0; n < 2 * 7 * 7; ++n) {
+    EXPECT_DOUBLE_EQ(output.cope_gates.at(0)[n], n % 7 > n / 7 % 7 ? 0.0 : 0.5) << n;
+  }
+  EXPECT_EQ(output.cope_positions.at(0)[42], 2.0);
+}
+
 TEST(AttentionCope, WithoutACausalMaskKeysAreCountedFromTheLast) {
   const auto output = with_gate_logit("cope(gate_source=separate)", {}, 1000.0).forward();
   for (std::size_t n = 0; n < 2 * 7 * 7; ++n) {

@@ -24,10 +24,12 @@ void keep_inspection(const AttentionOptions& options, const Row& row, AttentionO
   }
   if (!options.keep_cope_positions) return;
   output.cope_positions.resize(row.content.size());
+  output.cope_gates.resize(row.content.size());
   for (std::size_t c = 0; c < row.content.size(); ++c) {
     const CopeRow& cope = row.content[c].row;
     for (std::size_t j = 0; j < row.visible.size(); ++j) {
       output.cope_positions[c].push_back(row.visible[j] ? cope.position[j] : 0.0);
+      output.cope_gates[c].push_back(cope.gate[j]);
     }
   }
 }

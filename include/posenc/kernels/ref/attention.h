@@ -48,7 +48,7 @@ struct AttentionOptions {
   Lengths lengths;
   Dropout dropout;
   bool keep_weights = false;         // fill AttentionOutput::weights
-  bool keep_cope_positions = false;  // fill AttentionOutput::cope_positions
+  bool keep_cope_positions = false;  // fill AttentionOutput::cope_positions and cope_gates
 };
 
 struct AttentionOutput {
@@ -57,6 +57,7 @@ struct AttentionOutput {
   std::vector<double> weights;  // w, before dropout: [B, H, Tq, Tk], 0 where masked
   // p_ij of each CoPE of the spec, in order: [B, H, Tq, Tk], 0 where masked.
   std::vector<std::vector<double>> cope_positions;
+  std::vector<std::vector<double>> cope_gates;  // g_ij, likewise
 };
 
 struct AttentionGradients {
