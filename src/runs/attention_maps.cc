@@ -114,25 +114,6 @@ Map head_map(const AttentionRecord& record, std::int64_t layer, std::int64_t hea
   return {T, T, std::vector<float>(begin, begin + T * T)};
 }
 
-Map pooled(const Map& map, std::int64_t most) {
-  if (most < 1) throw range_error("size of a picture", 1, most);
-  Map small{std::min(map.rows, most), std::min(map.columns, most), {}};
-  small.values.assign(static_cast<std::size_t>(small.rows * small.columns), 0.0f);
-  for (std::int64_t r = 0; r < small.rows; ++r) {
-    for (std::int64_t i = pooled_begin(r, small.rows, map.rows);
-         i < pooled_begin(r + 1, small.rows, map.rows); ++i) {
-      for (std::int64_t c = 0; c < small.columns; ++c) {
-        float& kept = small.values[static_cast<std::size_t>(r * small.columns + c)];
-        for (std::int64_t j = pooled_begin(c, small.columns, map.columns);
-             j < pooled_begin(c + 1, small.columns, map.columns); ++j) {
-          if (std::abs(map.at(i, j)) > std::abs(kept)) kept = map.at(i, j);
-        }
-      }
-    }
-  }
-  return small;
-}
-
 DistanceHistogram attended_distance(const AttentionRecord& record, std::int64_t layer,
                                     std::int64_t head) {
   const Map map = head_map(record, layer, head);
@@ -148,14 +129,35 @@ DistanceHistogram attended_distance(const AttentionRecord& record, std::int64_t 
 DistanceHistogram uniform_distance(const AttentionExample& example) {
   DistanceHistogram histogram = empty_histogram(example.length);
   for (std::int64_t i = 0; i < example.length; ++i) {
-    const std::int64_t first =
-        example.window < 0 ? 0 : std::max<std::int64_t>(0, i - example.window);
-    const std::int64_t end = example.causal ? i + 1 : example.length;
-    for (std::int64_t j = first; j < end; ++j) {
-      add(histogram, i, j, 1.0 / static_cast<double>(end - first));
+    std::int64_t seen = 0;
+    for (std::int64_t j = 0; j < example.length; ++j) seen += is_visible(example, i, j) ? 1 : 0;
+    for (std::int64_t j = 0; j < example.length; ++j) {
+      if (is_visible(example, i, j)) add(histogram, i, j, 1.0 / static_cast<double>(seen));
     }
   }
   return normalised(std::move(histogram));
+}
+
+std::optional<double> instruction_share(const AttentionRecord& record, std::int64_t layer,
+                                        std::int64_t head) {
+  const AttentionExample& example = record.example;
+  if (!example.has_instruction()) return std::nullopt;
+  const Map map = head_map(record, layer, head);
+  double share = 0.0;
+  double all = 0.0;
+  for (std::int64_t i = example.instruction_end; i < map.rows; ++i) {
+    for (std::int64_t j = 0; j < map.columns; ++j) {
+      const auto weight = static_cast<double>(map.at(i, j));
+      all += weight;
+      if (j >= example.instruction_begin && j < example.instruction_end) share += weight;
+    }
+  }
+  if (all <= 0.0) return std::nullopt;  // it stands at the end
+  return share / all;
+}
+
+bool is_visible(const AttentionExample& example, std::int64_t query, std::int64_t key) {
+  return (!example.causal || key <= query) && (example.window < 0 || query - key <= example.window);
 }
 
 void require_same_example(const AttentionRecord& first, const AttentionRecord& second,

@@ -1,9 +1,11 @@
-// What a record of attention says, in numbers: maps made small, distances, and two runs compared.
+// What a record of attention says, in numbers: maps of heads, distances, and two runs compared.
 #pragma once
 
+#include <array>
 #include <cstdint>
-#include <span>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "runs/attention_record.h"
@@ -30,14 +32,6 @@ constexpr std::array<std::string_view, 3> enum_names(MapKind /*tag*/) {
 Map head_map(const AttentionRecord& record, std::int64_t layer, std::int64_t head,
              MapKind kind = MapKind::kWeights);
 
-// At most `most` rows and columns. A cell of the result is the value of largest magnitude of the cells
-// that it stands for, with its sign: no spike is lost, however small the picture.
-Map pooled(const Map& map, std::int64_t most);
-// The first cell of the large map that cell `index` of `cells` stands for, of `whole`.
-constexpr std::int64_t pooled_begin(std::int64_t index, std::int64_t cells, std::int64_t whole) {
-  return index * whole / cells;
-}
-
 // How far queries look: the share of all weight at a distance |i - j|, in buckets 0, 1, 2-3, 4-7, ....
 struct DistanceHistogram {
   std::vector<std::string> buckets;  // "0", "1", "2-3", ...
@@ -48,6 +42,13 @@ DistanceHistogram attended_distance(const AttentionRecord& record, std::int64_t 
                                     std::int64_t head);
 // The same for a head that looks at all keys that it sees alike.
 DistanceHistogram uniform_distance(const AttentionExample& example);
+
+// The share of weight that queries after the instruction give to it; nothing where there is none.
+std::optional<double> instruction_share(const AttentionRecord& record, std::int64_t layer,
+                                        std::int64_t head);
+
+// May query i see key j?
+bool is_visible(const AttentionExample& example, std::int64_t query, std::int64_t key);
 
 // Throws unless both are of the same tokens, layers and heads; the error says how they differ. `names`
 // are what it calls them.

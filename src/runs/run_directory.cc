@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "core/bind.h"
+#include "runs/attention_record.h"
 #include "runs/files.h"
 #include "weights/messages.h"
 
@@ -125,6 +126,7 @@ RunDirectory RunDirectory::open(const fs::path& path, Access access) {
   if (access == Access::kWrite) {
     directory.lock();
     remove_temporaries(path);
+    remove_temporaries(attention_folder(path));
   }
   return directory;
 }

@@ -13,32 +13,6 @@ namespace {
 using testing::attention_record;
 using testing::error_of;
 
-TEST(AttentionMaps, ASpikeSurvivesAnySize) {
-  for (const std::int64_t size : {1, 2, 7, 32, 65}) {
-    for (const std::int64_t most : {1, 2, 3, 5, 8, 31, 64, 100}) {
-      for (std::int64_t row = 0; row < size; row += 3) {
-        for (std::int64_t column = 0; column < size; column += 2) {
-          Map map{size, size, std::vector<float>(static_cast<std::size_t>(size * size), 0.001f)};
-          map.values[static_cast<std::size_t>(row * size + column)] = -0.9f;
-          const Map small = pooled(map, most);
-          ASSERT_EQ(small.rows, std::min(size, most));
-          const auto spikes = std::count(small.values.begin(), small.values.end(), -0.9f);
-          ASSERT_EQ(spikes, 1) << size << " to " << most << " at " << row << ", " << column;
-        }
-      }
-    }
-  }
-}
-
-TEST(AttentionMaps, PoolingKeepsPlacesAndSmallMaps) {
-  Map map{6, 6, std::vector<float>(36, 0.0f)};
-  map.values[4 * 6 + 1] = 0.5f;
-  EXPECT_EQ(pooled(map, 6), map);
-  const Map small = pooled(map, 3);
-  EXPECT_EQ(small.at(2, 0), 0.5f);
-  EXPECT_NE(error_of([&] { (void)pooled(map, 0); }), "");
-}
-
 TEST(AttentionMaps, DistancesAreInBucketsOfPowersOfTwo) {
   AttentionRecord record = attention_record(8, 1, {"none"});
   auto& weights = record.layers[0].weights;
@@ -62,6 +36,17 @@ TEST(AttentionMaps, UniformAttentionIsKnown) {
   example.window = -1;
   example.causal = false;
   EXPECT_NEAR(uniform_distance(example).shares[2], 2.0 / 9, 1e-15);
+}
+
+TEST(AttentionMaps, TheInstructionsShareIsThatOfTheQueriesAfterIt) {
+  AttentionRecord record = attention_record(4, 1, {"none"});  // the instruction is token 1
+  record.layers[0].weights = {1, 0, 0, 0, 0, 1, 0, 0, 0.5f, 0.25f, 0.25f, 0, 0, 0.75f, 0.25f, 0};
+  EXPECT_DOUBLE_EQ(*instruction_share(record, 0, 0), 0.5);
+  record.example.instruction_begin = 3;
+  record.example.instruction_end = 4;
+  EXPECT_FALSE(instruction_share(record, 0, 0));
+  record.example.instruction_begin = 4;
+  EXPECT_FALSE(instruction_share(record, 0, 0));
 }
 
 TEST(AttentionMaps, ARecordDoesNotDifferFromItself) {
