@@ -42,6 +42,14 @@ Value& child(Value& node, const std::string& key, const std::string& assignment)
   return map.back().value;
 }
 
+void leave_out(Value& tree, std::string_view part, std::string_view field) {
+  for (Member& member : *tree.get_if<Value::Map>()) {
+    if (member.key != part) continue;
+    auto& fields = *member.value.get_if<Value::Map>();
+    std::erase_if(fields, [&](const Member& m) { return m.key == field; });
+  }
+}
+
 // FNV-1a, as of specs.
 std::string hash_text(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325U;
@@ -109,7 +117,10 @@ std::string config_hash(const LabConfig& config) {
   same.train.log_every = TrainConfig{}.log_every;
   same.train.checkpoint_every = TrainConfig{}.checkpoint_every;
   same.train.keep_last = TrainConfig{}.keep_last;
-  return hash_text(to_json(resolved_tree(same)));
+  Value tree = resolved_tree(same);
+  leave_out(tree, "eval",
+            "attention_samples");  // as if it were not there: older runs have no such field
+  return hash_text(to_json(tree));
 }
 
 std::string task_name(const LabConfig& config) {

@@ -168,6 +168,7 @@ struct EvalConfig {
   std::int64_t seed = 1000003;
   double threshold = 0.9;
   std::int64_t tokens_per_batch = 32768;
+  std::int64_t attention_samples = 1;
 
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -185,6 +186,8 @@ struct EvalConfig {
           FieldRule{.doc = "accuracy that the effective length asks for", .min = 0, .max = 1});
     visit("tokens_per_batch", self.tokens_per_batch,
           FieldRule{.doc = "how much is evaluated at once", .min = 1, .max = 1e9});
+    visit("attention_samples", self.attention_samples,
+          FieldRule{.doc = "samples in domain whose attention is kept", .min = 0, .max = 1000});
   }
   bool operator==(const EvalConfig&) const = default;
 };

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "core/bind.h"
+#include "lab/attention_run.h"
 #include "lab/machine.h"
 #include "runs/environment.h"
 
@@ -242,6 +243,25 @@ std::optional<Outcome> Session::train() {
   return std::nullopt;
 }
 
+// Of the first samples in domain, for whoever looks at the run. Without them it is a run all the same.
+void Session::keep_attention() {
+  const experiment::LabConfig& config = loaded_.config;
+  if (!options_.evaluate || config.eval.attention_samples == 0 || !has_weights(config.model))
+    return;
+  const std::int64_t length = kept_length(config);
+  try {
+    const runs::Loaded checkpoint = checkpoints_->load(memory_.step);
+    for (std::int64_t n = 0; n < config.eval.attention_samples && !stop_.requested(); ++n) {
+      const auto record =
+          attention_of(loaded_, *task_, checkpoint, {.axis = "", .length = length, .sample = n});
+      runs::write_attention(
+          runs::attention_path(directory_->path(), record.example.axis, length, n), record);
+    }
+  } catch (const Error& e) {
+    progress_.message(fmt::format("attention is not kept: {}", e.what()));
+  }
+}
+
 Outcome Session::evaluate_and_finish() {
   EvalSetting setting = eval_setting(loaded_.config, trainer_.device(), stop_);
   std::vector<EvalRow> rows;
@@ -265,6 +285,7 @@ Outcome Session::evaluate_and_finish() {
                        .peak_memory_bytes = runs::peak_resident_bytes()};
   directory_->write_results(
       results_value(loaded_, *task_, count_parameters(*trainer_.model()), figures, rows));
+  keep_attention();
   set_status(RunState::kFinished, memory_.done ? "stopped early: good enough or no better" : "");
   progress_.finish();
   for (const EvalRow& row : rows) progress_.message(row_text(row, task_->info().metric));

@@ -70,6 +70,7 @@ class Session {
   void save();
   Outcome stop_here(const std::string& where);
   Outcome evaluate_and_finish();
+  void keep_attention();
   void set_status(runs::RunState state, const std::string& message);
   void show(const StepReport& report);
 

@@ -16,8 +16,9 @@ namespace {
 namespace fs = std::filesystem;
 
 // What differs between runs that are the same experiment; see experiment::config_hash.
-constexpr std::array<std::string_view, 4> kOfNoEffect = {
-    "name", "train.log_every", "train.checkpoint_every", "train.keep_last"};
+constexpr std::array<std::string_view, 5> kOfNoEffect = {
+    "name", "train.log_every", "train.checkpoint_every", "train.keep_last",
+    "eval.attention_samples"};
 
 Error folder_error(const std::string& folder, const std::string& rule, const std::string& hint) {
   return {ErrorKind::kIo,

@@ -66,6 +66,7 @@ TEST(LoadConfig, HashFollowsWhatChangesResultsAndNothingElse) {
   const std::string base = parse_config(kSmall, "a.yaml").hash;
   EXPECT_EQ(parse_config(kSmall, "b.yaml", {"name=other", "train.log_every=3"}).hash, base);
   EXPECT_EQ(parse_config(kSmall, "b.yaml", {"model.dim=64"}).hash, base);
+  EXPECT_EQ(parse_config(kSmall, "b.yaml", {"eval.attention_samples=0"}).hash, base);
   EXPECT_NE(parse_config(kSmall, "b.yaml", {"seed=1"}).hash, base);
   EXPECT_NE(parse_config(kSmall, "b.yaml", {"model.encoding=rope"}).hash, base);
   EXPECT_NE(parse_config(kSmall, "b.yaml", {"task.flip_flop.sparse_ignore=0.9"}).hash, base);

@@ -1,11 +1,12 @@
-// What `posenc train` and `posenc eval` run: a program of its own, so that the other verbs need not wait
-// for libtorch to load.
+// What `posenc train`, `eval` and `attention` run: a program of its own, so that the other verbs need not
+// wait for libtorch to load.
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 
 #include "core/restart.h"
+#include "lab/attention_run.h"
 #include "lab/machine.h"
 #include "lab/run.h"
 #include "posenc/core/error.h"
@@ -33,6 +34,7 @@ struct Arguments {
   bool no_eval = false;
   bool json = false;
   EvalOptions eval;
+  AttentionQuery attention;
 };
 
 runs::Progress::Mode mode_of(const std::string& name) {
@@ -105,15 +107,44 @@ int evaluate(const Arguments& a) {
   return kFine;
 }
 
+// The path of the record goes to the standard output, for programs.
+int look(const Arguments& a) {
+  const auto mode = mode_of(a.progress);
+  runs::Progress progress(mode, output_of(mode));
+  set_threads(a.threads);
+  set_onednn(onednn_of(a, {.out = a.run, .resume = true}));
+  const auto path = attention_run(a.run, a.attention, a.eval.best, progress);
+  progress.finish();
+  fmt::print("{}\n", path.string());
+  return kFine;
+}
+
 void add_common(CLI::App& verb, Arguments& a) {
-  verb.add_option("--set", a.overrides, "set a field: --set model.layers=4 (may be repeated)")
-      ->type_name("FIELD=VALUE");
   verb.add_option("--threads", a.threads, "threads; 0: as many as cores")
       ->check(CLI::NonNegativeNumber);
   verb.add_option("--onednn", a.onednn, "libtorch's products through oneDNN: auto, on or off")
       ->check(CLI::IsMember({"auto", "on", "off"}));
   verb.add_option("--progress", a.progress, "auto, bar, plain, json or quiet")
       ->check(CLI::IsMember({"auto", "bar", "plain", "json", "quiet"}));
+}
+
+void add_overrides(CLI::App& verb, Arguments& a) {
+  verb.add_option("--set", a.overrides, "set a field: --set model.layers=4 (may be repeated)")
+      ->type_name("FIELD=VALUE");
+}
+
+CLI::App* add_attention(CLI::App& app, Arguments& a) {
+  CLI::App* verb = app.add_subcommand(
+      "attention", "write what a trained model attends to on a sample into its run directory");
+  verb->add_option("run", a.run, "a run directory")->required();
+  verb->add_option("--sample", a.attention.sample, "number of the sample, as evaluations draw it")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--length", a.attention.length, "positions (default: the training length)")
+      ->check(CLI::Range(1, 1 << 24));
+  verb->add_option("--axis", a.attention.axis, "how it is made (default: as in training)");
+  verb->add_flag("--best", a.eval.best, "the best checkpoint instead of the last");
+  add_common(*verb, a);
+  return verb;
 }
 
 int run(int argc, char** argv) {
@@ -125,6 +156,7 @@ int run(int argc, char** argv) {
   train_verb->add_option("--out", a.out, "run directory; default runs/NAME-HASH-sSEED");
   train_verb->add_flag("--resume", a.resume, "go on from the last checkpoint if there is one");
   train_verb->add_flag("--no-eval", a.no_eval, "leave out the evaluation at the end");
+  add_overrides(*train_verb, a);
   add_common(*train_verb, a);
   CLI::App* eval_verb = app.add_subcommand("eval", "evaluate a trained model");
   eval_verb->add_option("run", a.run, "a run directory")->required();
@@ -136,7 +168,9 @@ int run(int argc, char** argv) {
   eval_verb->add_flag("--best", a.eval.best, "the best checkpoint instead of the last");
   eval_verb->add_option("--out", a.out, "write the results here instead of into the run");
   eval_verb->add_flag("--json", a.json, "print the results as JSON");
+  add_overrides(*eval_verb, a);
   add_common(*eval_verb, a);
+  const CLI::App* attention_verb = add_attention(app, a);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for) {
@@ -148,6 +182,7 @@ int run(int argc, char** argv) {
     return kMistake;
   }
   const std::vector<std::string> words(argv + 1, argv + argc);
+  if (attention_verb->parsed()) return look(a);
   return train_verb->parsed() ? train(a, words) : evaluate(a);
 }
 
