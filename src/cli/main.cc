@@ -21,7 +21,8 @@ constexpr const char* kExamples =
     "  posenc convert model.safetensors -o out.safetensors --layout interleaved --head-dim 128\n"
     "  posenc sweep configs/theta.yaml --jobs 2\n"
     "  posenc compare runs/theta\n"
-    "  posenc plot decay --theta 10000,500000\n";
+    "  posenc plot decay --theta 10000,500000\n"
+    "  posenc attention runs/mine --sample 0 -o attention.svg\n";
 
 // CLI11's own texts span lines and do not say where help is; a mistake is answered in one line.
 int report_mistake(const CLI::App& app, const CLI::ParseError& problem) {
@@ -62,6 +63,7 @@ int run(int argc, char** argv) {
   add_data(app, chosen);
   add_sample(app, chosen);
   add_plot(app, chosen);
+  add_attention(app, chosen);
   try {
     check_verb(app, argc, argv);
     app.parse(argc, argv);

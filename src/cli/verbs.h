@@ -20,6 +20,7 @@ void add_compare(CLI::App& app, Action& chosen);
 void add_data(CLI::App& app, Action& chosen);
 void add_sample(CLI::App& app, Action& chosen);
 void add_plot(CLI::App& app, Action& chosen);
+void add_attention(CLI::App& app, Action& chosen);
 
 // Exit codes: fine, anything unforeseen, the user's mistake.
 inline constexpr int kFine = 0;

@@ -1,0 +1,193 @@
+// posenc attention: what a trained model looks at on an example. Records that are missing are computed by
+// posenc-lab; pictures need the record alone.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+#include "cli/figure_output.h"
+#include "cli/table.h"
+#include "cli/verbs.h"
+#include "core/process.h"
+#include "core/restart.h"
+#include "experiment/load.h"
+#include "posenc/core/error.h"
+#include "report/attention_figures.h"
+#include "runs/checkpoints.h"
+#include "runs/run_directory.h"
+
+namespace posenc::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using runs::AttentionRecord;
+
+struct Options {
+  std::string run;
+  std::string against;
+  std::string axis = "train";
+  std::int64_t length = 0;
+  std::int64_t sample = 0;
+  bool best = false;
+  bool again = false;
+  std::vector<std::int64_t> layers;
+  std::vector<std::int64_t> heads;
+  FigureOutput output;
+};
+
+// The step of the checkpoint that a record should be of; nothing where there is none any more.
+std::optional<std::int64_t> wanted_step(const runs::RunDirectory& run, bool best) {
+  std::optional<runs::CheckpointInfo> found;
+  for (const auto& info : runs::CheckpointReader(run.checkpoints_path()).list()) {
+    if (!info.problem.empty() || (best && !info.score)) continue;
+    if (!best || !found || *info.score > *found->score) found = info;
+  }
+  if (!found) return std::nullopt;
+  return found->step;
+}
+
+bool is_current(const fs::path& record, const runs::RunDirectory& run, bool best) {
+  std::error_code ignored;
+  if (!fs::exists(record, ignored)) return false;
+  const auto step = wanted_step(run, best);
+  return !step || runs::read_attention_example(record).step == *step;
+}
+
+// Runs posenc-lab, which needs libtorch. What it says is passed on where it fails.
+int compute(const Options& options, const std::string& run, std::int64_t length) {
+  const fs::path lab = fs::read_symlink("/proc/self/exe").parent_path() / "posenc-lab";
+  std::string log = (fs::temp_directory_path() / "posenc_attention_XXXXXX").string();
+  const int file = ::mkstemp(log.data());
+  if (file >= 0) ::close(file);
+  Command command{
+      .words = {lab.string(), "attention", run, "--sample", std::to_string(options.sample),
+                "--length", std::to_string(length), "--axis", options.axis, "--progress", "quiet"},
+      .folder = "",
+      .output = log,
+      .environment = patient_threads()};
+  if (options.best) command.words.emplace_back("--best");
+  const Ending ending = run_command(command);
+  const std::string said = last_line(log);
+  std::error_code ignored;
+  fs::remove(log, ignored);
+  if (ending.fine()) return kFine;
+  fmt::print(stderr, "{}\n", said.empty() ? "posenc: posenc-lab: " + ending_text(ending) : said);
+  return ending.signal != 0 ? kFailure : ending.code;
+}
+
+// The record of a run: as it lies there, or computed now. `code` is not kFine where that failed.
+std::optional<AttentionRecord> record_of(const Options& options, const std::string& run,
+                                         int& code) {
+  const auto directory = runs::RunDirectory::open(run, runs::Access::kRead);
+  const auto config = experiment::load_config(directory.config_path().string()).config;
+  const std::int64_t length =
+      options.length > 0 ? options.length : experiment::train_length(config.train);
+  const fs::path path =
+      runs::attention_path(run, options.axis, length, options.sample, options.best);
+  if (options.again || !is_current(path, directory, options.best)) {
+    code = compute(options, run, length);
+    if (code != kFine) return std::nullopt;
+  }
+  return runs::read_attention(path);
+}
+
+// "runs/demo/seed0-rope" is seed0-rope in a title.
+std::string name_of(const std::string& run) {
+  const fs::path path = fs::path(run).lexically_normal();
+  return path.has_filename() ? path.filename().string() : path.parent_path().filename().string();
+}
+
+std::string percent(const std::optional<double>& share) {
+  return share ? fmt::format("{:.1f}", 100.0 * *share) : "";
+}
+
+void print_heads(const AttentionRecord& record) {
+  const bool asks = record.example.has_instruction();
+  std::vector<std::string> header = {"layer", "head", "mean distance"};
+  if (asks) header.emplace_back("% on the instruction");
+  Table table(header);
+  for (const auto& [layer, head] : report::chosen_heads(record, {}, {})) {
+    std::vector<std::string> row = {
+        std::to_string(layer), std::to_string(head),
+        fmt::format("{:.2f}", runs::attended_distance(record, layer, head).mean)};
+    if (asks) row.push_back(percent(runs::instruction_share(record, layer, head)));
+    table.add(row);
+  }
+  fmt::print("\n{}", table.text());
+}
+
+void print_difference(const AttentionRecord& first, const AttentionRecord& second,
+                      const runs::RecordNames& names) {
+  Table table({"layer", "head", "total variation", "Jensen-Shannon", "mean distance", "against"});
+  for (const runs::Divergence& d : runs::divergences(first, second, names)) {
+    const auto mean = [&](const AttentionRecord& record) {
+      return fmt::format("{:.2f}", runs::attended_distance(record, d.layer, d.head).mean);
+    };
+    table.add({std::to_string(d.layer), std::to_string(d.head),
+               fmt::format("{:.3f}", d.total_variation), fmt::format("{:.3f}", d.jensen_shannon),
+               mean(first), mean(second)});
+  }
+  fmt::print("\n{}", table.text());
+}
+
+int run(const Options& options) {
+  check(options.output);
+  int code = kFine;
+  const auto record = record_of(options, options.run, code);
+  if (!record) return code;
+  const bool chosen = !options.layers.empty() || !options.heads.empty();
+  const auto heads = report::chosen_heads(*record, options.layers, options.heads);
+  const std::string name = name_of(options.run);
+  if (options.against.empty()) {
+    fmt::print("{}: {}\n", name, report::example_text(record->example));
+    print_heads(*record);
+    write(chosen ? report::attention_heads(*record, name, heads)
+                 : report::attention_overview(*record, name),
+          options.output, "attention.svg");
+    return kFine;
+  }
+  const auto other = record_of(options, options.against, code);
+  if (!other) return code;
+  const runs::RecordNames names{name, name_of(options.against)};
+  runs::require_same_example(*record, *other, names);
+  fmt::print("{}: {}\n", names.first, report::example_text(record->example));
+  fmt::print("{}: {}\n", names.second, report::example_text(other->example));
+  print_difference(*record, *other, names);
+  write(chosen ? report::difference_heads(*record, *other, names, heads)
+               : report::difference_overview(*record, *other, names),
+        options.output, "attention.svg");
+  return kFine;
+}
+
+}  // namespace
+
+void add_attention(CLI::App& app, Action& chosen) {
+  CLI::App* verb =
+      app.add_subcommand("attention", "Draws what a trained model attends to on a sample");
+  auto options = std::make_shared<Options>();
+  verb->add_option("RUN", options->run, "a run directory")->required();
+  verb->add_option("--sample", options->sample, "number of the sample, as evaluations draw it")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--length", options->length, "positions (default: the training length)")
+      ->check(CLI::Range(1, 1 << 24));
+  verb->add_option("--axis", options->axis, "how the sample is made (default: train)");
+  verb->add_flag("--best", options->best, "the best checkpoint instead of the last");
+  verb->add_flag("--again", options->again, "compute it even if the run has it already");
+  verb->add_option("--against", options->against,
+                   "a second run: the difference on the same sample");
+  verb->add_option("--layer", options->layers, "layers to show in full (default: all, small)")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--head", options->heads, "heads to show in full, of the layers or of all")
+      ->check(CLI::NonNegativeNumber);
+  add_figure_options(*verb, options->output);
+  verb->footer(
+      "Examples:\n"
+      "  posenc attention runs/mine --sample 0 -o attention.svg\n"
+      "  posenc attention runs/mine --layer 1 --head 0 -o head.png\n"
+      "  posenc attention runs/mine --against runs/other --axis longer --length 64\n");
+  verb->callback([&chosen, options] { chosen = [options] { return run(*options); }; });
+}
+
+}  // namespace posenc::cli
