@@ -17,15 +17,13 @@ using runs::Map;
 constexpr std::int64_t kMostWords = 64;  // tokens that can be read along an axis
 constexpr int kUniformColor = 7;
 
-// Weights of the first queries are large because they have few keys to share them among, so a head's
-// scale ends at the largest weight of a query with this many.
-constexpr std::int64_t kManyKeys = 8;
 constexpr double kLeastScale = 0.02;  // below it a map is flat, and its noise is not worth colours
 
+// Weights of the first queries are large because they have few keys to share them among, so a head's
+// scale ends at the largest weight past the first quarter.
 double scale_end(const Map& map) {
-  const std::int64_t first = map.rows >= 2 * kManyKeys ? kManyKeys : 0;
   double largest = kLeastScale;
-  for (std::int64_t i = first; i < map.rows; ++i) {
+  for (std::int64_t i = map.rows / 4; i < map.rows; ++i) {
     for (std::int64_t j = 0; j < map.columns; ++j) {
       largest = std::max(largest, static_cast<double>(std::abs(map.at(i, j))));
     }
