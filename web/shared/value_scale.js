@@ -1,0 +1,75 @@
+// Values to colours and back: the ends of a scale, and how it runs between them.
+//
+// Readouts always show the value itself; a scale only decides which of 256 colours a cell gets.
+
+/** @typedef {'linear' | 'sqrt' | 'log'} ScaleKind */
+/** @typedef {{low: number, high: number, kind: ScaleKind}} ValueScale */
+
+// A logarithm needs a least magnitude where the scale reaches 0: four decades below the larger end.
+const LOG_DECADES = 1e-4;
+
+/**
+ * The monotone function that a scale is linear in.
+ * @param {ValueScale} scale
+ * @returns {(value: number) => number}
+ */
+export function scaleWarp(scale) {
+  if (scale.kind === 'sqrt') return (v) => Math.sign(v) * Math.sqrt(Math.abs(v));
+  if (scale.kind === 'linear') return (v) => v;
+  if (scale.low > 0) return (v) => Math.log(Math.max(v, Number.MIN_VALUE));
+  const least = logLeast(scale);
+  return (v) => Math.sign(v) * Math.log1p(Math.abs(v) / least);
+}
+
+/**
+ * @param {ValueScale} scale
+ * @returns {(warped: number) => number}
+ */
+function scaleUnwarp(scale) {
+  if (scale.kind === 'sqrt') return (w) => w * Math.abs(w);
+  if (scale.kind === 'linear') return (w) => w;
+  if (scale.low > 0) return (w) => Math.exp(w);
+  const least = logLeast(scale);
+  return (w) => Math.sign(w) * Math.expm1(Math.abs(w)) * least;
+}
+
+/** @param {ValueScale} scale */
+function logLeast(scale) {
+  return Math.max(Math.abs(scale.low), Math.abs(scale.high), Number.MIN_VALUE) * LOG_DECADES;
+}
+
+/**
+ * Where a value lies between the ends: 0 to 1, clamped; NaN stays NaN.
+ * @param {ValueScale} scale
+ * @param {number} value
+ */
+export function scaleFraction(scale, value) {
+  const warp = scaleWarp(scale);
+  const low = warp(scale.low);
+  const span = warp(scale.high) - low;
+  if (!(span > 0)) return value > scale.low ? 1 : value === value ? 0 : NaN;
+  return Math.min(1, Math.max(0, (warp(value) - low) / span));
+}
+
+/**
+ * The value at a fraction of the scale.
+ * @param {ValueScale} scale
+ * @param {number} fraction
+ */
+export function scaleValue(scale, fraction) {
+  const warp = scaleWarp(scale);
+  const low = warp(scale.low);
+  return scaleUnwarp(scale)(low + fraction * (warp(scale.high) - low));
+}
+
+/**
+ * Four significant digits, without trailing zeros.
+ * @param {number} value
+ */
+export function formatValue(value) {
+  if (Number.isNaN(value)) return 'masked';
+  if (value === 0 || !Number.isFinite(value)) return String(value);
+  const size = Math.abs(value);
+  if (size < 1e-3 || size >= 1e6) return value.toExponential(2).replace('e+', 'e');
+  return String(Number(value.toPrecision(4)));
+}
