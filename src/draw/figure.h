@@ -48,6 +48,7 @@ struct Curve {
   std::vector<double> y;    // NaN breaks the line
   std::vector<double> low;  // a band about the line, or empty
   std::vector<double> high;
+  bool whiskers = false;  // low to high as an upright line at each point, in place of a band
   Stroke stroke = Stroke::kSolid;
   // Which of the palette's colours; curves of one thing share one through the panels of a figure.
   int color = 0;

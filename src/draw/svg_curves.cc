@@ -40,6 +40,15 @@ void paint_band(SvgCanvas& canvas, const Curve& curve, const PanelScales& scales
   canvas.path(polygon(edge), fmt::format("pe-band pe-f{}", curve.color % kPaletteSize));
 }
 
+void paint_whiskers(SvgCanvas& canvas, const Curve& curve, const PanelScales& scales) {
+  for (std::size_t i = 0; i < curve.low.size(); ++i) {
+    if (!std::isfinite(curve.low[i]) || !std::isfinite(curve.high[i])) continue;
+    const double x = scales.x(curve.x[i]);
+    canvas.line({x, scales.y(curve.low[i])}, {x, scales.y(curve.high[i])},
+                fmt::format("pe-whisker pe-s{}", curve.color % kPaletteSize));
+  }
+}
+
 void paint_bars(SvgCanvas& canvas, const std::vector<Point>& points, const Curve& curve,
                 double base, double width) {
   for (const Point& p : points) {
@@ -80,7 +89,7 @@ void paint_points(SvgCanvas& canvas, const Panel& panel, const Curve& curve,
 void paint_curve(SvgCanvas& canvas, const Panel& panel, const Curve& curve, const Box& area,
                  const PanelScales& scales) {
   const std::vector<Point> points = pixels(curve.x, curve.y, scales);
-  paint_band(canvas, curve, scales);
+  curve.whiskers ? paint_whiskers(canvas, curve, scales) : paint_band(canvas, curve, scales);
   switch (curve.stroke) {
     case Stroke::kBars:
       paint_bars(canvas, points, curve, std::clamp(scales.y(0.0), area.y, area.bottom()),

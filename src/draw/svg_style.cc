@@ -44,6 +44,7 @@ constexpr const char* kShapes =
     ".pe-line{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}"
     ".pe-dashed{stroke-dasharray:6 4}.pe-second{stroke-dasharray:2 3}"
     ".pe-band{stroke:none;fill-opacity:.17}"
+    ".pe-whisker{fill:none;stroke-width:1.6;stroke-opacity:.45}"
     ".pe-bar{stroke:none;fill-opacity:.8}"
     ".pe-dot{stroke:none}.pe-hit{fill:transparent;stroke:none}"
     ".pe-shade{stroke:none;fill-opacity:.16}.pe-lighter{fill-opacity:.06}"
