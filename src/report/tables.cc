@@ -4,33 +4,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
+
+#include "report/words.h"
 
 namespace posenc::report {
 namespace {
 
 constexpr std::size_t kLongestLabel = 17;
-constexpr const char* kNothing = "-";
-
-std::string number_text(double value, const std::string& metric) {
-  if (std::isnan(value)) return "nan";
-  if (metric == "accuracy") {
-    return value >= 0.9995 ? "100" : fmt::format("{:.1f}", 100.0 * value);
-  }
-  if (metric == "error") return value == 0.0 ? "0" : fmt::format("{:.1e}", value);
-  return fmt::format("{:.3f}", value);
-}
-
-std::string estimate_text(const runs::Estimate& e, const std::string& metric) {
-  return fmt::format("{} [{},{}]", number_text(e.value, metric),
-                     number_text(e.interval.low, metric), number_text(e.interval.high, metric));
-}
-
-std::string metric_text(const std::string& metric) {
-  if (metric == "accuracy") return "accuracy in %";
-  if (metric == "error") return "error rate";
-  return "bits per byte";
-}
 
 // Long specs are shortened and spelled out below the table, each once.
 class Labels {
@@ -69,33 +49,6 @@ std::string cell_text(const Cell* cell, const std::string& metric) {
   return cell == nullptr ? kNothing : estimate_text(cell->estimate, metric);
 }
 
-// A figure that belongs to the condition, not to the encoding: once where all agree.
-template <class Pick>
-std::string shared_text(const TaskTable& table, const std::string& axis, double factor,
-                        const std::string& metric, const Pick& pick) {
-  std::vector<double> values;
-  for (const Entry& entry : table.entries) {
-    for (const Cell& cell : entry.cells) {
-      if (cell.axis != axis || cell.factor != factor || cell.n == 0) continue;
-      if (const std::optional<double> value = pick(cell)) values.push_back(*value);
-    }
-  }
-  if (values.empty()) return kNothing;
-  const auto [low, high] = std::minmax_element(values.begin(), values.end());
-  const std::string from = number_text(*low, metric);
-  const std::string to = number_text(*high, metric);
-  return from == to ? from : from + " to " + to;
-}
-
-std::string chance_text(const TaskTable& table, const std::string& axis, double factor) {
-  return shared_text(table, axis, factor, table.metric,
-                     [](const Cell& cell) { return std::optional(cell.chance); });
-}
-
-std::string speed_text(double tokens_per_s) {
-  return tokens_per_s > 0.0 ? fmt::format("{:.0f}", tokens_per_s) : kNothing;
-}
-
 TextTable overview(const TaskTable& table) {
   TextTable text;
   text.title = fmt::format("{}: {} [95 %], trained at length {}", table.task,
@@ -108,7 +61,7 @@ TextTable overview(const TaskTable& table) {
                          cell_text(entry.cell(kInDomain, 1), table.metric),
                          std::to_string(entry.parameters),
                          std::to_string(entry.position_parameters), speed_text(entry.tokens_per_s),
-                         entry.cost ? fmt::format("{:.2f}x", *entry.cost) : kNothing});
+                         cost_text(entry)});
   }
   text.rows.push_back({"chance", "", chance_text(table, kInDomain, 1), "", "", "", ""});
   text.notes = labels.legend();
@@ -116,61 +69,14 @@ TextTable overview(const TaskTable& table) {
   return text;
 }
 
-std::string effective_text(const EffectiveLength& length) {
-  return length.lowest == length.highest
-             ? std::to_string(length.median)
-             : fmt::format("{} [{},{}]", length.median, length.lowest, length.highest);
-}
-
-std::vector<double> factors_of(const TaskTable& table, const std::string& axis) {
-  std::vector<double> factors;
-  for (const double factor : table.factors) {
-    const bool any = std::any_of(table.entries.begin(), table.entries.end(), [&](const Entry& e) {
-      return std::any_of(e.cells.begin(), e.cells.end(), [&](const Cell& cell) {
-        return cell.axis == axis && cell.factor == factor;
-      });
-    });
-    if (any) factors.push_back(factor);
-  }
-  return factors;
-}
-
-std::vector<std::string> schedules_of(const Entry& entry, const std::string& axis) {
-  std::vector<std::string> schedules;
-  for (const Cell& cell : entry.cells) {
-    if (cell.axis != axis) continue;
-    if (std::find(schedules.begin(), schedules.end(), cell.schedule) == schedules.end()) {
-      schedules.push_back(cell.schedule);
-    }
-  }
-  return schedules;
-}
-
-std::string effective_of(const Entry& entry, const std::string& axis, const std::string& schedule) {
-  for (const EffectiveLength& length : entry.effective) {
-    if (length.axis == axis && length.schedule == schedule) return effective_text(length);
-  }
-  return kNothing;
-}
-
 // Answers that training never had put a ceiling on any encoding: shown where there are any.
 void add_trained_share(const TaskTable& table, const std::string& axis,
                        const std::vector<double>& factors, TextTable& text) {
-  std::vector<std::string> row = {"answers trained %"};
-  bool all = true;
-  for (const double factor : factors) {
-    row.push_back(shared_text(table, axis, factor, "accuracy",
-                              [](const Cell& cell) { return cell.trained_share; }));
-    all = all && (row.back() == kNothing || row.back() == "100");
-  }
-  if (all) return;
+  std::vector<std::string> row = trained_shares(table, axis, factors);
+  if (row.empty()) return;
+  row.insert(row.begin(), "answers trained %");
   row.emplace_back("");
   text.rows.push_back(std::move(row));
-}
-
-std::string threshold_text(const TaskTable& table) {
-  if (table.metric == "accuracy") return fmt::format("accuracy {:g} %", 100 * table.threshold);
-  return fmt::format("an error of {:g}", 1.0 - table.threshold);
 }
 
 TextTable axis_table(const TaskTable& table, const std::string& axis) {
@@ -189,7 +95,8 @@ TextTable axis_table(const TaskTable& table, const std::string& axis) {
       for (const double factor : factors) {
         row.push_back(cell_text(entry.cell(axis, factor, schedule), table.metric));
       }
-      row.push_back(effective_of(entry, axis, schedule));
+      const EffectiveLength* effective = effective_of(entry, axis, schedule);
+      row.push_back(effective == nullptr ? kNothing : effective_text(*effective));
       text.rows.push_back(std::move(row));
     }
   }
@@ -199,27 +106,17 @@ TextTable axis_table(const TaskTable& table, const std::string& axis) {
   text.rows.push_back(std::move(chance));
   add_trained_share(table, axis, factors, text);
   text.notes = labels.legend();
-  if (has_threshold) {
-    text.notes.push_back(
-        fmt::format("effective: the longest length that reaches {}, as all shorter ones do; "
-                    "median [least,most] of the seeds",
-                    threshold_text(table)));
-  }
+  if (has_threshold) text.notes.push_back(effective_note(table));
   return text;
 }
 
 TextTable ranking_table(const Ranking& ranking) {
   TextTable text;
-  text.title = fmt::format(
-      "mean reciprocal rank {}, over {} conditions [95 %, conditions resampled]",
-      ranking.what == "in domain" ? "in domain" : "beyond the training length", ranking.tasks);
+  text.title =
+      fmt::format("mean reciprocal rank {}, over {} conditions [95 %, conditions resampled]",
+                  ranking_place(ranking), ranking.tasks);
   text.header = {"encoding", "mean reciprocal rank"};
-  std::vector<std::size_t> order(ranking.encodings.size());
-  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return ranking.reciprocal_rank[a].value > ranking.reciprocal_rank[b].value;
-  });
-  for (const std::size_t i : order) {
+  for (const std::size_t i : ranking_order(ranking)) {
     text.rows.push_back({ranking.encodings[i], estimate_text(ranking.reciprocal_rank[i], "rank")});
   }
   return text;
