@@ -1,0 +1,66 @@
+// posenc report: what runs found, as one HTML file.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "cli/verbs.h"
+#include "posenc/core/error.h"
+#include "report/html.h"
+#include "runs/files.h"
+
+namespace posenc::cli {
+namespace {
+
+struct Options {
+  std::vector<std::string> folders;
+  std::string out = "report.html";
+  std::string title;
+  report::CompareOptions compare;
+};
+
+// The words that make this page again, for its foot.
+std::string command_text(const Options& options) {
+  std::string command = "posenc report";
+  for (const std::string& folder : options.folders) command += " " + folder;
+  return command;
+}
+
+void check_out(const std::filesystem::path& path) {
+  if (!std::filesystem::is_directory(path)) return;
+  throw Error(ErrorKind::kIo, {.scope = "report",
+                               .key = path.string(),
+                               .rule = "is a folder",
+                               .value = "",
+                               .hint = "name a file: -o " + (path / "report.html").string()});
+}
+
+int run(const Options& options) {
+  check_out(options.out);
+  report::ReportInput input{.runs = report::find_runs(options.folders),
+                            .compare = options.compare,
+                            .title = options.title,
+                            .command = command_text(options)};
+  const std::string page = report::html_report(input);
+  runs::atomic_write(options.out, page);
+  fmt::print("{} ({:.1f} MB)\n", options.out, static_cast<double>(page.size()) / 1e6);
+  return kFine;
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, Action& chosen) {
+  CLI::App* verb =
+      app.add_subcommand("report", "One HTML file of what runs found: tables, charts, attention");
+  auto options = std::make_shared<Options>();
+  verb->add_option("DIR", options->folders, "runs, or folders with runs below them")->required();
+  verb->add_option("-o,--out", options->out, "the file to write")->capture_default_str();
+  verb->add_option("--title", options->title, "of the page (default: what was compared)");
+  verb->add_option("--threshold", options->compare.threshold,
+                   "accuracy that the effective length asks for (default: the runs' own)")
+      ->check(CLI::Range(0.0, 1.0));
+  verb->footer("Example:\n  posenc report runs/demo -o runs/demo/report.html\n");
+  verb->callback([&chosen, options] { chosen = [options] { return run(*options); }; });
+}
+
+}  // namespace posenc::cli

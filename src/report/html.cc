@@ -1,0 +1,107 @@
+#include "report/html.h"
+
+#include <fmt/format.h>
+
+#include "draw/files.h"
+#include "report/html_parts.h"
+#include "report/html_text.h"
+#include "report/tables.h"
+
+namespace posenc::report {
+namespace {
+
+PageContent gather(const ReportInput& input) {
+  Comparison comparison = compare(input.runs, input.compare);
+  std::vector<std::string> remarks = comparison.left_out;
+  Details details = read_details(comparison, remarks);
+  PageMaps maps = page_maps(comparison);
+  remarks.insert(remarks.end(), maps.remarks.begin(), maps.remarks.end());
+  SeriesColors colors(comparison);
+  return {std::move(comparison), std::move(colors), std::move(details), std::move(maps),
+          std::move(remarks)};
+}
+
+// 256 colours of 3 bytes, as base64.
+Value color_value(draw::ColorMap map, draw::Theme theme) {
+  std::vector<std::uint8_t> bytes;
+  for (const draw::Rgb& c : draw::color_table(map, theme)) {
+    bytes.insert(bytes.end(), {c.r, c.g, c.b});
+  }
+  return Value::of_string(draw::base64(bytes));
+}
+
+Value colors_value() {
+  Value::Map maps;
+  for (const auto map : {draw::ColorMap::kSequential, draw::ColorMap::kDiverging}) {
+    maps.push_back(
+        {std::string(enum_names(map)[static_cast<std::size_t>(map)]),
+         Value(Value::Data(Value::Map{{"light", color_value(map, draw::Theme::kLight)},
+                                      {"dark", color_value(map, draw::Theme::kDark)}}))});
+  }
+  return {Value::Data(std::move(maps))};
+}
+
+std::string data_block(const std::string& id, const Value& value) {
+  return fmt::format("<script type=\"application/json\" id=\"{}\">{}</script>\n", id,
+                     script_json(value));
+}
+
+std::string contents(const PageContent& page) {
+  std::vector<Heading> headings = {{"summary", "Summary"}};
+  for (std::size_t t = 0; t < page.comparison.tasks.size(); ++t) {
+    const std::string id = fmt::format("task-{}", t);
+    headings.push_back({id, page.comparison.tasks[t].task});
+    headings.push_back({id + "-table", "- Comparison"});
+    headings.push_back({id + "-length", "- Length"});
+    headings.push_back({id + "-training", "- Training"});
+    headings.push_back({id + "-cost", "- Cost"});
+  }
+  if (!page.comparison.rankings.empty()) headings.push_back({"rankings", "Rankings"});
+  headings.insert(
+      headings.end(),
+      {{"attention", "Attention"}, {"runs", "Configs and commands"}, {"remarks", "Remarks"}});
+  std::string items;
+  for (const Heading& h : headings) {
+    const bool inner = h.text.rfind("- ", 0) == 0;
+    items += fmt::format("<li{}><a href=\"#{}\">{}</a></li>\n", inner ? " class=\"inner\"" : "",
+                         h.id, escape(inner ? h.text.substr(2) : h.text));
+  }
+  return "<nav aria-label=\"contents\">\n<ol>\n" + items + "</ol>\n</nav>\n";
+}
+
+std::string body(const PageContent& page, const ReportInput& input, const std::string& title) {
+  std::string out = headline(page, title) + contents(page) + "<main>\n" + summary_section(page);
+  for (std::size_t t = 0; t < page.comparison.tasks.size(); ++t) out += task_section(page, t);
+  out += rankings_section(page.comparison) + attention_section(page.maps, page.comparison) +
+         runs_section(page) + remarks_section(page.remarks) + "</main>\n";
+  if (!input.command.empty()) {
+    out += fmt::format("<footer><p>Made from run directories alone: <code>{}</code></p></footer>\n",
+                       escape(input.command));
+  }
+  return out;
+}
+
+std::string head(const std::string& title) {
+  return fmt::format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+      "'unsafe-inline'; img-src data:; script-src '{}'; base-uri 'none'; form-action 'none'\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"generator\" "
+      "content=\"posenc report\">\n<title>{}</title>\n<style>\n{}{}</style>\n</head>\n",
+      script_hash(page_script()), escape(title), draw::svg_style(draw::Look::kAuto), page_style());
+}
+
+}  // namespace
+
+std::string html_report(const ReportInput& input) {
+  const PageContent page = gather(input);
+  const std::string title = input.title.empty() ? default_title(page.comparison) : input.title;
+  std::string out = head(title) + "<body>\n" + body(page, input, title);
+  out += data_block("comparison-data", to_value(page.comparison));
+  out += data_block("color-data", colors_value());
+  out += data_block("attention-data", page.maps.data);
+  return out + fmt::format("<script>{}</script>\n</body>\n</html>\n", page_script());
+}
+
+}  // namespace posenc::report

@@ -1,0 +1,46 @@
+// Parts of the page, each a piece of HTML.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/charts.h"
+#include "report/page_maps.h"
+
+namespace posenc::report {
+
+struct PageContent {
+  Comparison comparison;
+  SeriesColors colors;
+  Details details;
+  PageMaps maps;
+  std::vector<std::string> remarks;  // of the comparison, and of what could not be shown
+};
+
+// A line of a table of contents.
+struct Heading {
+  std::string id;
+  std::string text;
+};
+
+// What was compared, on which machines, when.
+std::string headline(const PageContent& page, const std::string& title);
+std::string default_title(const Comparison& comparison);
+// The best of each task, in cards.
+std::string summary_section(const PageContent& page);
+// Tables and charts of one task.
+std::string task_section(const PageContent& page, std::size_t task);
+std::string rankings_section(const Comparison& comparison);
+std::string attention_section(const PageMaps& maps, const Comparison& comparison);
+// Config and command of every row.
+std::string runs_section(const PageContent& page);
+std::string remarks_section(const std::vector<std::string>& remarks);
+
+// A short line in the colour of a series.
+std::string swatch(int color);
+
+// Generated from web/ (cmake/embed_page.cmake).
+std::string_view page_script();
+std::string_view page_style();
+
+}  // namespace posenc::report

@@ -1,0 +1,36 @@
+// Attention maps as a page carries them: 8-bit grey pictures, pooled until all of them fit.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "report/compare.h"
+#include "runs/attention_maps.h"
+
+namespace posenc::report {
+
+// Bytes of all pictures of a page together, as base64.
+inline constexpr std::int64_t kMapBudget = 6'000'000;
+
+struct PageMaps {
+  Value data;  // {"records": [...]}: what the page's script reads
+  std::size_t records = 0;
+  std::int64_t tokens = 0;  // of the longest example
+  std::int64_t cells = 0;   // most rows and columns that a map kept
+  std::vector<std::string> remarks;
+};
+
+// Of each entry the first seed that has a record of the example that most entries have.
+PageMaps page_maps(const Comparison& comparison, std::int64_t budget = kMapBudget);
+
+// One head's map in bytes: 0 is masked, b from 1 to 255 is low + (high - low) ((b - 1) / 254)^gamma.
+struct ByteMap {
+  std::vector<std::uint8_t> bytes;
+  double high = 1.0;  // low is 0
+};
+double gamma_of(runs::MapKind kind);
+ByteMap byte_map(const runs::Map& pooled, const runs::AttentionExample& example,
+                 runs::MapKind kind);
+
+}  // namespace posenc::report

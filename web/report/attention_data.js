@@ -1,0 +1,99 @@
+// The attention records of the page: which there are, and their maps as numbers.
+import { mapOfBytes } from '../shared/map_data.js';
+import { decodeGreyPng } from '../shared/map_png.js';
+
+/** @typedef {import('../shared/map_data.js').MapData} MapData */
+/** @typedef {import('../shared/map_axes.js').AxisInfo} AxisInfo */
+/** @typedef {'weights' | 'gates' | 'positions'} MapKind */
+/** @typedef {{kind: MapKind, gamma: number, highs: number[], png: string}} HeadMaps */
+/** @typedef {{position: number, expected: string, predicted: string}} ScoredPlace */
+/**
+ * @typedef {object} Example
+ * @property {string} task
+ * @property {string} axis
+ * @property {number} length
+ * @property {number} sample
+ * @property {number} step
+ * @property {[number, number]} instruction
+ * @property {string[]} tokens
+ * @property {ScoredPlace[]} scored
+ */
+/**
+ * @typedef {object} AttentionRecord
+ * @property {string} name
+ * @property {string} run
+ * @property {string} key alike where maps can be laid over each other
+ * @property {number} cells a side of every map
+ * @property {number} heads
+ * @property {Example} example
+ * @property {{encoding: string, maps: HeadMaps[]}[]} layers
+ */
+
+/** @type {Map<string, Promise<{width: number, height: number, bytes: Uint8Array}>>} */
+const decodedPictures = new Map();
+
+/**
+ * @param {AttentionRecord} record
+ * @param {number} layer
+ * @param {MapKind} kind
+ * @returns {HeadMaps | undefined}
+ */
+export function headMaps(record, layer, kind) {
+  return record.layers[layer]?.maps.find((maps) => maps.kind === kind);
+}
+
+/**
+ * One head's map; undefined where the record has none.
+ * @param {AttentionRecord} record
+ * @param {number} layer
+ * @param {number} head
+ * @param {MapKind} kind
+ * @returns {Promise<MapData | undefined>}
+ */
+export async function loadMap(record, layer, head, kind) {
+  const maps = headMaps(record, layer, kind);
+  if (!maps || head >= record.heads) return undefined;
+  let picture = decodedPictures.get(maps.png);
+  if (!picture) {
+    picture = decodeGreyPng(maps.png);
+    decodedPictures.set(maps.png, picture);
+  }
+  const { width, bytes } = await picture;
+  const size = record.cells * width;
+  const scale = { low: 0, high: maps.highs[head], gamma: maps.gamma };
+  return mapOfBytes(bytes.subarray(head * size, (head + 1) * size), record.cells, width, scale);
+}
+
+/**
+ * Tokens of a record as an axis; a pooled cell stands for several.
+ * @param {AttentionRecord} record
+ * @param {string} label
+ * @returns {AxisInfo}
+ */
+export function tokenAxis(record, label) {
+  const { cells, example } = record;
+  const words = [];
+  const names = [];
+  for (let i = 0; i < cells; ++i) {
+    const begin = Math.floor((i * example.length) / cells);
+    const end = Math.floor(((i + 1) * example.length) / cells);
+    const tokens = example.tokens.slice(begin, end);
+    words.push(tokens.length > 1 ? `${tokens[0]}…` : tokens[0]);
+    const numbers = end - begin > 1 ? `${begin}–${end - 1}` : `${begin}`;
+    names.push(`${numbers} ‘${tokens.join(' ')}’`);
+  }
+  return { label, words, names, begin: 0, step: example.length / cells };
+}
+
+/** @param {AttentionRecord} record */
+export function instructionRegions(record) {
+  const [begin, end] = record.example.instruction;
+  if (begin >= end) return [];
+  const scale = record.cells / record.example.length;
+  return [{ begin: begin * scale, end: end * scale, label: 'instruction' }];
+}
+
+/** @param {Example} example */
+export function exampleTitle(example) {
+  return `${example.task}, axis ${example.axis}, ${example.length} tokens, sample ${example.sample}`;
+}
