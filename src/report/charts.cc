@@ -32,14 +32,6 @@ draw::Axis metric_axis(const std::string& metric, const std::string& what = "") 
   return axis;
 }
 
-std::int64_t longest(const TaskTable& table) {
-  std::int64_t length = 1;
-  for (const Entry& entry : table.entries) {
-    for (const Cell& cell : entry.cells) length = std::max(length, cell.length);
-  }
-  return length;
-}
-
 draw::Curve length_curve(const TaskTable& table, const Entry& entry, const std::string& axis,
                          const std::string& schedule) {
   draw::Curve curve;
@@ -84,8 +76,7 @@ draw::Panel length_panel(const TaskTable& table, const std::string& axis,
   panel.x = {.label = "length (tokens)", .log = true, .base2 = true};
   panel.y = metric_axis(table.metric);
   const auto trained = static_cast<double>(table.train_lengths.back());
-  const auto end = static_cast<double>(longest(table));
-  if (end > trained) panel.regions.push_back({trained, end, "beyond training"});
+  panel.rules.push_back({trained, "trained"});
   for (const Entry& entry : table.entries) {
     for (const std::string& schedule : schedules_of(entry, axis)) {
       draw::Curve curve = length_curve(table, entry, axis, schedule);
@@ -95,8 +86,13 @@ draw::Panel length_panel(const TaskTable& table, const std::string& axis,
   }
   // Bits per byte have no chance level worth the name.
   if (table.metric != "bits_per_byte") panel.curves.push_back(chance_curve(table, axis));
+  const draw::Range x = draw::x_range(panel);
+  panel.x.low = x.low / 1.15;  // dots at the ends are whole
+  panel.x.high = x.high * 1.15;
   return panel;
 }
+
+double label_width(const std::string& text) { return 6.4 * static_cast<double>(text.size()); }
 
 // Labels beside points, moved down where they would cover each other. Pixels are those of the panel.
 void add_labels(draw::Panel& panel, double width, double height) {
@@ -115,8 +111,8 @@ void add_labels(draw::Panel& panel, double width, double height) {
             [](const Label& a, const Label& b) { return a.top < b.top; });
   for (std::size_t i = 0; i < labels.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
-      const double room = 7.0 * static_cast<double>(labels[j].text.size());
-      const double own = 7.0 * static_cast<double>(labels[i].text.size());
+      const double room = label_width(labels[j].text);
+      const double own = label_width(labels[i].text);
       const bool beside =
           labels[i].left > labels[j].left + room || labels[j].left > labels[i].left + own;
       if (!beside && labels[i].top < labels[j].top + 13) labels[i].top = labels[j].top + 13;
@@ -151,8 +147,28 @@ std::optional<draw::Curve> cost_point(const TaskTable& table, const Entry& entry
   return point;
 }
 
+// About the points, with room at the right for their labels; whiskers may leave the panel.
+void choose_ranges(draw::Panel& panel, double width) {
+  draw::Panel points;
+  for (const draw::Curve& curve : panel.curves) {
+    points.curves.push_back({.x = curve.x, .y = curve.y});
+  }
+  const draw::Range x = draw::x_range(points);
+  const draw::Range y = draw::y_range(points);
+  const double low = x.low - 0.06 * (x.high - x.low);
+  double high = x.high;
+  for (const draw::Curve& curve : panel.curves) {
+    const double label = std::min(0.6 * width, 12.0 + label_width(curve.name));
+    high = std::max(high, low + (curve.x[0] - low) * width / (width - label));
+  }
+  panel.x.low = std::max(0.0, low);
+  panel.x.high = high;
+  panel.y.low = y.low - 0.15 * (y.high - y.low);
+  panel.y.high = y.high + 0.15 * (y.high - y.low);
+}
+
 std::optional<draw::Panel> cost_panel(const TaskTable& table, const SeriesColors& colors,
-                                      const CostAxis& axis, bool beyond) {
+                                      const CostAxis& axis, bool beyond, double width) {
   draw::Panel panel;
   panel.x.label = axis.label;
   panel.y = metric_axis(table.metric, beyond ? "beyond training" : "in domain");
@@ -163,11 +179,7 @@ std::optional<draw::Panel> cost_panel(const TaskTable& table, const SeriesColors
     panel.curves.push_back(std::move(*point));
   }
   if (panel.curves.empty()) return std::nullopt;
-  // Room at the right for the labels of the last points.
-  const draw::Range x = draw::x_range(panel);
-  const double pad = std::max((x.high - x.low) * 0.1, x.high * 0.02);
-  panel.x.low = std::max(0.0, x.low - pad);
-  panel.x.high = x.high + 3.0 * pad;
+  choose_ranges(panel, width);
   return panel;
 }
 
@@ -228,7 +240,7 @@ std::optional<draw::Figure> cost_figure(const TaskTable& table, const SeriesColo
   figure.panel_height = 250.0;
   for (const bool beyond : {false, true}) {
     for (const CostAxis& axis : axes) {
-      auto panel = cost_panel(table, colors, axis, beyond);
+      auto panel = cost_panel(table, colors, axis, beyond, figure.panel_width);
       if (!panel) continue;
       add_labels(*panel, figure.panel_width, figure.panel_height);
       figure.panels.push_back(std::move(*panel));

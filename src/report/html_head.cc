@@ -18,23 +18,24 @@ std::string plural(std::size_t n, const std::string& one, const std::string& man
   return fmt::format("{} {}", n, n == 1 ? one : many);
 }
 
-// "2026-11-15T10:49:13Z" as people read it.
-std::string time_text(std::string time) {
-  std::replace(time.begin(), time.end(), 'T', ' ');
-  if (!time.empty() && time.back() == 'Z') time.replace(time.size() - 1, 1, " UTC");
-  return time;
+// "2026-11-15T10:49:13Z" as people read it, to the minute.
+std::string time_text(const std::string& time) {
+  if (time.size() < 16 || time[10] != 'T') return time;
+  return time.substr(0, 10) + " " + time.substr(11, 5);
 }
 
 std::string when(const Details& details) {
   std::set<std::string> times;
   for (const auto& [path, run] : details) {
     const std::string started = environment_word(run.environment, "started");
-    if (!started.empty()) times.insert(started);
+    if (!started.empty()) times.insert(time_text(started));
   }
   if (times.empty()) return "";
-  if (times.size() == 1) return fmt::format("Started {}.", time_text(*times.begin()));
-  return fmt::format("Started between {} and {}.", time_text(*times.begin()),
-                     time_text(*times.rbegin()));
+  const std::string& first = *times.begin();
+  const std::string& last = *times.rbegin();
+  if (first == last) return fmt::format("Started {} UTC.", first);
+  const bool same_day = first.substr(0, 10) == last.substr(0, 10) && last.size() == 16;
+  return fmt::format("Started {} to {} UTC.", first, same_day ? last.substr(11) : last);
 }
 
 std::string machines(const Details& details) {
@@ -124,12 +125,15 @@ std::string beyond_card(const PageContent& page, const TaskTable& table) {
 }
 
 std::string speed_card(const PageContent& page, const TaskTable& table) {
-  const Best best = best_of(table, true, [](const Entry& entry) -> std::optional<double> {
+  const auto speed = [](const Entry& entry) -> std::optional<double> {
     return entry.tokens_per_s > 0 ? std::optional(entry.tokens_per_s) : std::nullopt;
-  });
+  };
+  const Best best = best_of(table, true, speed);
   if (best.entry == nullptr) return "";
+  const Best slowest = best_of(table, false, speed);
   return card(page, table, "Fastest training", best, speed_text(best.value) + " tokens/s",
-              best.entry->machine);
+              fmt::format("slowest: {}, {} tokens/s", series_name(table, *slowest.entry),
+                          speed_text(slowest.value)));
 }
 
 }  // namespace

@@ -64,11 +64,13 @@ std::string foot_row(const std::string& name, const std::vector<std::string>& ce
   return row + "</tr>\n";
 }
 
-std::string wrapped(const std::string& id, const std::string& caption, const std::string& rows) {
+std::string wrapped(const std::string& id, const std::string& caption, const std::string& rows,
+                    const std::string& more = "") {
   return fmt::format(
-      "<div class=\"scroll\"><table class=\"sortable\" id=\"{}\"><caption>{}</caption>\n{}</table>"
+      "<div class=\"scroll{}\"><table class=\"sortable\" "
+      "id=\"{}\"><caption>{}</caption>\n{}</table>"
       "</div>\n",
-      id, escape(caption), rows);
+      more, id, escape(caption), rows);
 }
 
 bool has_beyond(const TaskTable& table) {
@@ -161,7 +163,7 @@ std::string ranking_table(const Ranking& ranking, const std::string& id) {
   return wrapped(id,
                  fmt::format("{}, over {} conditions; 95 %, conditions resampled",
                              ranking_place(ranking), ranking.tasks),
-                 rows + "</tbody>\n");
+                 rows + "</tbody>\n", " narrow");
 }
 
 }  // namespace posenc::report

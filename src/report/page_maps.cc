@@ -9,7 +9,9 @@
 
 #include "core/bind.h"
 #include "draw/files.h"
+#include "draw/pool.h"
 #include "posenc/core/error.h"
+#include "report/attention_panels.h"
 #include "report/charts.h"
 #include "report/record_choice.h"
 
@@ -26,7 +28,7 @@ Value list(Value::List items) { return {Value::Data(std::move(items))}; }
 
 struct Kind {
   runs::MapKind kind = runs::MapKind::kWeights;
-  std::vector<runs::Map> heads;
+  std::vector<draw::Heatmap> heads;
 };
 struct Layer {
   std::vector<Kind> kinds;
@@ -48,7 +50,8 @@ Pooled read_pooled(const FoundRecord& found, std::int64_t most) {
       Kind& maps = layer.kinds.emplace_back();
       maps.kind = kind;
       for (std::int64_t h = 0; h < record.heads; ++h) {
-        maps.heads.push_back(pooled(head_map(record, static_cast<std::int64_t>(l), h, kind), most));
+        runs::Map whole = head_map(record, static_cast<std::int64_t>(l), h, kind);
+        maps.heads.push_back(heatmap(record.example, std::move(whole), most));
       }
     }
   }
@@ -56,14 +59,14 @@ Pooled read_pooled(const FoundRecord& found, std::int64_t most) {
 }
 
 // The heads of a layer below each other in one picture.
-Value kind_value(const Kind& kind, const runs::AttentionExample& example, std::int64_t most) {
+Value kind_value(const Kind& kind, std::int64_t most) {
   std::vector<std::uint8_t> pixels;
   Value::List highs;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
-  for (const runs::Map& head : kind.heads) {
-    const runs::Map small = pooled(head, most);
-    const ByteMap bytes = byte_map(small, example, kind.kind);
+  for (const draw::Heatmap& head : kind.heads) {
+    const draw::Heatmap small = draw::pooled(head, most, most);
+    const ByteMap bytes = byte_map(small, kind.kind);
     pixels.insert(pixels.end(), bytes.bytes.begin(), bytes.bytes.end());
     highs.push_back(write_field(bytes.high));
     rows += small.rows;
@@ -101,7 +104,7 @@ Value record_value(const Pooled& record, std::int64_t most) {
   Value::List layers;
   for (std::size_t l = 0; l < record.layers.size(); ++l) {
     Value::List kinds;
-    for (const Kind& kind : record.layers[l].kinds) kinds.push_back(kind_value(kind, e, most));
+    for (const Kind& kind : record.layers[l].kinds) kinds.push_back(kind_value(kind, most));
     layers.push_back(map({{"encoding", text(e.encodings[l])}, {"maps", list(std::move(kinds))}}));
   }
   return map({{"name", text(series_name(*record.from.table, *record.from.entry))},
@@ -125,16 +128,6 @@ std::int64_t picture_bytes(const Value& value) {
     for (const Member& member : *members) sum += picture_bytes(member.value);
   }
   return sum;
-}
-
-// What lies in a block of a pooled map, and is it hidden from all of its queries?
-bool masked(const runs::AttentionExample& e, std::int64_t row, std::int64_t column,
-            std::int64_t cells) {
-  const auto begin = [&](std::int64_t i) { return runs::pooled_begin(i, cells, e.length); };
-  const std::int64_t last_query = begin(row + 1) - 1;
-  const std::int64_t last_key = begin(column + 1) - 1;
-  if (e.causal && begin(column) > last_query) return true;
-  return e.window >= 0 && last_key < begin(row) - e.window;
 }
 
 std::vector<Pooled> read_all(const std::vector<FoundRecord>& chosen,
@@ -178,20 +171,17 @@ double gamma_of(runs::MapKind kind) {
   return kind == runs::MapKind::kWeights ? 2.0 : 1.0;
 }
 
-ByteMap byte_map(const runs::Map& pooled, const runs::AttentionExample& example,
-                 runs::MapKind kind) {
+ByteMap byte_map(const draw::Heatmap& map, runs::MapKind kind) {
   ByteMap out;
-  out.bytes.resize(pooled.values.size());
-  const float high = *std::max_element(pooled.values.begin(), pooled.values.end());
+  float high = 0.0F;
+  for (const float v : map.values) high = std::max(high, std::isnan(v) ? 0.0F : v);
   out.high = high > 0.0F ? static_cast<double>(high) : 1.0;
   const double power = 1.0 / gamma_of(kind);
-  for (std::int64_t r = 0; r < pooled.rows; ++r) {
-    for (std::int64_t c = 0; c < pooled.columns; ++c) {
-      if (masked(example, r, c, pooled.rows)) continue;
-      const double share = std::clamp(static_cast<double>(pooled.at(r, c)) / out.high, 0.0, 1.0);
-      out.bytes[static_cast<std::size_t>(r * pooled.columns + c)] =
-          static_cast<std::uint8_t>(1 + std::lround(254.0 * std::pow(share, power)));
-    }
+  for (const float v : map.values) {
+    const double share = std::clamp(static_cast<double>(v) / out.high, 0.0, 1.0);
+    out.bytes.push_back(
+        std::isnan(v) ? std::uint8_t{0}
+                      : static_cast<std::uint8_t>(1 + std::lround(254.0 * std::pow(share, power))));
   }
   return out;
 }

@@ -5,13 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "draw/figure.h"
 #include "report/compare.h"
 #include "runs/attention_maps.h"
 
 namespace posenc::report {
 
 // Bytes of all pictures of a page together, as base64.
-inline constexpr std::int64_t kMapBudget = 6'000'000;
+inline constexpr std::int64_t kMapBudget = 8'000'000;
 
 struct PageMaps {
   Value data;  // {"records": [...]}: what the page's script reads
@@ -30,7 +31,6 @@ struct ByteMap {
   double high = 1.0;  // low is 0
 };
 double gamma_of(runs::MapKind kind);
-ByteMap byte_map(const runs::Map& pooled, const runs::AttentionExample& example,
-                 runs::MapKind kind);
+ByteMap byte_map(const draw::Heatmap& map, runs::MapKind kind);
 
 }  // namespace posenc::report
