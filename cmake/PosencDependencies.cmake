@@ -13,6 +13,7 @@
 #   ZLIB                     ZLIB::ZLIB, if it is there     (part of the system)
 #   PNG                      PNG::PNG, if it is there       (part of the system)
 #   RSVG                     PkgConfig::RSVG, if it is there (part of the system)
+#   microhttpd               posenc_dep::microhttpd, if it is there (GNU libmicrohttpd)
 #   GTest                    GTest::gtest_main              FETCHCONTENT_SOURCE_DIR_GOOGLETEST
 #   benchmark                benchmark::benchmark           FETCHCONTENT_SOURCE_DIR_BENCHMARK
 #   hwy                      hwy::hwy                       FETCHCONTENT_SOURCE_DIR_HIGHWAY
@@ -111,6 +112,20 @@ macro(posenc_require_RSVG)
   find_package(PkgConfig QUIET)
   if(PkgConfig_FOUND)
     pkg_check_modules(RSVG QUIET IMPORTED_TARGET librsvg-2.0)
+  endif()
+endmacro()
+
+# posenc serve speaks HTTP through it; the rest does without.
+macro(posenc_require_microhttpd)
+  find_path(POSENC_MICROHTTPD_INCLUDE_DIR microhttpd.h)
+  find_library(POSENC_MICROHTTPD_LIBRARY microhttpd)
+  mark_as_advanced(POSENC_MICROHTTPD_INCLUDE_DIR POSENC_MICROHTTPD_LIBRARY)
+  if(POSENC_MICROHTTPD_INCLUDE_DIR AND POSENC_MICROHTTPD_LIBRARY
+     AND NOT TARGET posenc_dep::microhttpd)
+    add_library(posenc_dep::microhttpd INTERFACE IMPORTED GLOBAL)
+    target_include_directories(posenc_dep::microhttpd SYSTEM
+                               INTERFACE ${POSENC_MICROHTTPD_INCLUDE_DIR})
+    target_link_libraries(posenc_dep::microhttpd INTERFACE ${POSENC_MICROHTTPD_LIBRARY})
   endif()
 endmacro()
 

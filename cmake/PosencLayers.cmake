@@ -18,6 +18,7 @@ set(POSENC_LAYER_TABLE
     "draw:      core"
     "plots:     core encodings kernels draw"
     "report:    core encodings weights tasks experiment runs draw"
+    "serve:     core encodings weights tasks experiment runs report"
     "sweep:     core encodings weights tasks experiment runs"
     "corpora:   core"
     "torch:     core encodings kernels weights"
@@ -25,7 +26,7 @@ set(POSENC_LAYER_TABLE
     "model:     core encodings kernels weights tasks experiment torch"
     "lab:       core encodings kernels weights tasks experiment runs torch model"
     "bench:     core encodings kernels weights cases tasks experiment runs torch model lab"
-    "cli:       core encodings kernels weights tasks experiment runs draw plots report sweep corpora"
+    "cli:       core encodings kernels weights tasks experiment runs draw plots report serve sweep corpora"
     "web:       core encodings kernels draw plots")
 
 # Layers that may include torch, ATen or c10 headers; every other one builds without libtorch.

@@ -23,7 +23,8 @@ constexpr const char* kExamples =
     "  posenc compare runs/theta\n"
     "  posenc plot decay --theta 10000,500000\n"
     "  posenc attention runs/mine --sample 0 -o attention.svg\n"
-    "  posenc report runs/theta -o theta.html\n";
+    "  posenc report runs/theta -o theta.html\n"
+    "  posenc serve runs\n";
 
 // CLI11's own texts span lines and do not say where help is; a mistake is answered in one line.
 int report_mistake(const CLI::App& app, const CLI::ParseError& problem) {
@@ -62,6 +63,7 @@ int run(int argc, char** argv) {
   add_sweep(app, chosen);
   add_compare(app, chosen);
   add_report(app, chosen);
+  add_serve(app, chosen);
   add_data(app, chosen);
   add_sample(app, chosen);
   add_plot(app, chosen);

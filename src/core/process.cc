@@ -149,10 +149,14 @@ void Process::signal(int number) const {
 Ending run_command(const Command& command) { return Process(command).wait(); }
 
 std::string last_line(const std::string& path) {
-  constexpr std::size_t kLongest = 300;
   std::ifstream file(path, std::ios::binary);
+  return last_line(file);
+}
+
+std::string last_line(std::istream& text) {
+  constexpr std::size_t kLongest = 300;
   std::string last;
-  for (std::string line; std::getline(file, line);) {
+  for (std::string line; std::getline(text, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (const auto shown = line.find_last_of('\r'); shown != std::string::npos) {
       line.erase(0, shown + 1);  // what a progress bar has drawn over

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <utility>
@@ -64,5 +65,6 @@ Ending run_command(const Command& command);
 // The last line of a file that is not blank, cut to a readable length: what a program said before it
 // failed. Empty where there is none.
 std::string last_line(const std::string& path);
+std::string last_line(std::istream& text);
 
 }  // namespace posenc

@@ -1,0 +1,89 @@
+// posenc serve: the explorer and live runs in a browser, on this machine alone.
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "cli/verbs.h"
+#include "posenc/core/error.h"
+#include "runs/stop_request.h"
+#include "serve/http.h"
+#include "serve/site.h"
+
+namespace posenc::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kDefaultFolder = "runs";
+
+struct Options {
+  std::string folder = kDefaultFolder;
+  std::string web;
+  std::string lab;
+  int port = 8080;
+};
+
+fs::path program_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
+
+// In a source tree build/release/bin/posenc has build/web/dist, installed bin/posenc has share/posenc/web.
+std::string find_web(const std::string& given) {
+  if (!given.empty()) return given;
+  const fs::path here = program_folder();
+  for (const fs::path& candidate :
+       {here.parent_path() / "share/posenc/web", here.parent_path().parent_path() / "web/dist"}) {
+    std::error_code ignored;
+    if (fs::exists(candidate / "index.html", ignored)) return candidate.string();
+  }
+  return "";
+}
+
+void require_folder(const std::string& folder, const char* hint) {
+  std::error_code ignored;
+  if (fs::is_directory(folder, ignored)) return;
+  throw Error(
+      ErrorKind::kIo,
+      {.scope = "serve", .key = folder, .rule = "is not a folder", .value = "", .hint = hint});
+}
+
+int run(const Options& options) {
+  // The folder that runs go to by default may come later.
+  if (options.folder != kDefaultFolder) {
+    require_folder(options.folder, "name the folder that runs are in");
+  }
+  if (!options.web.empty()) require_folder(options.web, "make web builds the explorer");
+  runs::StopRequest stop;
+  serve::SiteOptions site_options;
+  site_options.folder = options.folder;
+  site_options.web = find_web(options.web);
+  site_options.attention.words = {
+      options.lab.empty() ? (program_folder() / "posenc-lab").string() : options.lab, "attention"};
+  serve::Site site(site_options);
+  const serve::HttpServer server(
+      {.port = options.port}, [&](const serve::Request& request) { return site.handle(request); });
+  fmt::print("serving {} at http://127.0.0.1:{}/ (Ctrl-C ends)\n", options.folder, server.port());
+  std::fflush(stdout);
+  while (!stop.requested()) ::poll(nullptr, 0, 200);  // a signal ends it early
+  return kFine;
+}
+
+}  // namespace
+
+void add_serve(CLI::App& app, Action& chosen) {
+  CLI::App* verb =
+      app.add_subcommand("serve", "Shows the explorer and live runs in a browser, on this machine");
+  auto options = std::make_shared<Options>();
+  verb->add_option("DIR", options->folder, "folder with runs")->capture_default_str();
+  verb->add_option("--port", options->port, "on 127.0.0.1 and ::1; 0: a free one")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  verb->add_option("--web", options->web,
+                   "the explorer's built files (default: where make web puts them)");
+  verb->add_option("--lab", options->lab, "program that computes attention (default: posenc-lab)");
+  verb->footer("Example:\n  posenc serve runs --port 0\n");
+  verb->callback([&chosen, options] { chosen = [options] { return run(*options); }; });
+}
+
+}  // namespace posenc::cli

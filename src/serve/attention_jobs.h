@@ -1,0 +1,79 @@
+// Attention on request: one program at a time computes the record of one sample.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace posenc::serve {
+
+// What a record's name says: <axis>-T<length>-sample<N>.safetensors, with -best before the ending for the
+// best checkpoint instead of the last.
+struct RecordName {
+  std::string axis;
+  std::int64_t length = 0;
+  std::int64_t sample = 0;
+  bool best = false;
+};
+std::optional<RecordName> parse_record_name(std::string_view file);
+
+struct AttentionProgram {
+  std::vector<std::string> words;  // program and first words; RUN --sample N --length T follow
+  std::chrono::milliseconds limit = std::chrono::minutes(5);
+  std::chrono::milliseconds grace =
+      std::chrono::seconds(2);  // between asking it to end and the end
+};
+
+struct AttentionWish {
+  std::string run;  // folder
+  std::int64_t sample = 0;
+  std::int64_t length = 0;
+  bool operator==(const AttentionWish&) const = default;
+};
+
+class AttentionJobs {
+ public:
+  explicit AttentionJobs(AttentionProgram program) : program_(std::move(program)) {}
+  ~AttentionJobs();  // ends what runs
+  AttentionJobs(AttentionJobs&&) = delete;
+  AttentionJobs& operator=(AttentionJobs&&) = delete;
+
+  enum class State { kIdle, kRunning, kBusy, kDone, kFailed };
+  struct Answer {
+    State state = State::kIdle;
+    double seconds = 0.0;  // that it has been running
+    std::string message;   // why it failed
+  };
+  // What became of this wish; an outcome is told once.
+  Answer look(const AttentionWish& wish);
+  // Starts it where nothing runs: kRunning, kBusy, or kFailed where the program cannot be started.
+  Answer start(const AttentionWish& wish);
+
+ private:
+  struct Outcome {
+    AttentionWish wish;
+    std::string failure;  // empty: it went well
+  };
+  void watch(const AttentionWish& wish);
+  std::string run(const AttentionWish& wish);
+  // Waits a little; true once the server ends.
+  bool pause(std::chrono::milliseconds time);
+
+  AttentionProgram program_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool ending_ = false;
+  bool running_ = false;
+  AttentionWish wish_;
+  std::chrono::steady_clock::time_point since_;
+  std::optional<Outcome> outcome_;
+  std::thread thread_;
+};
+
+}  // namespace posenc::serve

@@ -1,0 +1,23 @@
+// The attention records of a run, and the answer to a wish for one.
+#pragma once
+
+#include "core/value.h"
+#include "serve/attention_jobs.h"
+#include "serve/files.h"
+#include "serve/response.h"
+#include "serve/run_list.h"
+
+namespace posenc::serve {
+
+inline constexpr std::int64_t kMostSamples = 1'000'000'000;
+inline constexpr std::int64_t kLongest = 16384;  // tokens; a map has the square of that
+
+// {"records": [{"file", "url", "axis", "length", "sample", "best", "bytes"}]}
+Value records_value(const RunPath& path, const Folder& run);
+
+// 200 with the record where it is there and no checkpoint is newer, 202 while it is computed, 503 while
+// another one is, 500 where the program failed.
+Response record_response(AttentionJobs& jobs, const AttentionWish& wish, const RunPath& path,
+                         const Folder& run);
+
+}  // namespace posenc::serve

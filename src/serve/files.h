@@ -1,0 +1,50 @@
+// Files below a folder, and never outside of it: names are followed one by one, and no link is.
+//
+// Each step is an openat() without links on the folder that is open already, so a link that is put in
+// place while a request runs is refused like any other.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "weights/file.h"
+
+namespace posenc::serve {
+
+// A regular file, open for reading.
+struct File {
+  weights::Descriptor descriptor;
+  std::uint64_t size = 0;
+  std::int64_t modified_ns = 0;  // since 1970
+
+  // At most `length` bytes from `offset` on; fewer at the end of the file.
+  [[nodiscard]] std::string read(std::uint64_t offset, std::size_t length) const;
+};
+
+class Folder {
+ public:
+  // The folder that the server was given: this one may be a link.
+  static std::optional<Folder> open(const std::string& path);
+
+  // Below this folder; nothing where it is not there, is a link or is of another kind.
+  [[nodiscard]] std::optional<Folder> folder(std::span<const std::string> names) const;
+  [[nodiscard]] std::optional<File> file(std::span<const std::string> names) const;
+  [[nodiscard]] std::optional<File> file(const std::string& name) const {
+    return file(std::span(&name, 1));
+  }
+  // The whole text of a file; nothing where there is none or it is longer than that.
+  [[nodiscard]] std::optional<std::string> text(const std::string& name,
+                                                std::size_t longest = 1U << 24U) const;
+  // Names without a dot at the front, sorted.
+  [[nodiscard]] std::vector<std::string> names() const;
+  [[nodiscard]] std::int64_t modified_ns() const;
+
+ private:
+  explicit Folder(weights::Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
+  weights::Descriptor descriptor_;
+};
+
+}  // namespace posenc::serve

@@ -1,0 +1,180 @@
+#include "serve/site.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <filesystem>
+
+#include "posenc/core/error.h"
+#include "report/tables.h"
+#include "runs/numbers.h"
+#include "serve/assets.h"
+#include "serve/attention_records.h"
+
+namespace posenc::serve {
+namespace {
+
+Response not_found(const std::string& what, const std::string& hint = "") {
+  return error_response(404, "[request] " + what + (hint.empty() ? "" : "; " + hint));
+}
+
+Response refused(const Error& error) {
+  return error_response(error.kind() == ErrorKind::kResource ? 414 : 400, error.what());
+}
+
+// What must hold before a request is looked at any further.
+std::optional<Response> guard(const Request& request) {
+  if (request.method != "GET" && request.method != "HEAD") {
+    Response response = error_response(405, "[request] method must be GET or HEAD");
+    response.headers.emplace_back("Allow", "GET, HEAD");
+    return response;
+  }
+  if (request.host.empty()) return error_response(400, "[request] Host is missing");
+  if (!is_loopback_host(request.host)) {
+    return error_response(
+        403,
+        "[request] Host must be localhost, 127.0.0.1 or [::1]; this server is for "
+        "this machine alone");
+  }
+  if (request.has_body) return error_response(413, "[request] takes no body");
+  return std::nullopt;
+}
+
+// A page of another origin may not start a computation or learn whether a run is there.
+bool foreign(const Request& request) {
+  return !request.fetch_site.empty() && request.fetch_site != "same-origin" &&
+         request.fetch_site != "none";
+}
+
+Response live_page(const Target& target) {
+  if (target.segments.size() == 1 && !target.folder) return redirect("/live/");
+  const std::string name = target.segments.size() == 1 ? "live.html" : target.segments[1];
+  const std::string_view content = asset(name);
+  if (target.segments.size() > 2 || content.empty()) return not_found("there is no such page");
+  return text_response(content, content_type(name));
+}
+
+Response config_response(const Folder& run) {
+  const auto text = run.text("config.yaml");
+  if (!text) return not_found("the run has no config.yaml");
+  return json_response({Value::Data(Value::Map{{"config", parse_yaml(*text, "config.yaml")},
+                                               {"text", Value::of_string(*text)}})});
+}
+
+Response results_response(const Folder& run) {
+  constexpr std::size_t kLongest = 1U << 26U;
+  auto text = run.text("results.json", kLongest);
+  if (!text) return not_found("the run has not been evaluated", "posenc eval does that");
+  parse_json(*text, "results.json");  // damaged: an error that says so
+  return json_response(*std::move(text));
+}
+
+Response metrics_response(const Folder& run, const Target& target) {
+  std::uint64_t from = 0;
+  if (!target.query.empty()) {
+    constexpr std::int64_t kFarthest = std::int64_t{1} << 53U;
+    from = static_cast<std::uint64_t>(read_numbers(target, {{"from", 0, kFarthest}}).front());
+  }
+  const auto file = run.file("metrics.jsonl");
+  return json_response(metrics_json(file ? metrics_since(*file, from) : MetricsPart{}));
+}
+
+}  // namespace
+
+Site::Site(SiteOptions options)
+    : options_(std::move(options)),
+      list_(options_.keep_list),
+      comparison_(options_.keep_comparison),
+      jobs_(options_.attention) {}
+
+Response Site::handle(const Request& request) {
+  Response response;
+  try {
+    auto stopped = guard(request);
+    response = stopped ? *std::move(stopped) : route(request, parse_target(request.target));
+  } catch (const Error& error) {
+    const bool syntax = error.scope() == "request";
+    response = syntax ? refused(error) : error_response(500, error.what());
+  } catch (const std::exception& error) {
+    response = error_response(500, fmt::format("[serve] internal error: {}", error.what()));
+  }
+  add_security_headers(response);
+  return response;
+}
+
+Response Site::route(const Request& request, const Target& target) {
+  const std::string first = target.segments.empty() ? "" : target.segments.front();
+  if (first == "api") return api(request, target);
+  if (first == "live") return live_page(target);
+  return explorer(request, target);
+}
+
+Response Site::api(const Request& request, const Target& target) {
+  if (foreign(request)) return error_response(403, "[request] comes from a page of another site");
+  const std::size_t size = target.segments.size();
+  const std::string what = size > 1 ? target.segments[1] : "";
+  if (size == 2 && what == "runs") return runs();
+  if (size == 2 && what == "compare") return compare();
+  if (size > 2 && what == "runs") return run_part(request, target);
+  return not_found("there is no such part of the API", "docs/serve.md lists them");
+}
+
+Response Site::runs() {
+  return json_response(list_.get(
+      [this] { return to_json(runs::without_non_finite(reader_.describe(options_.folder))); }));
+}
+
+Response Site::compare() {
+  return json_response(comparison_.get([this] {
+    const auto folder = Folder::open(options_.folder);
+    // An empty folder has an empty comparison; report takes it for a mistake.
+    const auto found = folder && !find_runs(*folder).empty() ? report::find_runs({options_.folder})
+                                                             : std::vector<report::Run>{};
+    return to_json(runs::without_non_finite(report::to_value(report::compare(found))));
+  }));
+}
+
+// The last segment says what is wanted, those before it are the run's path.
+Response Site::run_part(const Request& request, const Target& target) {
+  const Names names = Names(target.segments).subspan(2);
+  const auto record = parse_record_name(names.back());
+  const bool is_record = record && names.size() > 1 && names[names.size() - 2] == "attention";
+  const Names above = names.first(names.size() - (is_record ? 2 : 1));
+  const RunPath path(above.begin(), above.end());
+  const auto root = Folder::open(options_.folder);
+  const auto run = root ? root->folder(path) : std::nullopt;
+  if (!run || !is_run(*run)) return not_found("there is no such run", "/api/runs lists them");
+  if (is_record) {
+    auto file = run->file(names.last(2));
+    if (!file) return not_found("there is no such record");
+    return file_response(*std::move(file), names.back(), request.if_none_match);
+  }
+  const std::string& part = names.back();
+  if (part == "config") return config_response(*run);
+  if (part == "results") return results_response(*run);
+  if (part == "metrics") return metrics_response(*run, target);
+  if (part == "attention") return attention(path, *run, target);
+  return not_found("a run has no such part", "config, metrics, results and attention are there");
+}
+
+Response Site::attention(const RunPath& path, const Folder& run, const Target& target) {
+  if (target.query.empty()) return json_response(records_value(path, run));
+  const auto numbers = read_numbers(target, {{"sample", 0, kMostSamples}, {"length", 2, kLongest}});
+  const auto folder =
+      std::filesystem::absolute(options_.folder) / fmt::format("{}", fmt::join(path, "/"));
+  return record_response(jobs_, {folder.string(), numbers[0], numbers[1]}, path, run);
+}
+
+Response Site::explorer(const Request& request, const Target& target) const {
+  std::vector<std::string> names = target.segments;
+  if (target.folder) names.emplace_back("index.html");
+  const auto web = options_.web.empty() ? std::nullopt : Folder::open(options_.web);
+  auto file = web ? web->file(names) : std::nullopt;
+  if (file) return file_response(*std::move(file), names.back(), request.if_none_match);
+  if (target.segments.empty()) {
+    return text_response(asset("start.html"), content_type("start.html"));
+  }
+  return not_found("there is no such page");
+}
+
+}  // namespace posenc::serve

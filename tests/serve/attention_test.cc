@@ -1,0 +1,184 @@
+// Attention on request, with programs that work, fail, hang and talk without end.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <csignal>
+
+#include "serve/site_case.h"
+
+namespace posenc::testing {
+namespace {
+
+using nlohmann::json;
+using serve::parse_record_name;
+using serve::Response;
+using serve::Site;
+using std::chrono::milliseconds;
+
+// Writes the record that is asked for, and counts the calls.
+constexpr const char* kGoodLab = R"sh(
+[ "$1" = attention ] && [ "$3" = --sample ] && [ "$5" = --length ] || exit 9
+echo call >> "$2/calls"
+mkdir -p "$2/attention"
+printf 'maps of %s' "$4" > "$2/attention/longer-T$6-sample$4.safetensors"
+)sh";
+
+class ServeAttention : public ::testing::Test {
+ protected:
+  void make_site(const std::string& script, milliseconds limit = milliseconds(60000)) {
+    case_.write_lab(script);
+    serve::SiteOptions options = case_.options();
+    options.attention.limit = limit;
+    options.attention.grace = milliseconds(100);
+    site_ = std::make_unique<Site>(options);
+  }
+  Response ask(const std::string& rest) {
+    return site_->handle(get("/api/runs/a/attention" + rest));
+  }
+  // Asks until the answer is not "still running".
+  Response finally(const std::string& rest) {
+    Response response;
+    EXPECT_TRUE(eventually([&] {
+      response = ask(rest);
+      return response.status != 202;
+    }));
+    return response;
+  }
+  [[nodiscard]] std::string run() const { return case_.root() + "/a"; }
+  // The process whose number a script wrote down: is it there?
+  [[nodiscard]] bool alive() const {
+    const std::string number = file_content(run() + "/pid");
+    return !number.empty() && ::kill(std::stoi(number), 0) == 0;
+  }
+  SiteCase case_;
+  std::unique_ptr<Site> site_;
+};
+
+TEST(ServeRecordNames, SayWhatIsInThem) {
+  const auto name = parse_record_name("longer-T128-sample7.safetensors");
+  ASSERT_TRUE(name);
+  EXPECT_EQ(name->axis, "longer");
+  EXPECT_EQ(name->length, 128);
+  EXPECT_EQ(name->sample, 7);
+  EXPECT_FALSE(name->best);
+  EXPECT_TRUE(parse_record_name("in_domain-T1-sample0-best.safetensors")->best);
+  for (const char* bad :
+       {"", ".safetensors", "a.safetensors", "-T1-sample1.safetensors", "a-T-sample1.safetensors",
+        "a-T1-sample.safetensors", "a-T1-sample1.json", "a-T1-sample-1.safetensors",
+        "a/b-T1-sample1.safetensors", "a-T1-sample1.safetensors.tmp-0011aabb",
+        "a-T99999999999999999999-sample1.safetensors"}) {
+    EXPECT_FALSE(parse_record_name(bad)) << bad;
+  }
+}
+
+TEST_F(ServeAttention, RecordsAreListedAndServed) {
+  make_site(kGoodLab);
+  const json j = json_of(ask(""));
+  ASSERT_EQ(j["records"].size(), 1U);
+  EXPECT_EQ(j["records"][0]["length"], 32);
+  EXPECT_EQ(j["records"][0]["bytes"], 4);
+  const Response file = site_->handle(get(j["records"][0]["url"]));
+  EXPECT_EQ(file.status, 200);
+  EXPECT_EQ(file.file->read(0, 100), "maps");
+  EXPECT_EQ(file.header("Content-Type"), "application/octet-stream");
+  EXPECT_EQ(ask("/train-T32-sample2.safetensors").status, 404);
+  EXPECT_EQ(ask("/other.txt").status, 404);
+}
+
+TEST_F(ServeAttention, IsComputedOnceAndThenKept) {
+  make_site(kGoodLab);
+  const Response first = ask("?sample=5&length=64");
+  EXPECT_EQ(first.status, 202);
+  EXPECT_EQ(first.header("Retry-After"), "1");
+  EXPECT_EQ(json_of(first)["state"], "running");
+  const json done = json_of(finally("?sample=5&length=64"));
+  EXPECT_EQ(done["state"], "done");
+  EXPECT_EQ(done["record"]["axis"], "longer");
+  const Response file = site_->handle(get(done["record"]["url"]));
+  EXPECT_EQ(file.file->read(0, 100), "maps of 5");
+  EXPECT_EQ(ask("?sample=5&length=64").status, 200);
+  EXPECT_EQ(ask("?sample=1&length=32").status, 200);  // the one that was there
+  EXPECT_EQ(file_content(run() + "/calls"), "call\n");
+}
+
+TEST_F(ServeAttention, ANewerCheckpointAsksForANewRecord) {
+  make_site(kGoodLab);
+  finally("?sample=5&length=64");
+  std::filesystem::create_directory(run() + "/checkpoints");
+  std::filesystem::last_write_time(
+      run() + "/checkpoints",
+      std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
+  EXPECT_EQ(finally("?sample=5&length=64").status, 200);
+  EXPECT_EQ(file_content(run() + "/calls"), "call\ncall\n");
+}
+
+TEST_F(ServeAttention, NumbersAreChecked) {
+  make_site(kGoodLab);
+  for (const char* bad :
+       {"?sample=1", "?length=8", "?sample=-1&length=8", "?sample=1&length=1",
+        "?sample=1&length=16385", "?sample=1e3&length=8", "?sample=1&length=8&x=1",
+        "?sample=$(id)&length=8", "?sample=;&length=8"}) {
+    EXPECT_EQ(ask(bad).status, 400) << bad;
+  }
+  EXPECT_EQ(file_content(run() + "/calls"), "");
+  EXPECT_EQ(site_->handle(get("/api/runs/none/attention?sample=1&length=8")).status, 404);
+}
+
+TEST_F(ServeAttention, AFailureIsToldOnceWithTheProgramsLastWords) {
+  make_site("echo starting; echo '[lab] no checkpoint here; train first' >&2; exit 3");
+  const Response failed = finally("?sample=1&length=8");
+  EXPECT_EQ(failed.status, 500);
+  const std::string text = json_of(failed)["error"];
+  EXPECT_NE(text.find("failed (exit code 3): [lab] no checkpoint here; train first"),
+            std::string::npos)
+      << text;
+  case_.write_lab(kGoodLab);
+  EXPECT_EQ(finally("?sample=1&length=8").status, 200);  // another try
+}
+
+TEST_F(ServeAttention, AProgramThatLeavesNothingOrIsNotThere) {
+  make_site("exit 0");
+  EXPECT_NE(finally("?sample=1&length=8").body.find("left no record"), std::string::npos);
+  std::filesystem::remove(case_.outside("lab"));
+  const Response missing = finally("?sample=1&length=8");
+  EXPECT_EQ(missing.status, 500);
+  EXPECT_NE(missing.body.find("could not be started"), std::string::npos) << missing.body;
+}
+
+TEST_F(ServeAttention, OneAtATime) {
+  make_site("echo $$ > \"$2/pid\"; while [ ! -f \"$2/go\" ]; do sleep 0.02; done\n" +
+            std::string(kGoodLab));
+  EXPECT_EQ(ask("?sample=5&length=64").status, 202);
+  const Response other = ask("?sample=6&length=64");
+  EXPECT_EQ(other.status, 503);
+  EXPECT_EQ(other.header("Retry-After"), "2");
+  EXPECT_EQ(ask("?sample=5&length=64").status, 202);
+  EXPECT_EQ(ask("?sample=1&length=32").status, 200);  // what is there needs no turn
+  write_content(run() + "/go", "");
+  EXPECT_EQ(finally("?sample=5&length=64").status, 200);
+  EXPECT_EQ(finally("?sample=6&length=64").status, 200);
+}
+
+TEST_F(ServeAttention, AProgramThatHangsIsEnded) {
+  make_site("trap '' TERM; echo $$ > \"$2/pid\"; while :; do sleep 0.05; done", milliseconds(300));
+  const Response response = finally("?sample=1&length=8");
+  EXPECT_EQ(response.status, 500);
+  EXPECT_NE(response.body.find("took more than 0.3 s"), std::string::npos) << response.body;
+  EXPECT_TRUE(eventually([&] { return !alive(); }));
+}
+
+TEST_F(ServeAttention, AProgramThatTalksWithoutEndIsEnded) {
+  make_site("exec yes", milliseconds(300));
+  EXPECT_NE(finally("?sample=1&length=8").body.find("took more than"), std::string::npos);
+}
+
+TEST_F(ServeAttention, TheServersEndEndsTheProgram) {
+  make_site("trap '' TERM; echo $$ > \"$2/pid\"; while :; do sleep 0.05; done");
+  EXPECT_EQ(ask("?sample=1&length=8").status, 202);
+  ASSERT_TRUE(eventually([&] { return alive(); }));
+  site_.reset();
+  EXPECT_FALSE(alive());
+}
+
+}  // namespace
+}  // namespace posenc::testing
