@@ -154,7 +154,9 @@ Value RunReader::describe_run(const std::string& root, const Folder& folder, con
        {"train_length", write_field(config.train_length)},
        {"evaluated", write_field(folder.file("results.json").has_value())},
        {"metrics_bytes",
-        write_field(static_cast<std::int64_t>(metrics ? metrics->size : std::uint64_t{0}))}});
+        write_field(static_cast<std::int64_t>(metrics ? metrics->size : std::uint64_t{0}))},
+       {"updated",
+        write_field((metrics ? metrics->modified_ns : folder.modified_ns()) / 1'000'000'000)}});
   return map(std::move(members));
 }
 
