@@ -239,7 +239,7 @@ std::string plain_number(double number) {
   if (std::abs(number) < kDigits && std::nearbyint(number) == number) {
     return fmt::format("{:.0f}", number);
   }
-  const std::string text = number_text(number);
+  std::string text = number_text(number);
   const std::size_t exponent = text.find("e+");
   if (exponent == std::string::npos) return text;
   const std::size_t digits = text.find_first_not_of('0', exponent + 2);

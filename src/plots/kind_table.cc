@@ -186,14 +186,14 @@ Kind extrapolation() {
 }  // namespace
 
 const std::vector<Kind>& kind_table() {
-  static const std::vector<Kind> table = {sinusoidal(),  sinusoidal_curves(),
-                                          clocks(),      inner_product(),
-                                          similarity(),  decay(),
-                                          wavelengths(), bias(),
-                                          bias_curves(), cope(),
-                                          scores(),      pca(),
-                                          tsne(),        extrapolation()};
-  return table;
+  static const std::vector<Kind> kTable = {sinusoidal(),  sinusoidal_curves(),
+                                           clocks(),      inner_product(),
+                                           similarity(),  decay(),
+                                           wavelengths(), bias(),
+                                           bias_curves(), cope(),
+                                           scores(),      pca(),
+                                           tsne(),        extrapolation()};
+  return kTable;
 }
 
 }  // namespace posenc::plots

@@ -60,12 +60,12 @@ void check_read(const Value& map, const KindInfo& info) {
 }  // namespace
 
 const std::vector<KindInfo>& plot_kinds() {
-  static const std::vector<KindInfo> kinds = [] {
+  static const std::vector<KindInfo> kKinds = [] {
     std::vector<KindInfo> infos;
     for (const Kind& kind : kind_table()) infos.push_back(kind.info);
     return infos;
   }();
-  return kinds;
+  return kKinds;
 }
 
 const KindInfo& kind_info(std::string_view kind) { return kind_entry(kind).info; }

@@ -108,6 +108,10 @@ void expect_parts_make_weights(const PlotRequest& request, const Spec& spec) {
   }
 }
 
+constexpr const char* kScaled =
+    "rope(schedule=yarn(factor=8, original_max_position_embeddings=4, mscale_all_dim=1, "
+    "softmax_mscale=true)) + cope(gate_source=value)";
+
 TEST(PlotScores, PartsMakeTheWeightsOfTheReference) {
   PlotRequest request = request_of("scores");
   request.heads = 4;
@@ -118,9 +122,7 @@ TEST(PlotScores, PartsMakeTheWeightsOfTheReference) {
          {"none", "rope", "rope + alibi", "sinusoidal + t5", "xpos + kerple + cope",
           "rope(theta=[100, 10000]) + rope(layout=interleaved)", "learned + fire + relative",
           "alibi + cope(gates_see_bias=true, logit_scale=sqrt_dim)", "cope(gate_source=value)",
-          "rope + cope(gate_source=separate, variant=alibi)",
-          "rope(schedule=yarn(factor=8, original_max_position_embeddings=4, mscale_all_dim=1, "
-          "softmax_mscale=true)) + cope(gate_source=value)"}) {
+          "rope + cope(gate_source=separate, variant=alibi)", kScaled}) {
       expect_parts_make_weights(request, parse_spec(text));
     }
   }
