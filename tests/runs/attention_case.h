@@ -1,7 +1,9 @@
 // A small record of attention with weights that sum to one.
 #pragma once
 
-#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "runs/attention_record.h"
 
@@ -34,7 +36,8 @@ inline runs::AttentionRecord attention_record(std::int64_t tokens, std::int64_t 
     for (std::int64_t h = 0; h < heads; ++h) {
       for (std::int64_t i = 0; i < tokens; ++i) {
         const auto raw = [&](std::int64_t j) {
-          return j > i ? 0.0 : 1.0 + static_cast<double>((seed + i + 3 * j + 5 * h + 7 * l) % 11);
+          const auto mixed = seed + i + 3 * j + 5 * h + 7 * static_cast<std::int64_t>(l);
+          return j > i ? 0.0 : 1.0 + static_cast<double>(mixed % 11);
         };
         double sum = 0.0;
         for (std::int64_t j = 0; j < tokens; ++j) sum += raw(j);

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include <numeric>
+#include <cmath>
 
 #include "runs/attention_case.h"
 #include "runs/run_case.h"
