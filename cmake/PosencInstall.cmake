@@ -47,6 +47,10 @@ foreach(program IN ITEMS posenc posenc-bench posenc-lab)
   install(TARGETS ${program})
 endforeach()
 
+# The explorer's page, where make web has built it.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/build/web/dist/
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/posenc/web OPTIONAL)
+
 # Static archives leave fmt, yaml-cpp, Highway and the threads to whoever links them.
 if(BUILD_SHARED_LIBS)
   set(POSENC_NEEDS_DEPENDENCIES FALSE)

@@ -213,8 +213,9 @@ bool is_utf8(std::string_view text) {
 std::vector<std::int64_t> read_numbers(const Target& target, const std::vector<NumberRule>& rules) {
   std::vector<std::optional<std::int64_t>> found(rules.size());
   for (const auto& [key, value] : target.query) {
+    const std::string& name = key;  // clang 14 captures no bindings
     const auto rule = std::find_if(rules.begin(), rules.end(),
-                                   [&](const NumberRule& known) { return known.key == key; });
+                                   [&](const NumberRule& known) { return known.key == name; });
     if (rule == rules.end()) throw query_error(ErrorKind::kUnknownKey, key, "is not known", "");
     auto& number = found[static_cast<std::size_t>(rule - rules.begin())];
     if (number) throw query_error(ErrorKind::kConflict, key, "is given twice", "");
