@@ -116,12 +116,18 @@ macro(posenc_require_RSVG)
 endmacro()
 
 # posenc serve speaks HTTP through it; the rest does without.
+# posenc serve speaks HTTP through it (0.9.71 or newer); the rest does without.
 macro(posenc_require_microhttpd)
   find_path(POSENC_MICROHTTPD_INCLUDE_DIR microhttpd.h)
   find_library(POSENC_MICROHTTPD_LIBRARY microhttpd)
   mark_as_advanced(POSENC_MICROHTTPD_INCLUDE_DIR POSENC_MICROHTTPD_LIBRARY)
-  if(POSENC_MICROHTTPD_INCLUDE_DIR AND POSENC_MICROHTTPD_LIBRARY
-     AND NOT TARGET posenc_dep::microhttpd)
+  set(posenc_microhttpd_version "")
+  if(POSENC_MICROHTTPD_INCLUDE_DIR AND POSENC_MICROHTTPD_LIBRARY)
+    file(STRINGS ${POSENC_MICROHTTPD_INCLUDE_DIR}/microhttpd.h posenc_microhttpd_version
+         REGEX "^#define MHD_VERSION 0x[0-9a-fA-F]+")
+    string(REGEX REPLACE ".*0x" "" posenc_microhttpd_version "${posenc_microhttpd_version}")
+  endif()
+  if(posenc_microhttpd_version STRGREATER_EQUAL "00097100" AND NOT TARGET posenc_dep::microhttpd)
     add_library(posenc_dep::microhttpd INTERFACE IMPORTED GLOBAL)
     target_include_directories(posenc_dep::microhttpd SYSTEM
                                INTERFACE ${POSENC_MICROHTTPD_INCLUDE_DIR})
