@@ -115,7 +115,6 @@ macro(posenc_require_RSVG)
   endif()
 endmacro()
 
-# posenc serve speaks HTTP through it; the rest does without.
 # posenc serve speaks HTTP through it (0.9.71 or newer); the rest does without.
 macro(posenc_require_microhttpd)
   find_path(POSENC_MICROHTTPD_INCLUDE_DIR microhttpd.h)
