@@ -22,7 +22,7 @@ constexpr std::array<std::string_view, 5> kOfNoEffect = {
 
 Error folder_error(const std::string& folder, const std::string& rule, const std::string& hint) {
   return {ErrorKind::kIo,
-          {.scope = "compare", .key = folder, .rule = rule, .value = "", .hint = hint}};
+          {.scope = "runs", .key = folder, .rule = rule, .value = "", .hint = hint}};
 }
 
 // Folders that hold a run; what is below a run is its own business. Links are not followed.

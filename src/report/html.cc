@@ -46,34 +46,37 @@ std::string data_block(const std::string& id, const Value& value) {
                      script_json(value));
 }
 
-std::string contents(const PageContent& page) {
+// Headings that the page has: a task without metrics has no training curves.
+std::string contents(const PageContent& page, const std::string& sections) {
   std::vector<Heading> headings = {{"summary", "Summary"}};
   for (std::size_t t = 0; t < page.comparison.tasks.size(); ++t) {
     const std::string id = fmt::format("task-{}", t);
-    headings.push_back({id, page.comparison.tasks[t].task});
-    headings.push_back({id + "-table", "- Comparison"});
-    headings.push_back({id + "-length", "- Length"});
-    headings.push_back({id + "-training", "- Training"});
-    headings.push_back({id + "-cost", "- Cost"});
+    headings.insert(headings.end(), {{id, page.comparison.tasks[t].task},
+                                     {id + "-table", "Comparison", true},
+                                     {id + "-length", "Length", true},
+                                     {id + "-training", "Training", true},
+                                     {id + "-cost", "Cost", true}});
   }
-  if (!page.comparison.rankings.empty()) headings.push_back({"rankings", "Rankings"});
-  headings.insert(
-      headings.end(),
-      {{"attention", "Attention"}, {"runs", "Configs and commands"}, {"remarks", "Remarks"}});
+  headings.insert(headings.end(), {{"rankings", "Rankings"},
+                                   {"attention", "Attention"},
+                                   {"runs", "Configs and commands"},
+                                   {"remarks", "Remarks"}});
   std::string items;
   for (const Heading& h : headings) {
-    const bool inner = h.text.rfind("- ", 0) == 0;
-    items += fmt::format("<li{}><a href=\"#{}\">{}</a></li>\n", inner ? " class=\"inner\"" : "",
-                         h.id, escape(inner ? h.text.substr(2) : h.text));
+    if (sections.find(fmt::format("id=\"{}\"", h.id)) == std::string::npos) continue;
+    items += fmt::format("<li{}><a href=\"#{}\">{}</a></li>\n", h.inner ? " class=\"inner\"" : "",
+                         h.id, escape(h.text));
   }
   return "<nav aria-label=\"contents\">\n<ol>\n" + items + "</ol>\n</nav>\n";
 }
 
 std::string body(const PageContent& page, const ReportInput& input, const std::string& title) {
-  std::string out = headline(page, title) + contents(page) + "<main>\n" + summary_section(page);
-  for (std::size_t t = 0; t < page.comparison.tasks.size(); ++t) out += task_section(page, t);
-  out += rankings_section(page.comparison) + attention_section(page.maps, page.comparison) +
-         runs_section(page) + remarks_section(page.remarks) + "</main>\n";
+  std::string sections = summary_section(page);
+  for (std::size_t t = 0; t < page.comparison.tasks.size(); ++t) sections += task_section(page, t);
+  sections += rankings_section(page.comparison) + attention_section(page.maps, page.comparison) +
+              runs_section(page) + remarks_section(page.remarks);
+  std::string out =
+      headline(page, title) + contents(page, sections) + "<main>\n" + sections + "</main>\n";
   if (!input.command.empty()) {
     out += fmt::format("<footer><p>Made from run directories alone: <code>{}</code></p></footer>\n",
                        escape(input.command));

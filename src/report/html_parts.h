@@ -21,6 +21,7 @@ struct PageContent {
 struct Heading {
   std::string id;
   std::string text;
+  bool inner = false;
 };
 
 // What was compared, on which machines, when.

@@ -41,12 +41,11 @@ bool one_machine(const TaskTable& table) {
 }
 
 std::string cost_caption(const TaskTable& table) {
-  std::string caption =
-      "Up is better, and so is right for speed and left for memory. Upright lines are 95 % "
-      "intervals.";
-  if (runs::higher_is_better(table.metric)) return caption + (one_machine(table) ? "" : " ");
-  caption.replace(0, 2, "Down");
-  return caption;
+  return fmt::format(
+      "{} is better, and so is right for speed and left for memory. Upright lines are 95 % "
+      "intervals, "
+      "which may leave the panel.",
+      runs::higher_is_better(table.metric) ? "Up" : "Down");
 }
 
 std::string machine_warning(const TaskTable& table) {

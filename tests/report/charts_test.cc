@@ -1,0 +1,123 @@
+#include "report/charts.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "report/page_case.h"
+#include "runs/metrics.h"
+
+namespace posenc::report {
+namespace {
+
+using testing::TemporaryFolder;
+using testing::write_run;
+
+Comparison two_encodings(const TemporaryFolder& folder) {
+  for (const char* encoding : {"none", "rope"}) {
+    write_run(folder / encoding, {.encoding = encoding,
+                                  .tokens_per_s = encoding[0] == 'n' ? 2000.0 : 1000.0,
+                                  .rows = {{"train", 1, 0.9, 0.88, 0.92},
+                                           {"longer", 1, 0.9, 0.8, 0.95},
+                                           {"longer", 4, 0.5, 0.4, 0.6},
+                                           {"harder", 1, 0.7, 0.6, 0.8}}});
+  }
+  return compare(find_runs({folder.path()}));
+}
+
+TEST(Charts, LengthsHaveAPanelPerAxisAndTheirIntervals) {
+  const TemporaryFolder folder;
+  const Comparison comparison = two_encodings(folder);
+  const auto figure = length_figure(comparison.tasks[0], SeriesColors(comparison));
+  ASSERT_TRUE(figure.has_value());
+  ASSERT_EQ(figure->panels.size(), 2U);
+  EXPECT_NO_THROW(validate(*figure));
+  const draw::Panel& panel = figure->panels[0];
+  ASSERT_EQ(panel.curves.size(), 3U) << "two encodings and the chance level";
+  EXPECT_EQ(panel.curves[1].name, "rope");
+  EXPECT_EQ(panel.curves[1].x, (std::vector<double>{32, 128}));
+  EXPECT_EQ(panel.curves[1].y, (std::vector<double>{90, 50}));
+  EXPECT_EQ(panel.curves[1].low, (std::vector<double>{80, 40}));
+  EXPECT_NE(panel.curves[0].color, panel.curves[1].color);
+  EXPECT_EQ(figure->panels[1].curves[1].color, panel.curves[1].color);
+  EXPECT_EQ(panel.curves[2].y, (std::vector<double>{12.5, 12.5}));
+}
+
+TEST(Charts, CostsAreOfSpeedAndMemory) {
+  const TemporaryFolder folder;
+  const Comparison comparison = two_encodings(folder);
+  const auto figure = cost_figure(comparison.tasks[0], SeriesColors(comparison));
+  ASSERT_TRUE(figure.has_value());
+  ASSERT_EQ(figure->panels.size(), 4U) << "in domain and beyond it";
+  EXPECT_NO_THROW(validate(*figure));
+  EXPECT_EQ(figure->panels[0].curves[0].x, std::vector<double>{2000});
+  EXPECT_EQ(figure->panels[0].curves[1].x, std::vector<double>{1000});
+  EXPECT_EQ(figure->panels[1].curves[0].x, std::vector<double>{1000.0 / (1 << 20)});
+  EXPECT_EQ(figure->panels[2].curves[0].y, std::vector<double>{50});
+  // The two points are one above the other; their labels are not.
+  const auto& notes = figure->panels[1].notes;
+  ASSERT_EQ(notes.size(), 2U);
+  EXPECT_NE(notes[0].y, notes[1].y);
+}
+
+void write_metrics(const std::string& run, int steps, int spike) {
+  std::string text;
+  for (int step = 1; step <= steps; ++step) {
+    text += fmt::format(R"({{"kind": "train", "step": {}, "loss": {}, "accuracy": 0.5}})", step,
+                        step == spike ? 99.0 : 1.0) +
+            "\n";
+  }
+  testing::write_content(run + "/metrics.jsonl", text);
+}
+
+TEST(Charts, ManyStepsBecomeFewAndNoSpikeIsLost) {
+  const TemporaryFolder folder;
+  const Comparison comparison = two_encodings(folder);
+  write_metrics(folder / "none", 5000, 3217);
+  write_metrics(folder / "rope", 20, 0);
+  std::vector<std::string> remarks;
+  const Details details = read_details(comparison, remarks);
+  EXPECT_TRUE(remarks.empty());
+  const auto figure = training_figure(comparison.tasks[0], details, SeriesColors(comparison));
+  ASSERT_TRUE(figure.has_value());
+  ASSERT_EQ(figure->panels.size(), 2U) << "loss and accuracy";
+  const draw::Curve& many = figure->panels[0].curves[0];
+  EXPECT_LE(many.x.size(), 80U);
+  EXPECT_GE(many.x.size(), 75U);
+  EXPECT_EQ(*std::max_element(many.high.begin(), many.high.end()), 99.0);
+  EXPECT_EQ(std::count(many.high.begin(), many.high.end(), 99.0), 1);
+  EXPECT_EQ(figure->panels[0].curves[1].x.size(), 20U) << "few steps stay as they are";
+}
+
+TEST(Details, ADamagedFileIsARemark) {
+  const TemporaryFolder folder;
+  const Comparison comparison = two_encodings(folder);
+  testing::write_content(folder / "rope/metrics.jsonl",
+                         "garbage\n{\"kind\":\"train\",\"step\":1}\n");
+  std::vector<std::string> remarks;
+  const Details details = read_details(comparison, remarks);
+  ASSERT_EQ(remarks.size(), 1U);
+  EXPECT_NE(remarks[0].find("rope is shown in part"), std::string::npos) << remarks[0];
+  EXPECT_EQ(details.size(), 2U);
+}
+
+TEST(Details, CommandsAreReadyForAShell) {
+  RunDetails run;
+  run.environment = parse_json(
+      R"({"command_line": ["train", "a b.yaml", "--set", "model.encoding=rope + cope", "it's"]})",
+      "");
+  EXPECT_EQ(command_of(run),
+            "posenc train 'a b.yaml' --set 'model.encoding=rope + cope' 'it'\\''s'");
+  EXPECT_EQ(command_of({}), "");
+}
+
+TEST(Details, MachinesInWords) {
+  EXPECT_EQ(machine_text(parse_json(R"({"cpu": "tiny", "cores": 2, "threads": 1, "device": "cpu",
+      "memory_bytes": 2147483648, "os": null, "posenc": "0.1", "commit": "0123456789abcdef"})",
+                                    "")),
+            "tiny, 2 cores, 2.0 GiB; 1 thread on cpu; posenc 0.1 (0123456789)");
+}
+
+}  // namespace
+}  // namespace posenc::report
