@@ -2,14 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cerrno>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+
+#include "core/float_text.h"
 
 namespace posenc {
 namespace {
@@ -49,9 +49,7 @@ std::string describe(const Value& value) { return std::visit(Describe{}, value.d
 std::string number_text(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number > 0 ? "inf" : "-inf";
-  std::array<char, 64> buffer{};
-  const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), number);
-  return {buffer.data(), result.ptr};
+  return shortest_text(number);
 }
 
 std::string mark_text(Mark mark) {

@@ -6,6 +6,7 @@
 
 #include "core/bind.h"
 #include "encodings/spec_text.h"
+#include "encodings/spec_tree.h"
 
 namespace posenc {
 namespace {
@@ -17,8 +18,8 @@ std::variant<Configs...> bind_encoding(const Value& term, const std::variant<Con
                                       FieldContext{"spec", "encoding", rule});
 }
 
-// Any of the three forms, once it is a tree: one term, or a list of terms; a term may itself be
-// text.
+}  // namespace
+
 Spec bind_spec(const Value& value) {
   if (const auto* text = value.get_if<std::string>()) return bind_spec(parse_spec_text(*text));
   const auto* list = value.get_if<Value::List>();
@@ -31,22 +32,18 @@ Spec bind_spec(const Value& value) {
   return spec;
 }
 
-Value canonical(const Spec& spec) {
+Value canonical_tree(const Spec& spec) {
   Value::List terms;
   for (const Encoding& encoding : spec.encodings) terms.push_back(write_field(encoding));
   if (terms.empty()) terms.push_back(Value::of_string("none"));
   return {Value::Data(std::move(terms))};
 }
 
-}  // namespace
-
 Spec parse_spec(std::string_view text) { return bind_spec(parse_spec_text(text)); }
-Spec parse_spec_yaml(std::string_view yaml) { return bind_spec(parse_yaml(yaml, "spec")); }
 Spec parse_spec_json(std::string_view json) { return bind_spec(parse_json(json, "spec")); }
 
-std::string to_text(const Spec& spec) { return spec_text(canonical(spec)); }
-std::string to_yaml(const Spec& spec) { return to_yaml(canonical(spec)); }
-std::string to_json(const Spec& spec) { return to_json(canonical(spec)); }
+std::string to_text(const Spec& spec) { return spec_text(canonical_tree(spec)); }
+std::string to_json(const Spec& spec) { return to_json(canonical_tree(spec)); }
 
 std::string hash(const Spec& spec) {
   std::uint64_t state = 0xcbf29ce484222325u;

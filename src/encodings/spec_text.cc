@@ -6,6 +6,8 @@
 #include <charconv>
 #include <limits>
 
+#include "core/float_text.h"
+
 namespace posenc {
 namespace {
 
@@ -103,7 +105,7 @@ class Parser {
     const char* first = all.data() + (all.starts_with('+') ? 1 : 0);
     const char* last = all.data() + all.size();
     double real = 0.0;
-    const auto [stop, problem] = std::from_chars(first, last, real);
+    const auto [stop, problem] = read_double(first, last, real);
     if (stop == first || (stop != last && *stop != '+')) throw unexpected("a value");
     if (problem == std::errc::result_out_of_range) {
       throw Error(ErrorKind::kNotFinite,
