@@ -23,6 +23,7 @@ Value number_or_word(const std::string& word) {
 Value number_list(const std::vector<std::string>& words) {
   Value::List list;
   for (const std::string& word : words) {
+    if (word.empty()) continue;  // --theta '' is a list of none, where a kind has one by default
     std::size_t begin = 0;
     for (std::size_t end = 0; end != std::string::npos; begin = end + 1) {
       end = word.find(',', begin);

@@ -105,7 +105,7 @@ Kind bias() {
            .fields = {"encodings", "head_dim", "heads", "head", "length", "causal", "table_std",
                       "seed"},
            .defaults = with("bias", {"alibi", "t5", "kerple", "fire(init_threshold=32)"}, 128),
-           .max_length = 1024,
+           .max_length = 2048,
            .example = "posenc plot bias --encoding alibi --encoding kerple --head 2"},
           plot_bias};
 }

@@ -22,13 +22,36 @@ const Kind& kind_entry(std::string_view name) {
          suggestion(name, names));
 }
 
+bool is_empty_list(const Value& value) {
+  const auto* list = value.get_if<Value::List>();
+  return list != nullptr && list->empty();
+}
+
+Value without_empty_lists(const Value& given) {
+  const auto* map = given.get_if<Value::Map>();
+  if (map == nullptr) return given;
+  Value::Map members = *map;
+  std::erase_if(members, [](const Member& member) { return is_empty_list(member.value); });
+  return {Value::Data(std::move(members))};
+}
+
+// An empty list takes a kind's own list away, so that figures choose by themselves: theta of the specs.
+struct EmptyLists {
+  const Value& given;
+
+  template <class Entry>
+  void operator()(std::string_view name, std::vector<Entry>& field, const FieldRule&) const {
+    const Value* value = given.find(name);
+    if (value != nullptr && is_empty_list(*value)) field.clear();
+  }
+  template <class Field>
+  void operator()(std::string_view /*name*/, Field& /*field*/, const FieldRule& /*rule*/) const {}
+};
+
 // Checks every range again, for requests that were filled by hand: writes the fields and reads them.
 void check_ranges(const PlotRequest& request) {
   Value::Map map = all_fields(request);
-  std::erase_if(map, [](const Member& member) {
-    const auto* list = member.value.get_if<Value::List>();
-    return list != nullptr && list->empty();
-  });
+  std::erase_if(map, [](const Member& member) { return is_empty_list(member.value); });
   const Value fields{Value::Data(std::move(map))};
   static_cast<void>(bind_config<PlotRequest>(fields, "plot"));
 }
@@ -72,14 +95,16 @@ const KindInfo& kind_info(std::string_view kind) { return kind_entry(kind).info;
 
 PlotRequest default_request(std::string_view kind) { return kind_info(kind).defaults; }
 
-PlotRequest read_request(const Value& map) {
+PlotRequest read_request(const Value& given) {
+  const Value map = without_empty_lists(given);
   const Value* kind = map.find("kind");
   const auto* name = kind == nullptr ? nullptr : kind->get_if<std::string>();
   PlotRequest request = name == nullptr ? PlotRequest{} : default_request(*name);
   FieldReader reader(map, "plot");
   PlotRequest::visit_fields(request, reader);
   reader.finish();
-  check_read(map, kind_info(request.kind));
+  PlotRequest::visit_fields(request, EmptyLists{given});
+  check_read(given, kind_info(request.kind));
   return request;
 }
 

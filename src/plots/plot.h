@@ -31,9 +31,10 @@ const std::vector<KindInfo>& plot_kinds();
 const KindInfo& kind_info(std::string_view kind);
 PlotRequest default_request(std::string_view kind);
 
-// The kind's defaults with what the map says instead; `kind` is required. Throws Error for unknown
-// keys, for wrong types and ranges, and for keys that the kind does not read.
-PlotRequest read_request(const Value& map);
+// The kind's defaults with what the map says instead; `kind` is required, and an empty list leaves the
+// choice to the figure. Throws Error for unknown keys, for wrong types and ranges, and for keys that the
+// kind does not read.
+PlotRequest read_request(const Value& given);
 
 // Throws Error, which names the field, its value and what to do.
 draw::Figure plot(const PlotRequest& request);
