@@ -5,8 +5,8 @@ POSENC := build/release/bin/posenc
 CPP_FILES = $(shell find src include tests benchmarks examples -name '*.cc' -o -name '*.h' \
               -o -name '*.c' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: help setup build demo test check format format-check tidy rules asan tsan fuzz bench \
-        cuda install clean
+.PHONY: help setup build demo test web test-web check format format-check tidy rules asan tsan fuzz \
+        bench cuda install clean
 .DEFAULT_GOAL := help
 
 help:           ## say what can be made
@@ -27,6 +27,14 @@ demo: build     ## train eight encodings on a counting task compare them, and wr
 
 test: build     ## build and run all tests
 	@ctest --preset $(PRESET) -j$(JOBS) -LE slow
+
+# Not part of `make build`: whoever only wants the library needs neither emscripten nor npm.
+web:            ## build the explorer page into build/web/dist
+	@tools/setup.sh build web
+	@JOBS=$(JOBS) tools/build_web.sh
+
+test-web: build web ## the explorer and the report in a real browser
+	@cd web && npm run --silent test
 
 check: format-check tidy rules ## formatting, static checks and the project's rules
 

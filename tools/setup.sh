@@ -11,10 +11,12 @@ is_installed() {
   [[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" == installed ]]
 }
 
+# `package@program` is there when the program is, wherever it came from.
 any_installed() {
   local name
   for name in ${1//|/ }; do
-    if is_installed "$name"; then return 0; fi
+    if [[ "$name" == *@* ]] && command -v "${name#*@}" >/dev/null; then return 0; fi
+    if is_installed "${name%@*}"; then return 0; fi
   done
   return 1
 }
@@ -36,12 +38,14 @@ wanted_lines() {
 pick() {
   local name
   for name in ${1//|/ }; do
+    name="${name%@*}"
     if apt-cache show "$name" >/dev/null 2>&1; then
       echo "$name"
       return
     fi
   done
-  echo "${1%%|*}"
+  name="${1%%|*}"
+  echo "${name%@*}"
 }
 
 as_root() {

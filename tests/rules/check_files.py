@@ -8,7 +8,7 @@ from rules_lib import SOURCE_SUFFIXES, finish, source_files
 
 MAX_LINES = 800
 FOLDERS = ["src", "include", "tests", "benchmarks", "examples", "python", "tools", "cmake", "web"]
-SUFFIXES = SOURCE_SUFFIXES | {".py", ".cmake", ".sh", ".js", ".css"}
+SUFFIXES = SOURCE_SUFFIXES | {".py", ".cmake", ".sh", ".js", ".mjs", ".ts", ".css"}
 # Highway's own convention for a header compiled once per target is `<op>-inl.h`; and a file that
 # proves a package carries the package's name.
 _NAME = re.compile(r"^([a-z0-9_]+(-inl)?\.\w+|uses_[\w-]+\.cc)$")

@@ -30,10 +30,11 @@ def strip_code(text):
 
 
 def source_files(folder, suffixes=frozenset(SOURCE_SUFFIXES)):
-    """Every source file below a folder, sorted; an absent folder has none."""
+    """Every source file below a folder, sorted; an absent folder has none. What npm fetched is not ours."""
     if not folder.is_dir():
         return []
-    return sorted(p for p in folder.rglob("*") if p.is_file() and p.suffix in suffixes)
+    found = (p for p in folder.rglob("*") if p.suffix in suffixes and "node_modules" not in p.parts)
+    return sorted(p for p in found if p.is_file())
 
 
 def code_lines(path):
