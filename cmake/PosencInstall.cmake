@@ -46,6 +46,11 @@ foreach(program IN ITEMS posenc posenc-bench posenc-lab)
   endif()
   install(TARGETS ${program})
 endforeach()
+# The explorer, where `make web` has built it: posenc serve looks for it there.
+if(TARGET posenc)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/build/web/dist/ DESTINATION ${CMAKE_INSTALL_DATADIR}/posenc/web
+          OPTIONAL)
+endif()
 
 # The explorer's page, where make web has built it.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/build/web/dist/

@@ -120,8 +120,9 @@ function listControl(options: ControlOptions): HTMLElement {
 }
 
 function wordsControl(options: ControlOptions): HTMLElement {
+  const { field } = options;
   const list = Array.isArray(options.value) ? options.value : [options.value];
-  const box = make('textarea', { id: options.id, rows: Math.max(1, list.length), spellcheck: 'false' });
+  const box = make('textarea', { id: options.id, rows: Math.max(list.length, field.name === 'text' ? 3 : 1), spellcheck: 'false' });
   box.value = list.filter((v) => v !== null).join('\n');
   box.title = 'one a line';
   const tell = (settled: boolean): void =>
