@@ -129,7 +129,7 @@ AttentionJobs::Answer AttentionJobs::look(const AttentionWish& wish) {
 AttentionJobs::Answer AttentionJobs::start(const AttentionWish& wish) {
   const std::scoped_lock lock(mutex_);
   if (running_) return {wish == wish_ ? State::kRunning : State::kBusy, 0.0, ""};
-  if (thread_.joinable()) thread_.join();  // it has said that it is done
+  if (thread_.joinable()) thread_.join();                // it has said that it is done
   thread_ = std::thread([this, wish] { watch(wish); });  // first: where it fails, nothing runs
   running_ = true;
   wish_ = wish;
