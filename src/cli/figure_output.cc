@@ -2,53 +2,57 @@
 
 #include <fmt/format.h>
 
+#include "cli/choices.h"
 #include "draw/files.h"
 #include "posenc/core/error.h"
 #include "runs/files.h"
 
 namespace posenc::cli {
-namespace {
-
-draw::Look look_of(const std::string& name) {
-  const auto names = draw::enum_names(draw::Look{});
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (names[i] == name) return static_cast<draw::Look>(i);
-  }
-  return draw::Look::kAuto;
-}
-
-}  // namespace
 
 void add_figure_options(CLI::App& verb, FigureOutput& output) {
-  verb.add_option("-o,--out", output.files,
-                  "where to write it: .svg, .png or .csv (may be repeated)")
-      ->type_name("FILE");
-  verb.add_option("--data", output.data, "write the numbers behind it as CSV")->type_name("FILE");
+  verb.add_option("-o,--output", output.files,
+                  "a file that ends in .svg, .png or .csv, several if wanted")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  verb.add_option("--data", output.data, "also the numbers, as a .csv file")->type_name("FILE");
   verb.add_option("--theme", output.theme,
-                  "auto (an SVG follows the reader's setting), light or dark")
-      ->check(CLI::IsMember({"auto", "light", "dark"}));
-  verb.add_option("--scale", output.scale, "pixels of a PNG per unit")
-      ->check(CLI::Range(0.25, 8.0));
+                  "of the picture: auto follows the reader's setting (SVG; a PNG is light)")
+      ->check(CLI::IsMember(names_of<draw::Look>()))
+      ->capture_default_str();
+  verb.add_option("--scale", output.scale, "pixels of a PNG per unit of the SVG")
+      ->check(CLI::Range(0.25, 8.0))
+      ->capture_default_str();
+  verb.add_option("--columns", output.columns, "panels beside each other")
+      ->check(CLI::Range(1, 12));
+  verb.add_option("--panel-width", output.panel_width, "of each, in pixels; heights in proportion")
+      ->check(CLI::Range(80.0, 2000.0));
 }
 
 void check(const FigureOutput& output) {
   for (const std::string& file : output.files) draw::check_ending(file);
   if (output.data.empty() || output.data.ends_with(".csv")) return;
-  throw Error(ErrorKind::kOutOfRange, {.scope = "figure",
-                                       .key = "--data",
-                                       .rule = "must end in .csv",
-                                       .value = output.data,
-                                       .hint = ""});
+  throw Error(ErrorKind::kUnsupported, {.scope = "figure",
+                                        .key = "--data",
+                                        .rule = "must be a name that ends in .csv",
+                                        .value = "'" + output.data + "'",
+                                        .hint = "pictures go to -o"});
 }
 
-void write(const draw::Figure& figure, const FigureOutput& output, const std::string& unnamed) {
+void write(draw::Figure figure, const FigureOutput& output, const std::string& unnamed) {
+  if (output.columns > 0) figure.columns = output.columns;
+  if (output.panel_width > 0) {
+    figure.panel_height *= output.panel_width / figure.panel_width;
+    figure.panel_width = output.panel_width;
+  }
   std::vector<std::string> files = output.files;
-  if (!output.data.empty()) files.push_back(output.data);
   if (files.empty()) files.push_back(unnamed);
-  for (const std::string& file : files) {
-    runs::atomic_write(file,
-                       draw::file_content(figure, file, {look_of(output.theme), output.scale}));
-    fmt::print("{}\n", file);
+  if (!output.data.empty()) files.push_back(output.data);
+  const draw::FileOptions look{.look = value_of<draw::Look>(output.theme), .scale = output.scale};
+  std::vector<std::string> contents;
+  for (const std::string& file : files) contents.push_back(draw::file_content(figure, file, look));
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    runs::atomic_write(files[f], contents[f]);
+    fmt::print("{}\n", files[f]);
   }
 }
 

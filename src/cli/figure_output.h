@@ -1,4 +1,4 @@
-// Options that every verb has which writes a figure: -o, --data, --theme, --scale.
+// Options that every verb has which writes a figure: -o, --data, --theme, --scale, --columns, --panel-width.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,6 +14,8 @@ struct FigureOutput {
   std::string data;                // a further .csv
   std::string theme = "auto";
   double scale = 2.0;
+  int columns = 0;           // of panels; 0: as the figure has it
+  double panel_width = 0.0;  // in pixels, heights in proportion; 0: as the figure has it
 };
 
 void add_figure_options(CLI::App& verb, FigureOutput& output);
@@ -21,7 +23,8 @@ void add_figure_options(CLI::App& verb, FigureOutput& output);
 // Refuses endings that nothing is written for, so that nobody waits for a figure in vain.
 void check(const FigureOutput& output);
 
-// Writes each file at once or not at all, and prints its name; `unnamed` where none was asked for.
-void write(const draw::Figure& figure, const FigureOutput& output, const std::string& unnamed);
+// Writes each file at once or not at all, and prints its name; to `unnamed` where no -o says otherwise.
+// Everything is computed before the first file is written.
+void write(draw::Figure figure, const FigureOutput& output, const std::string& unnamed);
 
 }  // namespace posenc::cli

@@ -4,18 +4,15 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <filesystem>
 #include <map>
 #include <memory>
 
-#include "cli/choices.h"
+#include "cli/figure_output.h"
 #include "cli/plot_values.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
 #include "core/bind.h"
-#include "draw/files.h"
 #include "posenc/core/error.h"
-#include "runs/files.h"
 
 namespace posenc::cli {
 namespace {
@@ -26,10 +23,7 @@ struct Options {
   std::string kind;
   bool list = false;
   std::map<std::string, std::vector<std::string>> given;  // by field, as written
-  std::vector<std::string> outputs;
-  std::string data;
-  std::string theme = "auto";
-  double scale = 2.0;
+  FigureOutput output;
 };
 
 // One option per field of a request but the kind: --head-dim of head_dim.
@@ -76,37 +70,6 @@ void print_fields(const plots::KindInfo& kind) {
   fmt::print("{}: {}\n\n{}\nExample:\n  {}\n", kind.name, kind.doc, table.text(), kind.example);
 }
 
-std::vector<std::filesystem::path> output_paths(const Options& options) {
-  std::vector<std::filesystem::path> paths(options.outputs.begin(), options.outputs.end());
-  if (paths.empty()) paths.emplace_back(options.kind + ".svg");
-  if (!options.data.empty()) {
-    paths.emplace_back(options.data);
-    if (paths.back().extension() != ".csv") {
-      throw Error(ErrorKind::kUnsupported, {.scope = "plot",
-                                            .key = "--data",
-                                            .rule = "must be a name that ends in .csv",
-                                            .value = "'" + options.data + "'",
-                                            .hint = "pictures go to -o"});
-    }
-  }
-  return paths;
-}
-
-// Everything is computed before the first file is written.
-int draw_and_write(const Options& options) {
-  const std::vector<std::filesystem::path> paths = output_paths(options);
-  for (const std::filesystem::path& path : paths) draw::check_ending(path);
-  const draw::Figure figure = plots::plot(plots::read_request(request_map(options)));
-  const draw::FileOptions look{.look = value_of<draw::Look>(options.theme), .scale = options.scale};
-  std::vector<std::string> contents;
-  for (const auto& path : paths) contents.push_back(draw::file_content(figure, path, look));
-  for (std::size_t f = 0; f < paths.size(); ++f) {
-    runs::atomic_write(paths[f], contents[f]);
-    fmt::print("{}\n", paths[f].string());
-  }
-  return kFine;
-}
-
 int run(const Options& options) {
   if (options.list && options.kind.empty()) {
     print_kinds();
@@ -123,7 +86,10 @@ int run(const Options& options) {
     print_fields(plots::kind_info(options.kind));
     return kFine;
   }
-  return draw_and_write(options);
+  check(options.output);
+  write(plots::plot(plots::read_request(request_map(options))), options.output,
+        options.kind + ".svg");
+  return kFine;
 }
 
 void add_fields(CLI::App& verb, Options& options) {
@@ -142,17 +108,7 @@ void add_plot(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<Options>();
   verb->add_option("KIND", options->kind, "what to draw; posenc plot --list names the kinds");
   verb->add_flag("--list", options->list, "the kinds; after a KIND, what it reads");
-  verb->add_option("-o,--output", options->outputs,
-                   "a file that ends in .svg, .png or .csv, several if wanted (default KIND.svg)")
-      ->allow_extra_args(false);
-  verb->add_option("--data", options->data, "also the numbers, as a .csv file");
-  verb->add_option("--theme", options->theme,
-                   "of the picture: auto follows the reader's setting (SVG; a PNG is light)")
-      ->check(CLI::IsMember(names_of<draw::Look>()))
-      ->capture_default_str();
-  verb->add_option("--scale", options->scale, "pixels of a PNG per unit of the SVG")
-      ->check(CLI::Range(0.25, 8.0))
-      ->capture_default_str();
+  add_figure_options(*verb, options->output);
   add_fields(*verb, *options);
   verb->footer(
       "Examples:\n"
