@@ -5,24 +5,12 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { DIST, launchBrowser, openPage, openView, POSENC, redrawn } from './support.mjs';
+import { addressOf, DIST, launchBrowser, openPage, openView, POSENC, redrawn } from './support.mjs';
 
 let browser;
 let folder;
 let server;
 let url;
-
-function addressOf(child) {
-  return new Promise((resolve, reject) => {
-    let said = '';
-    child.stdout.on('data', (bytes) => {
-      said += bytes;
-      const found = /http:\/\/127\.0\.0\.1:\d+\//.exec(said);
-      if (found) resolve(found[0]);
-    });
-    child.on('exit', (code) => reject(new Error(`posenc serve ended with ${code}: ${said}`)));
-  });
-}
 
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'posenc-serve-'));

@@ -37,6 +37,19 @@ export async function serveFolder(folder) {
   return { url: `http://127.0.0.1:${server.address().port}/`, close: () => server.close() };
 }
 
+/** Where a `posenc serve` that was just started says that it serves. */
+export function addressOf(child) {
+  return new Promise((resolve, reject) => {
+    let said = '';
+    child.stdout.on('data', (bytes) => {
+      said += bytes;
+      const found = /http:\/\/127\.0\.0\.1:\d+\//.exec(said);
+      if (found) resolve(found[0]);
+    });
+    child.on('exit', (code) => reject(new Error(`posenc serve ended with ${code}: ${said}`)));
+  });
+}
+
 export function launchBrowser() {
   const executablePath = process.env.CHROMIUM ?? ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(existsSync);
   return chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
