@@ -172,7 +172,7 @@ export class AttentionView {
     const tasks = record.layers.map(async (_, layer) => {
       for (let head = 0; head < record.heads; ++head) {
         const map = await loadMap(record, layer, head, 'weights');
-        const button = this.thumbnail(record, layer, head, map);
+        const button = this.thumbnail(layer, head, map);
         button.style.gridArea = `${layer + 1} / ${head + 1}`;
         grid.append(button);
       }
@@ -183,12 +183,11 @@ export class AttentionView {
     this.thumbnails.replaceChildren(title, grid);
   }
   /**
-   * @param {AttentionRecord} record
    * @param {number} layer
    * @param {number} head
    * @param {MapData | undefined} map
    */
-  thumbnail(record, layer, head, map) {
+  thumbnail(layer, head, map) {
     const button = makeElement('button', 'thumbnail');
     button.type = 'button';
     const name = `layer ${layer}, head ${head}`;
