@@ -18,7 +18,7 @@ set(POSENC_LAYER_TABLE
     "draw:      core"
     "plots:     core encodings kernels draw"
     "report:    core encodings weights tasks experiment runs draw"
-    "serve:     core encodings weights tasks experiment runs report"
+    "serve:     core encodings weights tasks experiment runs draw report"
     "sweep:     core encodings weights tasks experiment runs"
     "corpora:   core"
     "torch:     core encodings kernels weights"

@@ -12,7 +12,8 @@ struct Asset {
 };
 std::span<const Asset> assets();
 
-// The content by name; empty where there is none.
+// The content by name; empty where there is none. `colors.js` is made of draw's colours, so that the page
+// has those of figures and reports.
 std::string_view asset(std::string_view name);
 
 }  // namespace posenc::serve

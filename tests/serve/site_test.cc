@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "draw/colors.h"
 #include "serve/assets.h"
 #include "serve/site_case.h"
 #include "support/sanitizers.h"
@@ -130,6 +131,9 @@ TEST_F(ServeSite, PagesAndTheirTypes) {
     EXPECT_NE(response.header("Content-Type"), "application/octet-stream") << asset.name;
   }
   EXPECT_EQ(ask("/live/none.js").status, 404);
+  const Response colors = ask("/live/colors.js");
+  EXPECT_NE(colors.body.find(draw::css(draw::palette(0, draw::Theme::kDark))), std::string::npos);
+  EXPECT_EQ(colors.header("Content-Type"), ask("/live/live.js").header("Content-Type"));
   Request again = get("/");
   again.if_none_match = ask("/").header("ETag");
   EXPECT_EQ(site_.handle(again).status, 304);

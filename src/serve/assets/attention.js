@@ -1,17 +1,9 @@
 // Attention of one run on one sample: asks the server for the record, reads it and draws every head.
+import { SEQUENTIAL } from "/live/colors.js";
 import { ask, askWithStatus } from "/live/runs.js";
 import { number } from "/live/plot.js";
 
 const THUMB = 84;
-// Dark violet to yellow, even in lightness, told apart by everybody.
-const STOPS = [[68, 1, 84], [71, 45, 123], [59, 82, 139], [44, 114, 142], [33, 145, 140], [39, 173, 129],
-  [92, 200, 99], [170, 220, 50], [253, 231, 37]];
-const PALETTE = Array.from({ length: 256 }, (_, i) => {
-  const at = i / 255 * (STOPS.length - 1);
-  const k = Math.min(Math.floor(at), STOPS.length - 2);
-  return STOPS[k].map((c, n) => Math.round(c + (at - k) * (STOPS[k + 1][n] - c)));
-});
-
 const half = (bits) => {
   const sign = bits & 0x8000 ? -1 : 1;
   const exponent = (bits >> 10) & 31;
@@ -52,7 +44,7 @@ const paint = (canvas, layer, head, side) => {
       for (let i = first(y); i < past(y); ++i) {
         for (let j = first(x); j < past(x); ++j) most = Math.max(most, layer.values[from + i * n + j]);
       }
-      const [r, gr, b] = PALETTE[Math.round(Math.min(Math.sqrt(most), 1) * 255)];
+      const [r, gr, b] = SEQUENTIAL[Math.round(Math.min(Math.sqrt(most), 1) * 255)];
       image.data.set([r, gr, b, 255], 4 * (y * size + x));
     }
   }
@@ -207,7 +199,7 @@ export class AttentionView {
     if (scored) lines.push(`answer ${scored.expected}, the model says ${scored.predicted}`);
     const scale = document.createElement("div");
     scale.className = "scale";
-    const colors = PALETTE.filter((_, k) => k % 15 === 0).map((c) => `rgb(${c})`);
+    const colors = SEQUENTIAL.filter((_, k) => k % 15 === 0).map((c) => `rgb(${c})`);
     scale.style.background = `linear-gradient(90deg, ${colors})`;
     const ends = document.createElement("div");
     ends.className = "ends";

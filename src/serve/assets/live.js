@@ -1,14 +1,11 @@
 // The live page: runs on the left, their curves on the right, one run in detail below.
 import { AttentionView } from "/live/attention.js";
+import { CURVES } from "/live/colors.js";
 import { Plot, count, number } from "/live/plot.js";
 import { Curves, ask, duration, isRunning, stateOf } from "/live/runs.js";
 
 const $ = (id) => document.getElementById(id);
-// Told apart by people with colour blindness; each on light and on dark ground. Then dashes.
-const COLORS = {
-  light: ["#0072b2", "#d55e00", "#008f68", "#b8529a", "#8a6d00", "#3a9bd9", "#7a4fbf", "#5a6675"],
-  dark: ["#56b4e9", "#ff8a3d", "#2fc79a", "#e389c3", "#e6c229", "#8fb8ff", "#b79af0", "#b4bfcc"],
-};
+// Colours first, then dashes.
 const DASHES = [[], [6, 4], [2, 3]];
 const MOST_AT_FIRST = 8;
 
@@ -50,7 +47,7 @@ const applyTheme = () => {
 const style = (path) => {
   if (!state.order.has(path)) state.order.set(path, state.order.size);
   const i = state.order.get(path);
-  const colors = COLORS[theme()];
+  const colors = CURVES[theme()];
   return { color: colors[i % colors.length], dash: DASHES[Math.floor(i / colors.length) % DASHES.length] };
 };
 
