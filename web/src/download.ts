@@ -1,6 +1,6 @@
 // Panels as files: a picture with its title and legend, or the numbers.
 import type { Curve, Panel } from './messages';
-import { FONT, inks } from './panel';
+import { FONT, inks, shortNumber } from './panel';
 
 export function save(content: Blob, name: string): void {
   const url = URL.createObjectURL(content);
@@ -32,7 +32,7 @@ export function composePicture(panel: Panel, canvas: HTMLCanvasElement, palette:
   const curves = namedCurves(panel);
   const legendRow = 20 * ratio;
   const top = 34 * ratio;
-  const scale = panel.map === null ? '' : `${panel.map.label}: ${panel.map.range[0]} to ${panel.map.range[1]}`;
+  const scale = panel.map === null ? '' : `${panel.map.label}: ${panel.map.range.map(shortNumber).join(' to ')}`;
   const bottom = (curves.length + (scale === '' ? 0 : 1)) * legendRow + 10 * ratio;
   const sheet = document.createElement('canvas');
   sheet.width = canvas.width + 24 * ratio;
