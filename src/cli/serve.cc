@@ -63,7 +63,8 @@ int run(const Options& options) {
   serve::Site site(site_options);
   const serve::HttpServer server(
       {.port = options.port}, [&](const serve::Request& request) { return site.handle(request); });
-  fmt::print("serving {} at http://127.0.0.1:{}/ (Ctrl-C ends)\n", options.folder, server.port());
+  fmt::print("serving {} at http://127.0.0.1:{}/ (runs at /live/; Ctrl-C ends)\n", options.folder,
+             server.port());
   std::fflush(stdout);
   while (!stop.requested()) ::poll(nullptr, 0, 200);  // a signal ends it early
   return kFine;

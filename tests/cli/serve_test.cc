@@ -70,8 +70,9 @@ TEST_F(ServeVerb, ServesUntilASignalAndThenEndsWell) {
   for (const int signal : {SIGINT, SIGTERM}) {
     Serving serving(folder_.path());
     ASSERT_GT(serving.port(), 0) << serving.line();
-    EXPECT_EQ(serving.line(), "serving " + folder_.path() + " at http://127.0.0.1:" +
-                                  std::to_string(serving.port()) + "/ (Ctrl-C ends)");
+    EXPECT_EQ(serving.line(), "serving " + folder_.path() +
+                                  " at http://127.0.0.1:" + std::to_string(serving.port()) +
+                                  "/ (runs at /live/; Ctrl-C ends)");
     Client client(serving.port());
     ASSERT_TRUE(client.say(get_text("/api/runs")));
     const std::string answer = client.answer();
