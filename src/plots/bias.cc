@@ -15,7 +15,7 @@ namespace {
 class BiasSum {
  public:
   BiasSum(const PlotRequest& request, const NamedSpec& named)
-      : spec_(named.spec), values_(start_values(request, named.spec).values) {
+      : spec_(named.spec), values_(start_values(request, named.spec)) {
     for (const Encoding& encoding : spec_.encodings) {
       if (traits(encoding).site != Site::kBias) refuse_other(request, named);
       std::visit([&]<class E>(const E& e) { look_at(e); }, encoding);

@@ -57,11 +57,13 @@ void make_unique(std::vector<NamedSpec>& specs) {
   }
 }
 
-bool starts_as_zero_table(const Encoding& encoding, const std::vector<double>& values) {
+// Known from how it starts: tables can be large, and a caption asks too.
+bool starts_as_zero_table(const Encoding& encoding, const Init& init) {
   const bool table =
       std::holds_alternative<Relative>(encoding) || std::holds_alternative<T5>(encoding) ||
       std::holds_alternative<Cope>(encoding) || std::holds_alternative<Learned>(encoding);
-  return table && std::all_of(values.begin(), values.end(), [](double v) { return v == 0.0; });
+  const bool zero = init.kind == Init::Kind::kConstant || init.kind == Init::Kind::kNormal;
+  return table && zero && init.a == 0.0;
 }
 
 std::vector<std::vector<double>> rows_of(const std::vector<double>& flat, std::int64_t width) {
@@ -74,8 +76,8 @@ std::vector<std::vector<double>> embedded(const PlotRequest& request, const Spec
                                           std::int64_t length) {
   const std::vector<double> zeros(static_cast<std::size_t>(length * request.head_dim), 0.0);
   const ref::EmbeddingShape shape{.batch = 1, .tokens = length, .model_dim = request.head_dim};
-  const StartValues start = start_values(request, spec);
-  return rows_of(ref::add_embeddings(spec, start.values, shape, zeros), request.head_dim);
+  const ref::SpecParameters start = start_values(request, spec);
+  return rows_of(ref::add_embeddings(spec, start, shape, zeros), request.head_dim);
 }
 
 }  // namespace
@@ -178,8 +180,8 @@ void check_size(const std::vector<ParameterInfo>& infos, const Encoding& encodin
 
 }  // namespace
 
-StartValues start_values(const PlotRequest& request, const Spec& spec) {
-  StartValues start;
+ref::SpecParameters start_values(const PlotRequest& request, const Spec& spec) {
+  ref::SpecParameters start;
   for (std::size_t e = 0; e < spec.encodings.size(); ++e) {
     const Encoding& encoding = spec.encodings[e];
     Rng rng(static_cast<std::uint64_t>(request.seed), e);
@@ -188,11 +190,10 @@ StartValues start_values(const PlotRequest& request, const Spec& spec) {
     Parameters values = initial_parameters(infos, rng);
     Rng table(static_cast<std::uint64_t>(request.seed), kTableStream + e);
     for (std::size_t p = 0; p < values.size(); ++p) {
-      if (request.table_std == 0.0 || !starts_as_zero_table(encoding, values[p])) continue;
+      if (request.table_std == 0.0 || !starts_as_zero_table(encoding, infos[p].init)) continue;
       for (double& value : values[p]) value = request.table_std * table.normal();
-      start.drawn.push_back(fmt::format("{}.{}", traits(encoding).name, infos[p].name));
     }
-    start.values.push_back(std::move(values));
+    start.push_back(std::move(values));
   }
   return start;
 }
@@ -202,10 +203,13 @@ std::string parameters_text(const PlotRequest& request, const std::vector<NamedS
   std::vector<std::string> drawn;
   for (const NamedSpec& named : specs) {
     for (const SpecParameter& parameter : parameters(named.spec, shape_of(request))) {
-      const Init::Kind kind = parameter.info.init.kind;
-      random = random || kind == Init::Kind::kNormal || kind == Init::Kind::kUniform;
+      const Init& init = parameter.info.init;
+      random = random || init.kind == Init::Kind::kUniform ||
+               (init.kind == Init::Kind::kNormal && init.a != 0.0);
+      const Encoding& encoding = named.spec.encodings[parameter.encoding];
+      if (request.table_std == 0.0 || !starts_as_zero_table(encoding, init)) continue;
+      drawn.push_back(parameter.info.name);
     }
-    for (const std::string& name : start_values(request, named.spec).drawn) drawn.push_back(name);
   }
   std::string text;
   if (random) {

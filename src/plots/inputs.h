@@ -40,12 +40,8 @@ std::vector<std::vector<double>> position_vectors(const PlotRequest& request,
                                                   Role role);
 
 // Start values of all parameters, from the request's seed. Tables that start at zero would show
-// nothing: they are drawn with deviation table_std, and `drawn` names them.
-struct StartValues {
-  ref::SpecParameters values;
-  std::vector<std::string> drawn;
-};
-StartValues start_values(const PlotRequest& request, const Spec& spec);
+// nothing: they are drawn with deviation table_std, and parameters_text names them.
+ref::SpecParameters start_values(const PlotRequest& request, const Spec& spec);
 // A sentence for captions on where the parameters of these specs come from; empty without any.
 std::string parameters_text(const PlotRequest& request, const std::vector<NamedSpec>& specs);
 

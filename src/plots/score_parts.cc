@@ -182,7 +182,7 @@ Matrix weights(const Toy& toy) {
 ScoreParts score_parts(const PlotRequest& request, const Spec& spec, const Words& words) {
   Toy toy{request,
           spec,
-          start_values(request, spec).values,
+          start_values(request, spec),
           {},
           static_cast<std::int64_t>(words.tokens.size())};
   toy.x = token_vectors(request, words, spec, toy.values);

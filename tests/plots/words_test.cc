@@ -7,6 +7,7 @@
 #include "plots/inputs.h"
 #include "plots/score_parts.h"
 #include "support/random_spec.h"
+#include "support/sanitizers.h"
 
 namespace posenc {
 namespace {
@@ -132,9 +133,10 @@ TEST(PlotScores, RandomCompositionsToo) {
   PlotRequest request = request_of("scores");
   request.head_dim = 16;
   request.heads = 4;
+  constexpr int kTrials = testing::kSanitized ? 30 : 150;
   Rng rng(3);
   int drawn = 0;
-  for (int trial = 0; trial < 150; ++trial) {
+  for (int trial = 0; trial < kTrials; ++trial) {
     Spec spec = testing::random_spec(rng);
     spec.encodings.emplace_back(testing::random_rope(rng, {.head_dim = 16, .heads = 4}));
     request.head = rng.integer(0, 3);
@@ -143,7 +145,7 @@ TEST(PlotScores, RandomCompositionsToo) {
     expect_parts_make_weights(request, spec);
     ++drawn;
   }
-  EXPECT_GT(drawn, 15);
+  EXPECT_GT(drawn, kTrials / 10);
 }
 
 TEST(PlotScores, MapsAreThePartsAndEqualWordsMatch) {
