@@ -6,6 +6,7 @@
 #include <span>
 
 #include "encodings/hf_pow.h"
+#include "encodings/score_formulas.h"
 #include "encodings/shape_checks.h"
 
 namespace posenc {
@@ -80,8 +81,8 @@ std::vector<ParameterInfo> parameters(const Alibi& config, const ModelShape& sha
 
 double bias(const Alibi& config, const Parameters& parameters, std::int64_t head, std::int64_t i,
             std::int64_t j) {
-  return -parameters[0][static_cast<std::size_t>(head)] *
-         static_cast<double>(distance(config, i, j));
+  return formulas::alibi(parameters[0][static_cast<std::size_t>(head)],
+                         static_cast<double>(distance(config, i, j)));
 }
 
 void add_bias_gradient(const Alibi& config, const Parameters& /*parameters*/, std::int64_t head,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "encodings/score_formulas.h"
 #include "encodings/shape_checks.h"
 #include "posenc/encodings/alibi.h"
 
@@ -68,7 +69,8 @@ void cope_logits(const Cope& config, const CopeRow& row, std::span<const double>
       continue;
     }
     const Segment s = segment_of(config, row.position[j]);
-    logits[j] = (1.0 - s.weight) * table[s.low] + s.weight * table[s.high];
+    logits[j] = formulas::cope_logit(table[s.low],
+                                     formulas::cope_slope(table[s.low], table[s.high]), s.weight);
   }
 }
 
@@ -86,10 +88,10 @@ void cope_backward(const Cope& config, const CopeRow& row, std::span<const doubl
       const Segment s = segment_of(config, row.position[j]);
       dtable[s.low] += (1.0 - s.weight) * dlogits[j];
       dtable[s.high] += s.weight * dlogits[j];
-      slope = table[s.high] - table[s.low];
+      slope = formulas::cope_slope(table[s.low], table[s.high]);
     }
     if (!row.clamped[j]) dsum += dlogits[j] * slope;
-    dgate_logit[j] += dsum * row.gate[j] * (1.0 - row.gate[j]);
+    dgate_logit[j] += dsum * formulas::gate_slope(row.gate[j]);
   }
 }
 

@@ -4,13 +4,14 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "encodings/score_formulas.h"
 #include "encodings/shape_checks.h"
 
 namespace posenc {
 namespace {
 
-constexpr double kSmallest = 0.01;
-constexpr double kLargestPower = 2.0;
+constexpr double kSmallest = formulas::kKerpleSmallest;
+constexpr double kLargestPower = formulas::kKerpleLargestPower;
 
 // The value that the formula reads, and whether a change of the parameter changes it.
 struct Clamped {
@@ -43,8 +44,8 @@ double bias(const Kerple& config, const Parameters& parameters, std::int64_t hea
   const double p = clamp_p(config, parameters[0][static_cast<std::size_t>(head)]).value;
   const double a = clamp_a(parameters[1][static_cast<std::size_t>(head)]).value;
   const auto distance = static_cast<double>(std::abs(i - j));
-  if (config.kernel == Kerple::Kernel::kLog) return -p * std::log1p(a * distance);
-  return -a * std::pow(distance, p);
+  if (config.kernel == Kerple::Kernel::kLog) return formulas::kerple_log(p, a, distance);
+  return formulas::kerple_power(p, a, distance);
 }
 
 void add_bias_gradient(const Kerple& config, const Parameters& parameters, std::int64_t head,

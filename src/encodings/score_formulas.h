@@ -1,0 +1,53 @@
+// The scalar formulas of what happens to a score, forward and backward, compiled for the host (float64,
+// the reference) and for the device (float32, the CUDA kernels).
+#pragma once
+
+#include <cmath>
+
+#if defined(__CUDACC__)
+#define POSENC_HOST_DEVICE __host__ __device__
+#else
+#define POSENC_HOST_DEVICE
+#endif
+
+namespace posenc::formulas {
+
+// What KERPLE's parameters are clamped to when they are read.
+inline constexpr double kKerpleSmallest = 0.01;
+inline constexpr double kKerpleLargestPower = 2.0;
+
+template <class Real>
+POSENC_HOST_DEVICE inline Real alibi(Real slope, Real apart) {
+  return -slope * apart;
+}
+template <class Real>
+POSENC_HOST_DEVICE inline Real kerple_log(Real p, Real a, Real apart) {
+  return -p * std::log1p(a * apart);
+}
+template <class Real>
+POSENC_HOST_DEVICE inline Real kerple_power(Real p, Real a, Real apart) {
+  return -a * std::pow(apart, p);
+}
+
+// CoPE: the logit of a position between two entries of a table, its derivative by the position, and
+// that of a gate by its logit.
+template <class Real>
+POSENC_HOST_DEVICE inline Real cope_logit(Real low, Real slope, Real fraction) {
+  return fraction * slope + low;
+}
+template <class Real>
+POSENC_HOST_DEVICE inline Real cope_slope(Real low, Real high) {
+  return high - low;
+}
+template <class Real>
+POSENC_HOST_DEVICE inline Real gate_slope(Real gate) {
+  return gate * (Real(1) - gate);
+}
+
+// The gradient at a score from that at its weight; `delta` is the row's sum of both.
+template <class Real>
+POSENC_HOST_DEVICE inline Real softmax_gradient(Real weight, Real dweight, Real delta) {
+  return weight * (dweight - delta);
+}
+
+}  // namespace posenc::formulas
