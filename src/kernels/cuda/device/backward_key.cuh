@@ -335,6 +335,10 @@ class BackwardKey {
   // Where CoPE, if any, only adds constants.
   __device__ void differentiate_simply(int stage, const RowState& rows, const Keep& keep,
                                        const float (&last)[2], Accum& x, Accum& y) {
+    if constexpr (kMods == kCope) {
+      softmax_backward<true>(without_constants(rows, last), keep, p_.scale * kLog2e, x, y);
+      return;
+    }
     const float* w = window(stage);
     if constexpr ((kMods & kCope) != 0) {
       add_constants<kMods>(cope_, w, last, x);

@@ -116,7 +116,7 @@ class BackwardQuery {
   __device__ void start_cope() {
     const int stride = logit_stride(p_.cope.npos_max);
     auto* tables = reinterpret_cast<float*>(smem_ + Layout::kTables);
-    fill_tables<T, kDim, kGroups>(p_, head_, base_, smem_ + Layout::kStart, tables);
+    fill_tables<T, kDim, kGroups>(p_, head_, base_, smem_ + Layout::kStart, tables, group_);
     if (has_plain()) {
       load_rows(p_.q, base_);
       settle();

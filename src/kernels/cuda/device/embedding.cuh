@@ -31,45 +31,47 @@ __device__ inline void load_embedding(std::uint8_t* to, const CopeTable& cope, i
 }
 
 // Tables of the block's rows (64 per warpgroup) in `tables`, from the plain queries' tiles of
-// kGroups * 64 rows at `q`. `scratch` holds kDim / 32 tiles. Ends with a barrier.
-template <class T, int kDim, int kGroups>
+// kGroups * 64 rows at `q`, by warpgroups 0 to kGroups - 1; one below only helps to copy. `scratch`
+// holds kDim / 32 tiles. Ends with a barrier.
+template <class T, int kDim, int kGroups, int kThreads = kGroups * 128>
 __device__ inline void fill_tables(const AttentionParams& p, int head, std::uint32_t q,
-                                   std::uint8_t* scratch, float* tables) {
+                                   std::uint8_t* scratch, float* tables, int group) {
   const int npos = p.cope.npos_max;
   const int stride = logit_stride(npos);
   const ThreadRows mine;
-  const int group = warpgroup();
   float* row[2] = {tables + (64 * group + mine.row[0]) * stride,
                    tables + (64 * group + mine.row[1]) * stride};
-  if (p.cope.slopes != nullptr) {
+  if (p.cope.slopes != nullptr && group >= 0) {
     const float slope = p.cope.slopes[head] * p.cope.logit_scale;
     for (int n = mine.column; n <= npos; n += 4) {
       row[0][n] = row[1][n] = slope * static_cast<float>(min(n, npos - 1));
     }
   }
   for (int first = 0; p.cope.slopes == nullptr && first < npos; first += 64) {
-    load_embedding<T, kDim>(scratch, p.cope, p.head_dim, first, threadIdx.x, kGroups * 128);
+    load_embedding<T, kDim>(scratch, p.cope, p.head_dim, first, threadIdx.x, kThreads);
     publish_smem();
     __syncthreads();
-    Accum z;
-    zero(z);
-    mma_begin();
-    for (int part = 0; part < 2; ++part) {
+    if (group >= 0) {
+      Accum z;
+      zero(z);
+      mma_begin();
+      for (int part = 0; part < 2; ++part) {
 #pragma unroll
-      for (int d = 0; d < kDim / 64; ++d) {
-        multiply<T, false, true>(z, q + d * kGroups * kTileBytes + group * kTileBytes,
-                                 smem_address(scratch) + (part * (kDim / 64) + d) * kTileBytes);
+        for (int d = 0; d < kDim / 64; ++d) {
+          multiply<T, false, true>(z, q + d * kGroups * kTileBytes + group * kTileBytes,
+                                   smem_address(scratch) + (part * (kDim / 64) + d) * kTileBytes);
+        }
       }
-    }
-    mma_commit();
-    mma_wait();
-    pin(z);
+      mma_commit();
+      mma_wait();
+      pin(z);
 #pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      const int n = first + 8 * (i / 4) + 2 * mine.column + i % 2;
-      const int h = i / 2 % 2;
-      if (n < npos) row[h][n] = z[i / 4][i % 4];
-      if (n == npos - 1) row[h][npos] = z[i / 4][i % 4];
+      for (int i = 0; i < 32; ++i) {
+        const int n = first + 8 * (i / 4) + 2 * mine.column + i % 2;
+        const int h = i / 2 % 2;
+        if (n < npos) row[h][n] = z[i / 4][i % 4];
+        if (n == npos - 1) row[h][npos] = z[i / 4][i % 4];
+      }
     }
     __syncthreads();
   }

@@ -30,6 +30,14 @@ __device__ inline void load_row_state(const AttentionParams& p, const float* del
   }
 }
 
+// Where CoPE adds one constant per row, the log-sum-exp takes it.
+__device__ inline RowState without_constants(const RowState& rows, const float (&constant)[2]) {
+  RowState moved = rows;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) moved.lse2[h] -= constant[h] * kLog2e;
+  return moved;
+}
+
 struct Keep {
   std::uint32_t bits[2];
   float scale;
@@ -61,7 +69,7 @@ __device__ inline void softmax_backward(const RowState& rows, const Keep& keep, 
       float& d = y[j / 2][2 * h + j % 2];
       const float weight = exp2_fast(fmaf(s, factor, -rows.lse2[h]));
       const float kept = keep.factor(h, j);
-      d = weight * fmaf(d, kept, -rows.delta[h]);
+      d = formulas::softmax_gradient(weight, d * kept, rows.delta[h]);
       s = kWeights ? weight * kept : d;
     }
   }
@@ -154,14 +162,14 @@ __device__ inline void cope_backward(const CopeScores& cope, const float* w,
       const int segment = static_cast<int>(p >> kPositionBits);
       const float fraction = fraction_of(p);
       const float low = z[h][segment];
-      const float slope = z[h][segment + 1] - low;
+      const float slope = formulas::cope_slope(low, z[h][segment + 1]);
       float& s = x[j / 2][2 * h + j % 2];
       float& d = y[j / 2][2 * h + j % 2];
-      float score = fmaf(s, cope.scale, fmaf(fraction, slope, low));
+      float score = fmaf(s, cope.scale, formulas::cope_logit(low, slope, fraction));
       if constexpr ((kMods & kToeplitz) != 0) score += w[8 * h - j];
       const float weight = exp2_fast(fmaf(score, kLog2e, -rows.lse2[h]));
       const float kept = keep.factor(h, j);
-      d = weight * fmaf(d, kept, -rows.delta[h]);
+      d = formulas::softmax_gradient(weight, d * kept, rows.delta[h]);
       s = kWeights ? weight * kept : d;
       dpositions = fmaf(d, slope, dpositions);
       before[j] = dpositions;
@@ -173,7 +181,7 @@ __device__ inline void cope_backward(const CopeScores& cope, const float* w,
 #pragma unroll
     for (int j = 0; j < 16; ++j) {
       float& d = y[j / 2][2 * h + j % 2];
-      d = fmaf(start + before[j], gate[j] * (1.0f - gate[j]), d);
+      d = fmaf(start + before[j], formulas::gate_slope(gate[j]), d);
       if (!kWeights && cope.sees_bias) x[j / 2][2 * h + j % 2] = d;
     }
     prefix[h] += sums.total;

@@ -203,6 +203,23 @@ __device__ inline void wgmma_wide(Accum (&d)[2], std::uint64_t a, std::uint64_t 
   }
 }
 
+// d = A B^T, or d += A B^T, for 128 rows of B.
+#define POSENC_WGMMA_ROWS(type)                                                  \
+  asm volatile(                                                                  \
+      "{ .reg .pred more; setp.ne.b32 more, %66, 0; "                            \
+      "wgmma.mma_async.sync.aligned.m64n128k16.f32." type "." type " " POSENC_D2 \
+      ", %64, %65, more, 1, 1, 0, 0; }"                                          \
+      : POSENC_ACCS2(0), POSENC_ACCS2(1)                                         \
+      : "l"(a), "l"(b), "r"(static_cast<int>(more)))
+template <class T>
+__device__ inline void wgmma_rows(Accum (&d)[2], std::uint64_t a, std::uint64_t b, bool more) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    POSENC_WGMMA_ROWS("bf16");
+  } else {
+    POSENC_WGMMA_ROWS("f16");
+  }
+}
+
 #undef POSENC_ACC
 #undef POSENC_ACCS
 #undef POSENC_D
@@ -213,6 +230,7 @@ __device__ inline void wgmma_wide(Accum (&d)[2], std::uint64_t a, std::uint64_t 
 #undef POSENC_D2
 #undef POSENC_WGMMA_RS2
 #undef POSENC_WGMMA_SS2
+#undef POSENC_WGMMA_ROWS
 
 // The descriptor of a step of 16 along the sum: 32 bytes within rows, or 16 rows.
 template <bool kTransposed>
@@ -239,8 +257,9 @@ __device__ inline void multiply(Accum& d, std::uint32_t a, std::uint32_t b) {
 }
 // Products over rows of B with 64 kParts columns, its tiles one after the other; two tiles at a time
 // (kWide) where registers allow: what counts is the number of products.
+template <int kBytesApart = kTileBytes>
 __device__ inline std::uint64_t wide_descriptor(std::uint32_t address) {
-  constexpr std::uint64_t kApart = kTileBytes / 16;  // between the tiles
+  constexpr std::uint64_t kApart = kBytesApart / 16;  // between the tiles
   return (descriptor(address) & ~(0x3fffull << 16)) | (kApart << 16);
 }
 template <class T, bool kWide, int kParts>
@@ -251,7 +270,7 @@ __device__ inline void multiply_rows(Accum (&d)[kParts], const Fragment& a, std:
   } else {
 #pragma unroll
     for (int p = 0; p < kParts; p += 2) {
-      const std::uint64_t right = wide_descriptor(b + p * kTileBytes);
+      const std::uint64_t right = wide_descriptor<>(b + p * kTileBytes);
 #pragma unroll
       for (int s = 0; s < 4; ++s) {
         wgmma_wide<T>(*reinterpret_cast<Accum(*)[2]>(&d[p]), a[s], step_of<true>(right, s));
@@ -269,7 +288,7 @@ __device__ inline void multiply_rows(Accum (&d)[kParts], std::uint32_t a, std::u
     const std::uint64_t left = descriptor(a);
 #pragma unroll
     for (int p = 0; p < kParts; p += 2) {
-      const std::uint64_t right = wide_descriptor(b + p * kTileBytes);
+      const std::uint64_t right = wide_descriptor<>(b + p * kTileBytes);
 #pragma unroll
       for (int s = 0; s < 4; ++s) {
         wgmma_wide<T>(*reinterpret_cast<Accum(*)[2]>(&d[p]), step_of<true>(left, s),

@@ -2,6 +2,7 @@
 // holds sixteen neighbouring keys of two rows.
 #pragma once
 
+#include "encodings/score_formulas.h"
 #include "kernels/cuda/device/rows.cuh"
 
 namespace posenc::cuda {
@@ -159,7 +160,8 @@ __device__ inline void add_cope(const CopeScores& cope, const float* w, const fl
       const float* segment = z[h] + (p >> kPositionBits);
       const float low = segment[0];
       float& s = x[j / 2][2 * h + j % 2];
-      s = fmaf(s, cope.scale, fmaf(fraction_of(p), segment[1] - low, low));
+      const float slope = formulas::cope_slope(low, segment[1]);
+      s = fmaf(s, cope.scale, formulas::cope_logit(low, slope, fraction_of(p)));
       if constexpr ((kMods & kToeplitz) != 0) s += w[8 * h - j];
     }
     carry[h] = min(carry[h] + suffix.total, cope.last);

@@ -51,7 +51,7 @@ __device__ inline RowsOf<T> rows_of(const Tensor4& x, std::int64_t batch, std::i
 // apart, a multiple of eight, and so are its keys.
 template <int kDim, int kRows, bool kKeys, int kThreads, class T>
 __device__ inline void load_tile(std::uint32_t to, const RowsOf<T>& from, int first, int count,
-                                 int dim) {
+                                 int dim, int thread = threadIdx.x) {
   constexpr int kChunks = kDim / 8;
   constexpr int kStep = kThreads / kChunks;  // slots between copies
   constexpr int kCopies = (kRows + kStep - 1) / kStep;
@@ -61,12 +61,12 @@ __device__ inline void load_tile(std::uint32_t to, const RowsOf<T>& from, int fi
     for (int d = 0; d < kDim / 64; ++d) {
       load_tile<64, kRows, kKeys, kThreads>(to + d * (kRows * 128),
                                             RowsOf<T>{from.data + 64 * d, from.stride}, first,
-                                            count, min(dim - 64 * d, 64));
+                                            count, min(dim - 64 * d, 64), thread);
     }
     return;
   }
-  const int chunk = threadIdx.x % kChunks;
-  const int slot = threadIdx.x / kChunks;
+  const int chunk = thread % kChunks;
+  const int slot = thread / kChunks;
   const int row = kKeys ? key_of_slot(slot & 63) : slot;
   constexpr int kRowStep = kKeys ? kStep / 4 : kStep;
   const T* source = from.data + (first + row) * from.stride + chunk * 8;

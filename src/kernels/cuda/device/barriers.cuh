@@ -1,0 +1,43 @@
+// Barriers in shared memory on which threads arrive and others wait, and registers moved between
+// warpgroups: what a block of copying and of computing warpgroups is held together by (sm_90).
+#pragma once
+
+#include "kernels/cuda/device/mma.cuh"
+
+namespace posenc::cuda {
+
+#if POSENC_WGMMA
+
+__device__ inline void barrier_init(std::uint32_t barrier, int arrivals) {
+  asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
+}
+__device__ inline void barrier_arrive(std::uint32_t barrier) {
+  asm volatile("mbarrier.arrive.shared.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+// Until the barrier's phase of this parity is over.
+__device__ inline void barrier_wait(std::uint32_t barrier, int parity) {
+  asm volatile(
+      "{\n"
+      ".reg .pred done;\n"
+      "again:\n"
+      "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+      "@done bra over;\n"
+      "bra again;\n"
+      "over:\n"
+      "}\n" ::"r"(barrier),
+      "r"(parity)
+      : "memory");
+}
+
+template <int kCount>
+__device__ inline void take_registers() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+template <int kCount>
+__device__ inline void leave_registers() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
+#endif
+
+}  // namespace posenc::cuda

@@ -1,0 +1,346 @@
+// Attention forward for calls without dropout and padding mask, on sm_90a: what the computing
+// warpgroups of a stream do. A warpgroup keeps the next tile's scores and this tile's output under way
+// together; scores become weights meanwhile.
+//
+// A score's exponent of two is factor * x + offset, the offset that of its row. Saturated CoPE is one
+// constant per row, so it costs no more than none.
+#pragma once
+
+#include "kernels/cuda/device/stream.cuh"
+
+namespace posenc::cuda {
+
+#if POSENC_WGMMA
+
+template <class T, int kDim, int kMods>
+class StreamForward {
+  using Block = StreamBlock<T, kDim, kMods>;
+  using Of = StreamSizes<kDim>;
+  using Layout = StreamLayout<kDim, kMods>;
+  using Scores = Accum[2];
+  static constexpr int kParts = kDim / 64;
+  static constexpr bool kHasCope = (kMods & kCope) != 0;
+  static constexpr bool kHasBias = (kMods & kToeplitz) != 0;
+
+ public:
+  __device__ explicit StreamForward(const Block& block) : b_(block) {
+    group_ = warpgroup() - 1;
+    query_ = b_.first_row + 64 * group_;
+    factor_ = b_.params.scale * kLog2e;
+    if constexpr (kHasCope) start_cope();
+  }
+
+  __device__ void run() {
+    const int count = b_.tiles.end - b_.tiles.first;
+    const Range own = b_.tiles_of(query_, query_ + 63);
+    const int first = own.end > own.first ? b_.tiles.end - own.end : count;
+    const int end = own.end > own.first ? b_.tiles.end - own.first : count;
+#pragma unroll
+    for (int d = 0; d < kParts; ++d) zero(out_[d]);
+    for (int i = 0; i < first; ++i) pass(i);
+    if (first < end) {
+      visit(first);
+      walk(first + 1, end);
+      add_output(end - 1);
+    }
+    for (int i = end; i < count; ++i) pass(i);
+    finish();
+  }
+
+ private:
+  __device__ void start_cope() {
+    const int npos = b_.params.cope.npos_max;
+    cope_ = {b_.params.scale, false, static_cast<std::uint32_t>(npos - 1) << kPositionBits};
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      z_[h] = b_.tables() + (64 * group_ + mine_.row[h]) * logit_stride(npos);
+      last_[h] = z_[h][npos - 1] * kLog2e;
+      carry_[h] = query_ + mine_.row[h] < b_.s.queries ? 0 : cope_.last;
+    }
+  }
+
+  // The tiles in between: those that CoPE counts, then those of which all rows see all keys, and the
+  // masked ones before and after them.
+  __device__ void walk(int i, int end) {
+    if constexpr (kHasCope) {
+#pragma unroll 1
+      for (; i < end && !all_counted_in_group(cope_, carry_, group_); ++i) {
+        add_output(i - 1);
+        visit(i);
+      }
+    }
+#pragma unroll 1
+    for (; i < end && !sees_whole(i); ++i) step<true>(i);
+#pragma unroll 1
+    for (; i < end && sees_whole(i); ++i) step<false>(i);
+#pragma unroll 1
+    for (; i < end; ++i) step<true>(i);
+  }
+  // A tile of which the warpgroup sees nothing.
+  __device__ void pass(int i) {
+    b_.wait(kFullKeys, i);
+    release(kFreeKeys, i);
+    b_.wait(kFullValues, i);
+    release(kFreeValues, i);
+  }
+  __device__ void release(int kind, int i) {
+    if (mine_.lane == 0) barrier_arrive(b_.barrier(kind, i));
+  }
+  __device__ bool sees_whole(int i) const {
+    const int key = b_.tile(i) * kStreamKeys;
+    return key >= b_.s.lowest(query_ + 63) && key + kStreamKeys - 1 <= b_.s.highest(query_);
+  }
+
+  // Scores to weights, step by step.
+  __device__ void visit(int i) {
+    Scores x;
+    b_.wait(kFullKeys, i);
+    multiply_keys(i, x);
+    mma_wait<0>();
+    pin(x[0]);
+    pin(x[1]);
+    float shrink[2];
+    if constexpr (kHasCope) {
+      release(kFreeKeys, i);
+      hide_scores(i, x);
+#pragma unroll
+      for (int half = 1; half >= 0; --half) count(x[half]);
+      const float none[2] = {0.0f, 0.0f};
+      exponentiate(x, kLog2e, none, shrink);
+    } else {
+      finish_scores<true>(i, x);
+      exponentiate(x, factor_, last_, shrink);
+    }
+    keep(x, shrink);
+  }
+
+  __device__ void count(Accum& x) {
+    if (all_counted(cope_, carry_)) {
+      const int last = static_cast<int>(cope_.last >> kPositionBits);
+      const float constant[2] = {z_[0][last], z_[1][last]};
+      add_constants<kMods>(cope_, nullptr, constant, x);
+    } else {
+      add_cope<kMods>(cope_, nullptr, z_, mine_.column, x, carry_);
+    }
+  }
+
+  // Without branches between issue and wait: they would make the products wait for each other.
+  template <bool kMasked>
+  __device__ void step(int i) {
+    Scores x;
+    b_.wait(kFullKeys, i);
+    multiply_keys(i, x);
+    b_.wait(kFullValues, i - 1);
+    multiply_values(i - 1);
+    mma_wait<1>();
+    pin(x[0]);
+    pin(x[1]);
+    finish_scores<kMasked>(i, x);
+    float shrink[2];
+    exponentiate(x, factor_, last_, shrink);
+    pin(x[0]);  // the weights are made before the wait
+    pin(x[1]);
+    mma_wait<0>();
+    pin_out();
+    release(kFreeValues, i - 1);
+    keep(x, shrink);
+  }
+  __device__ void add_output(int i) {
+    b_.wait(kFullValues, i);
+    multiply_values(i);
+    mma_wait<0>();
+    pin_out();
+    release(kFreeValues, i);
+  }
+
+  __device__ void pin_out() {
+#pragma unroll
+    for (int d = 0; d < kParts; ++d) pin(out_[d]);
+  }
+  // Where no maximum of the warp has moved, there is nothing to scale.
+  __device__ void keep(const Scores& x, const float (&shrink)[2]) {
+    if (__any_sync(~0u, shrink[0] != 1.0f || shrink[1] != 1.0f)) {
+#pragma unroll
+      for (int i = 0; i < kParts * 32; ++i) out_[i / 32][i / 4 % 8][i % 4] *= shrink[i / 2 % 2];
+    }
+    to_fragment<T>(x[0], weights_[0]);
+    to_fragment<T>(x[1], weights_[1]);
+  }
+
+  __device__ void multiply_keys(int i, Scores& x) {
+    const std::uint32_t queries = b_.base + group_ * kTileBytes;
+    if constexpr (kHasBias) start_from_biases(i, x);
+    mma_begin();
+#pragma unroll
+    for (int d = 0; d < kParts; ++d) {
+      const std::uint64_t left = descriptor(queries + d * Of::kGroups * kTileBytes);
+      const std::uint64_t right = descriptor(b_.keys_at(i) + d * Layout::kPart);
+#pragma unroll
+      for (int s = 0; s < 4; ++s) {
+        wgmma_rows<T>(x, step_of<false>(left, s), step_of<false>(right, s), kHasBias || d + s > 0);
+      }
+    }
+    mma_commit();
+  }
+  __device__ void multiply_values(int i) {
+    mma_begin();
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const std::uint32_t values = b_.values_at(i) + half * kTileBytes;
+#pragma unroll
+      for (int s = 0; s < 4; ++s) {
+        if constexpr (kParts == 1) {
+          wgmma<T, 1>(out_[0], weights_[half][s], step_of<true>(descriptor(values), s));
+        } else {
+          wgmma_wide<T>(*reinterpret_cast<Scores*>(&out_[0]), weights_[half][s],
+                        step_of<true>(wide_descriptor<Layout::kPart>(values), s));
+        }
+      }
+    }
+    mma_commit();
+  }
+
+  template <bool kMasked>
+  __device__ void finish_scores(int i, Scores& x) {
+    release(kFreeKeys, i);
+    if constexpr (kMasked) hide_scores(i, x);
+  }
+  // Accumulators that start as the biases: the product adds the scores to them.
+  __device__ void start_from_biases(int i, Scores& x) {
+    const float2* pairs =
+        Layout::Pairs::at(b_.window_at(i), 64 * group_ + mine_.row[0], mine_.column);
+#pragma unroll
+    for (int m = 0; m < 16; ++m) {
+      float(&s)[4] = x[m / 8][m % 8];
+      const float2 own = pairs[-4 * m];
+      const float2 above = pairs[4 - 4 * m];
+      s[0] = own.y;
+      s[1] = own.x;
+      s[2] = above.y;
+      s[3] = above.x;
+    }
+  }
+  __device__ void hide_scores(int i, Scores& x) {
+    const int key = b_.tile(i) * kStreamKeys;
+    if constexpr (kHasCope) {
+      hide(b_.s, nullptr, mine_, query_, key, x[0]);
+      hide(b_.s, nullptr, mine_, query_, key + 64, x[1]);
+    } else {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        const int from = key + 2 * mine_.column;
+        const int low = b_.s.lowest(query_ + mine_.row[h]) - from;
+        const int high = b_.s.highest(query_ + mine_.row[h]) - from;
+#pragma unroll
+        for (int j = 0; j < 32; ++j) {
+          const int column = j / 2 * 8 + j % 2;
+          if (column < low || column > high) x[j / 16][j / 2 % 8][2 * h + j % 2] = -INFINITY;
+        }
+      }
+    }
+  }
+
+  // Maxima and sums in four parts each: chains of dependent instructions are what a warp waits for.
+  __device__ void exponentiate(Scores& x, float factor, const float (&offset)[2],
+                               float (&shrink)[2]) {
+    float largest[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      float part[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
+#pragma unroll
+      for (int j = 0; j < 32; ++j) {
+        part[j % 4] = fmaxf(part[j % 4], x[j / 16][j / 2 % 8][2 * h + j % 2]);
+      }
+      largest[h] = fmaxf(fmaxf(part[0], part[1]), fmaxf(part[2], part[3]));
+    }
+#pragma unroll
+    for (int step = 1; step <= 2; ++step) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        largest[h] = fmaxf(largest[h], __shfl_xor_sync(~0u, largest[h], step));
+      }
+    }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float before = maximum_[h];
+      maximum_[h] = fmaxf(before, fmaf(largest[h], factor, offset[h]));
+      const float shift = maximum_[h] == -INFINITY ? 0.0f : maximum_[h];
+      shrink[h] = exp2_fast(before - shift);
+      float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+#pragma unroll
+      for (int j = 0; j < 32; ++j) {
+        float& s = x[j / 16][j / 2 % 8][2 * h + j % 2];
+        s = exp2_fast(fmaf(s, factor, offset[h] - shift));
+        part[j % 4] += s;
+      }
+      sum_[h] = fmaf(sum_[h], shrink[h], (part[0] + part[1]) + (part[2] + part[3]));
+    }
+  }
+
+  __device__ void finish() {
+    const AttentionParams& p = b_.params;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      float sum = sum_[h];
+      sum += __shfl_xor_sync(~0u, sum, 1);
+      sum += __shfl_xor_sync(~0u, sum, 2);
+      const int query = query_ + mine_.row[h];
+      if (query >= b_.s.queries) continue;
+      const float inverse = sum > 0.0f ? 1.0f / sum : 0.0f;
+      T* row = static_cast<T*>(p.out.data) + b_.s.batch * p.out.batch_stride +
+               b_.head * p.out.head_stride + (b_.s.first_query + query) * p.out.token_stride;
+#pragma unroll
+      for (int i = 0; i < kParts * 8; ++i) {
+        const int channel = 8 * i + 2 * mine_.column;
+        const float(&pair)[4] = out_[i / 8][i % 8];
+        if (channel < p.head_dim) {
+          store_pair(row + channel, pair[2 * h] * inverse, pair[2 * h + 1] * inverse);
+        }
+      }
+      if (p.lse != nullptr && mine_.column == 0) {
+        const std::int64_t at =
+            (static_cast<std::int64_t>(b_.s.batch) * p.heads + b_.head) * p.queries +
+            b_.s.first_query + query;
+        p.lse[at] = sum > 0.0f ? kLn2 * (maximum_[h] + log2f(sum)) : -INFINITY;
+      }
+    }
+  }
+
+  Block b_;
+  ThreadRows mine_;
+  int group_;
+  int query_;
+  float factor_;
+  CopeScores cope_;
+  const float* z_[2];
+  float last_[2] = {0.0f, 0.0f};  // CoPE's logit of the last position, as an exponent of two
+  std::uint32_t carry_[2];
+  Fragment weights_[2];
+  Accum out_[kParts];
+  float maximum_[2] = {-INFINITY, -INFINITY};  // of the exponents of two
+  float sum_[2] = {0.0f, 0.0f};
+};
+
+#endif
+
+template <class T, int kDim, int kMods>
+__global__ void __launch_bounds__(StreamSizes<kDim>::kThreads, 1)
+    attention_stream_kernel(const __grid_constant__ AttentionParams p) {
+#if POSENC_WGMMA
+  using Of = StreamSizes<kDim>;
+  extern __shared__ std::uint8_t raw_smem[];
+  const std::uint32_t skip = (1024 - smem_address(raw_smem) % 1024) % 1024;
+  const StreamBlock<T, kDim, kMods> block(p, raw_smem + skip);
+  if (block.first_row >= block.s.queries) return;
+  block.start();
+  if (warpgroup() == 0) {
+    leave_registers<Of::kCopying>();
+    StreamCopies<T, kDim, kMods>(block).run();
+  } else {
+    take_registers<Of::kComputing>();
+    StreamForward<T, kDim, kMods>(block).run();
+  }
+#endif
+}
+
+}  // namespace posenc::cuda

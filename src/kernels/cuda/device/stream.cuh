@@ -1,0 +1,246 @@
+// A block of threads for the forward in which one warpgroup only copies and the others compute, 64
+// queries each, on tiles of 128 keys. Every tile has barriers of its own, so that warpgroups drift apart
+// and one's products run beside another's exponentials.
+//
+// Keys lie in their own order, or (CoPE) as two halves of 64 in the order of key_of_slot.
+#pragma once
+
+#include "kernels/cuda/device/barriers.cuh"
+#include "kernels/cuda/device/embedding.cuh"
+
+namespace posenc::cuda {
+
+template <int kDim>
+struct StreamSizes {
+  static constexpr int kGroups = kDim == 64 ? 3 : 2;  // that compute
+  static constexpr int kStages = kDim == 64 ? 3 : 2;
+  static constexpr int kThreads = (kGroups + 1) * 128;
+  static constexpr int kRows = kGroups * 64;
+  // All 64 Ki registers of a multiprocessor, most of them for those who compute.
+  static constexpr int kComputing = kDim == 64 ? 160 : 232;
+  static constexpr int kCopying = kDim == 64 ? 32 : 40;
+};
+
+inline constexpr int kStreamKeys = 128;  // of a tile
+
+// Biases of kRows rows at the distances to the keys of a tile, over the scale of scores, and once more one
+// entry on: a thread reads pairs of them, which begin at even entries in one of the two.
+template <int kRows>
+struct PairWindow {
+  static constexpr int kEntries = kRows + kStreamKeys;
+  static constexpr int kCopy = kEntries + 16;
+  static constexpr int kBytes = 2 * kCopy * 4;
+  static_assert(kCopy % 32 == 16);
+
+  // The pair of columns 8 m + 2 column + {1, 0} of row h is at [4 (h - m)].
+  __device__ static const float2* at(const float* window, int row, int column) {
+    const int entry = row - 2 * column + kStreamKeys - 2;
+    return reinterpret_cast<const float2*>(window + (row % 2 == 0 ? entry : kCopy + entry + 1));
+  }
+};
+
+template <int kDim, int kMods>
+struct StreamLayout {
+  using Of = StreamSizes<kDim>;
+  using Pairs = PairWindow<Of::kRows>;
+  static constexpr int kQueries = kDim / 64 * Of::kGroups * kTileBytes;
+  static constexpr int kPart = kStreamKeys * 128;  // 64 channels of a tile
+  static constexpr int kOperand = kDim / 64 * kPart;
+  static constexpr int kStage = 2 * kOperand;
+  static constexpr int kWindows = kQueries + Of::kStages * kStage;
+  static constexpr int kBarriers =
+      kWindows + ((kMods & kToeplitz) != 0 ? Of::kStages * Pairs::kBytes : 0);
+  static constexpr int kTables = kBarriers + 128;
+  static_assert(4 * Of::kStages * 8 <= 128);
+  static int bytes(int npos) {
+    return 1024 + kTables + (npos > 0 ? Of::kRows * logit_stride(npos) * 4 : 0);
+  }
+};
+
+#if POSENC_WGMMA
+
+enum StreamBarrier : int { kFullKeys = 0, kFullValues = 1, kFreeKeys = 2, kFreeValues = 3 };
+
+// What both kinds of warpgroups know.
+template <class T, int kDim, int kMods>
+struct StreamBlock {
+  using Of = StreamSizes<kDim>;
+  using Layout = StreamLayout<kDim, kMods>;
+
+  __device__ StreamBlock(const AttentionParams& p, std::uint8_t* memory)
+      : params(p), smem(memory), base(smem_address(memory)), s(sequence_of(p, blockIdx.z)) {
+    head = blockIdx.y;
+    first_row = static_cast<int>(gridDim.x - 1 - blockIdx.x) * Of::kRows;
+    tiles = tiles_of(first_row, first_row + Of::kRows - 1);
+  }
+  __device__ Range tiles_of(int first, int last) const {
+    last = min(last, s.queries - 1);
+    const int low = s.lowest(first);
+    const int high = last < first ? -1 : s.highest(last);
+    if (high < low) return {0, 0};
+    return {low / kStreamKeys, high / kStreamKeys + 1};
+  }
+  // The i-th tile of the walk, which goes down.
+  __device__ int tile(int i) const { return tiles.end - 1 - i; }
+  __device__ std::uint32_t keys_at(int i) const {
+    return base + Layout::kQueries + i % Of::kStages * Layout::kStage;
+  }
+  __device__ std::uint32_t values_at(int i) const { return keys_at(i) + Layout::kOperand; }
+  __device__ float* window_at(int i) const {
+    return reinterpret_cast<float*>(smem + Layout::kWindows +
+                                    i % Of::kStages * Layout::Pairs::kBytes);
+  }
+  __device__ float* tables() const { return reinterpret_cast<float*>(smem + Layout::kTables); }
+  __device__ std::uint32_t barrier(int kind, int i) const {
+    return base + Layout::kBarriers + (kind * Of::kStages + i % Of::kStages) * 8;
+  }
+  __device__ void wait(int kind, int i) const {
+    barrier_wait(barrier(kind, i), i / Of::kStages & 1);
+  }
+  template <int kThreads>
+  __device__ void load_queries(const Tensor4& q, int thread) const {
+    load_tile<kDim, Of::kRows, false, kThreads>(base, rows_of<T>(q, s.batch, head, s.first_query),
+                                                first_row, s.queries, params.head_dim, thread);
+  }
+  // By all threads, before they part.
+  __device__ void start() const {
+    if (threadIdx.x == 0) {
+      for (int i = 0; i < Of::kStages; ++i) {
+        barrier_init(barrier(kFullKeys, i), 128);
+        barrier_init(barrier(kFullValues, i), 128);
+        barrier_init(barrier(kFreeKeys, i), 4 * Of::kGroups);
+        barrier_init(barrier(kFreeValues, i), 4 * Of::kGroups);
+      }
+    }
+    if constexpr ((kMods & kCope) != 0) {
+      const bool plain = params.cope.plain_q.data != nullptr;
+      settle_queries(plain ? params.cope.plain_q : params.q);
+      fill_tables<T, kDim, Of::kGroups, Of::kThreads>(params, head, base, smem + Layout::kQueries,
+                                                      tables(), warpgroup() - 1);
+      if (plain) settle_queries(params.q);
+    } else {
+      __syncthreads();
+    }
+  }
+  __device__ void settle_queries(const Tensor4& q) const {
+    load_queries<Of::kThreads>(q, threadIdx.x);
+    copies_commit();
+    copies_wait<0>();
+    publish_smem();
+    __syncthreads();
+  }
+
+  const AttentionParams& params;
+  std::uint8_t* smem;
+  std::uint32_t base;
+  Sequence s;
+  int head;
+  int first_row;
+  Range tiles;
+};
+
+// The copying warpgroup: keys one tile ahead of values. A copy is announced two groups of copies later,
+// when it has arrived.
+template <class T, int kDim, int kMods>
+class StreamCopies {
+  using Block = StreamBlock<T, kDim, kMods>;
+  using Of = StreamSizes<kDim>;
+  using Layout = StreamLayout<kDim, kMods>;
+  using Pairs = typename Layout::Pairs;
+  static constexpr int kLag = 2;
+  static constexpr int kEntries = (Pairs::kEntries + 127) / 128;  // of a window, per thread
+
+ public:
+  __device__ explicit StreamCopies(const Block& block) : b_(block), thread_(threadIdx.x % 128) {
+    const AttentionParams& p = b_.params;
+    const int kv_head = b_.head / (p.heads / p.kv_heads);
+    k_ = rows_of<T>(p.k, b_.s.batch, kv_head, b_.s.first_key);
+    v_ = rows_of<T>(p.v, b_.s.batch, kv_head, b_.s.first_key);
+  }
+
+  __device__ void run() {
+    const int count = b_.tiles.end - b_.tiles.first;
+    if (count == 0) return;
+    if constexpr ((kMods & kCope) == 0) b_.template load_queries<128>(b_.params.q, thread_);
+    const int groups = 2 * count;
+#pragma unroll 1
+    for (int n = 0; n < groups + kLag; ++n) {
+      if (n < groups) copy(n, count);
+      copies_commit();
+      if (n < kLag) continue;
+      copies_wait<kLag>();
+      publish_smem();
+      barrier_arrive(barrier_of(n - kLag, count));
+    }
+  }
+
+ private:
+  // The order of copies: keys 0, keys 1, values 0, keys 2, values 1, ..., the last values.
+  __device__ static bool is_keys(int n, int count) {
+    return n == 0 || (n % 2 == 1 && n != 2 * count - 1);
+  }
+  __device__ static int tile_of(int n, int count) {
+    return is_keys(n, count) ? (n + 1) / 2 : (n == 2 * count - 1 ? count - 1 : n / 2 - 1);
+  }
+  __device__ std::uint32_t barrier_of(int n, int count) const {
+    return b_.barrier(is_keys(n, count) ? kFullKeys : kFullValues, tile_of(n, count));
+  }
+
+  __device__ void copy(int n, int count) {
+    const bool keys = is_keys(n, count);
+    const int i = tile_of(n, count);
+    if (i >= Of::kStages) b_.wait(keys ? kFreeKeys : kFreeValues, i - Of::kStages);
+    const int first = b_.tile(i) * kStreamKeys;
+    float biases[kEntries];
+    const bool window = (kMods & kToeplitz) != 0 && keys;
+    if (window) load_window(first, biases);
+    // Not a reference to one of two: that would take both to memory.
+    const RowsOf<T> from{keys ? k_.data : v_.data, keys ? k_.stride : v_.stride};
+    copy_rows(keys ? b_.keys_at(i) : b_.values_at(i), from, first);
+    if (window) store_window(i, biases);
+  }
+  __device__ void copy_rows(std::uint32_t to, const RowsOf<T>& from, int first) const {
+    if constexpr ((kMods & kCope) == 0) {
+      load_tile<kDim, kStreamKeys, false, 128>(to, from, first, b_.s.keys, b_.params.head_dim,
+                                               thread_);
+    } else {
+#pragma unroll
+      for (int n = 0; n < kDim / 64 * 2; ++n) {
+        const int d = n / 2;
+        load_tile<64, 64, true, 128>(to + d * Layout::kPart + n % 2 * kTileBytes,
+                                     RowsOf<T>{from.data + 64 * d, from.stride}, first + n % 2 * 64,
+                                     b_.s.keys, min(b_.params.head_dim - 64 * d, 64), thread_);
+      }
+    }
+  }
+  // Read before the rows are copied and stored after: the copies do not wait for it.
+  __device__ void load_window(int key, float (&biases)[kEntries]) const {
+    const ToeplitzTable& toeplitz = b_.params.toeplitz;
+    const float* table = toeplitz.table + b_.head * toeplitz.head_stride;
+    const std::int64_t first = toeplitz.zero + b_.s.place(b_.first_row) - key - (kStreamKeys - 1);
+#pragma unroll
+    for (int n = 0; n < kEntries; ++n) {
+      const std::int64_t at = first + 128 * n + thread_;
+      biases[n] = at >= 0 && at < toeplitz.span ? table[at] : 0.0f;
+    }
+  }
+  __device__ void store_window(int i, const float (&biases)[kEntries]) const {
+    float* to = b_.window_at(i) + thread_;
+    const float unscaled = 1.0f / b_.params.scale;
+#pragma unroll
+    for (int n = 0; n < kEntries; ++n) {
+      if (Pairs::kEntries % 128 != 0 && 128 * n + thread_ >= Pairs::kEntries) continue;
+      to[128 * n] = biases[n] * unscaled;
+      to[Pairs::kCopy + 1 + 128 * n] = biases[n] * unscaled;
+    }
+  }
+
+  Block b_;
+  int thread_;
+  RowsOf<T> k_;
+  RowsOf<T> v_;
+};
+
+#endif
+
+}  // namespace posenc::cuda
