@@ -8,6 +8,7 @@
 #include "kernels/attention_reference.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/decode.h"
+#include "torch/cuda/bias_terms.h"
 #include "torch/cuda/rotation.h"
 #include "torch/cuda/stream.h"
 #include "torch/device/biases.h"
@@ -273,9 +274,7 @@ class FusedCall {
     range.before = bounded(std::max(p.max_queries - 1, 0), p.window_right);
     const std::int64_t farthest = bounded(std::max(p.max_keys - 1, 0), p.window_left);
     range.span = range.before + farthest + 1;
-    table_ = bias_table(*call_.composed().prepared, parameters, range, call_.device())
-                 .to(at::kFloat)
-                 .contiguous();
+    table_ = bias_table_cuda(*call_.composed().prepared, parameters, range, call_.device());
     p.toeplitz = {table_.data_ptr<float>(), range.span, range.before, range.span};
   }
 

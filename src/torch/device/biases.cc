@@ -28,12 +28,11 @@ struct KerpleValues {
   at::Tensor a;
 };
 
-at::Tensor kerple_bias(const Kerple& config, const Tensors& parameters,
-                       const at::Tensor& distance) {
+at::Tensor kerple_bias(const Kerple& config, const Tensors& parameters, const at::Tensor& lengths) {
   const KerpleValues values(config, parameters);
-  const at::Tensor apart = distance.abs().to(values.p.scalar_type());
-  const at::Tensor p = per_head(values.p, distance);
-  const at::Tensor a = per_head(values.a, distance);
+  const at::Tensor apart = lengths.to(values.p.scalar_type());
+  const at::Tensor p = per_head(values.p, lengths);
+  const at::Tensor a = per_head(values.a, lengths);
   if (config.kernel == Kerple::Kernel::kLog) return -p * (a * apart).log1p();
   // Of distance 0 the power is 0, and its derivative too, which 0 * log 0 would not be.
   return -a * at::where(apart > 0, apart.clamp_min(1).pow(p), at::zeros_like(apart));
@@ -55,28 +54,31 @@ at::Tensor relative_entries(const Relative& config, const at::Tensor& distance) 
 struct ToeplitzValues {
   const Tensors& parameters;
   const at::Tensor& distance;
-  at::Tensor buckets;  // T5's, where they are known
+  at::Tensor known;  // what the encoding reads of the distances, where that is kept
 
   template <class E>
   at::Tensor operator()(const E& /*encoding*/) const {
     return {};
   }
   at::Tensor operator()(const Alibi& e) const {
-    const at::Tensor apart = seen_distance(e, distance).to(parameters[0].scalar_type());
+    const at::Tensor apart =
+        (known.defined() ? known : seen_distance(e, distance)).to(parameters[0].scalar_type());
     return -per_head(parameters[0], distance) * apart;
   }
-  at::Tensor operator()(const Kerple& e) const { return kerple_bias(e, parameters, distance); }
+  at::Tensor operator()(const Kerple& e) const {
+    return kerple_bias(e, parameters, known.defined() ? known : distance.abs());
+  }
   at::Tensor operator()(const T5& e) const {
     return select(parameters[0].transpose(0, 1), t5_of(e));
   }
   at::Tensor operator()(const Relative& e) const {
-    return select(parameters[0], relative_entries(e, distance));
+    return select(parameters[0], known.defined() ? known : relative_entries(e, distance));
   }
 
  private:
   // Many queries and keys have few distances between them.
   [[nodiscard]] at::Tensor t5_of(const T5& e) const {
-    if (buckets.defined() || distance.numel() == 0) return buckets.defined() ? buckets : distance;
+    if (known.defined() || distance.numel() == 0) return known.defined() ? known : distance;
     const std::int64_t least = distance.min().item<std::int64_t>();
     const std::int64_t most = distance.max().item<std::int64_t>();
     return t5_entries(e, least, most).to(distance.device()).index({distance - least});
@@ -99,8 +101,8 @@ at::Tensor sum_entries(const at::Tensor& dtable, const at::Tensor& entries, std:
 struct ToeplitzGradient {
   const Tensors& parameters;
   const at::Tensor& distance;
-  const at::Tensor& buckets;
-  const at::Tensor& dtable;  // float64
+  const at::Tensor& buckets;  // or entries, of T5 and of relative
+  const at::Tensor& dtable;   // float64
 
   template <class E>
   Tensors operator()(const E& /*encoding*/) const {
@@ -113,8 +115,8 @@ struct ToeplitzGradient {
   Tensors operator()(const T5& e) const {
     return {sum_entries(dtable, buckets, e.num_buckets).transpose(0, 1)};
   }
-  Tensors operator()(const Relative& e) const {
-    return {sum_entries(dtable, relative_entries(e, distance), parameters[0].size(1))};
+  Tensors operator()(const Relative& /*e*/) const {
+    return {sum_entries(dtable, buckets, parameters[0].size(1))};
   }
   Tensors operator()(const Kerple& e) const {
     const Tensors wide = {parameters[0].to(at::kDouble), parameters[1].to(at::kDouble)};
@@ -138,32 +140,54 @@ struct ToeplitzGradient {
   }
 };
 
-at::Tensor distances_of(const BiasTable& range, const at::Device& device) {
-  return at::arange(-range.before, range.span - range.before,
-                    at::TensorOptions(device).dtype(at::kLong));
-}
-
 std::int64_t power_of_two(std::int64_t n) {
   std::int64_t power = 1;
   while (power < n) power *= 2;
   return power;
 }
 
-// T5's buckets of a range, cut from kept ones of a range that grows in doublings.
-at::Tensor kept_buckets(const Prepared& prepared, std::size_t index, const BiasTable& range,
-                        const at::Device& device) {
-  const auto* t5 = std::get_if<T5>(&prepared.spec.encodings[index]);
-  if (t5 == nullptr) return {};
+// What a function says of a range of distances, cut from what is kept of a range that grows in
+// doublings: launches that a call need not wait for.
+template <class Make>
+at::Tensor kept_range(const Prepared& prepared, const std::string& name, const BiasTable& range,
+                      const at::Device& device, const Make& make) {
   const std::int64_t before = power_of_two(range.before);
   const std::int64_t after = power_of_two(range.span - range.before);
-  const std::string name =
-      "t5 " + std::to_string(index) + " " + std::to_string(before) + " " + std::to_string(after);
-  const at::Tensor all =
-      prepared.device_constants.get(name, device, [&] { return t5_entries(*t5, -before, after); });
+  const at::Tensor all = prepared.device_constants.get(
+      name + " " + std::to_string(before) + " " + std::to_string(after), device,
+      [&] { return make(at::arange(-before, after + 1, at::kLong)); });
   return all.narrow(0, before - range.before, range.span);
 }
 
+at::Tensor distances_of(const Prepared& prepared, const BiasTable& range,
+                        const at::Device& device) {
+  return kept_range(prepared, "distances", range, device, [](const at::Tensor& d) { return d; });
+}
+
 }  // namespace
+
+at::Tensor bias_reading(const Prepared& prepared, std::size_t index, const BiasTable& range,
+                        const at::Device& device) {
+  const Encoding& encoding = prepared.spec.encodings[index];
+  const auto kept = [&](const auto& make) {
+    return kept_range(prepared, "reading " + std::to_string(index), range, device, make);
+  };
+  if (const auto* t5 = std::get_if<T5>(&encoding)) {
+    return kept([&](const at::Tensor& d) {
+      return t5_entries(*t5, d[0].item<std::int64_t>(), d[-1].item<std::int64_t>());
+    });
+  }
+  if (const auto* alibi = std::get_if<Alibi>(&encoding)) {
+    return kept([&](const at::Tensor& d) { return seen_distance(*alibi, d).to(at::kFloat); });
+  }
+  if (const auto* relative = std::get_if<Relative>(&encoding)) {
+    return kept([&](const at::Tensor& d) { return relative_entries(*relative, d); });
+  }
+  if (std::holds_alternative<Kerple>(encoding)) {
+    return kept([](const at::Tensor& d) { return d.abs().to(at::kFloat); });
+  }
+  return {};
+}
 
 std::vector<Tensors> parameter_tensors(const Prepared& prepared, const at::Tensor& flat) {
   const bool all = flat.numel() == prepared.parameter_count;
@@ -212,11 +236,11 @@ at::Tensor fire_bias(const Fire& config, const Tensors& parameters, const at::Te
 
 at::Tensor bias_table(const Prepared& prepared, const std::vector<Tensors>& parameters,
                       const BiasTable& range, const at::Device& device) {
-  const at::Tensor distance = distances_of(range, device);
+  const at::Tensor distance = distances_of(prepared, range, device);
   at::Tensor sum;
   for (const std::size_t index : prepared.plan.state().biases) {
-    const at::Tensor buckets = kept_buckets(prepared, index, range, device);
-    const at::Tensor one = std::visit(ToeplitzValues{parameters[index], distance, buckets},
+    const at::Tensor known = bias_reading(prepared, index, range, device);
+    const at::Tensor one = std::visit(ToeplitzValues{parameters[index], distance, known},
                                       prepared.spec.encodings[index]);
     sum = sum.defined() ? sum + one : one;
   }
@@ -226,11 +250,11 @@ at::Tensor bias_table(const Prepared& prepared, const std::vector<Tensors>& para
 std::vector<Tensors> bias_table_gradient(const Prepared& prepared,
                                          const std::vector<Tensors>& parameters,
                                          const BiasTable& range, const at::Tensor& dtable) {
-  const at::Tensor distance = distances_of(range, dtable.device());
+  const at::Tensor distance = distances_of(prepared, range, dtable.device());
   const at::Tensor wide = dtable.to(at::kDouble);
   std::vector<Tensors> gradients(parameters.size());
   for (const std::size_t index : prepared.plan.state().biases) {
-    const at::Tensor buckets = kept_buckets(prepared, index, range, dtable.device());
+    const at::Tensor buckets = bias_reading(prepared, index, range, dtable.device());
     gradients[index] = std::visit(ToeplitzGradient{parameters[index], distance, buckets, wide},
                                   prepared.spec.encodings[index]);
   }
