@@ -31,10 +31,7 @@ class NewCheckpoint {
     fs::create_directory(folder_, error);
     if (error) throw weights::write_error(target_.string(), error.value());
   }
-  ~NewCheckpoint() {
-    std::error_code ignored;
-    fs::remove_all(folder_, ignored);
-  }
+  ~NewCheckpoint() { remove_tree(folder_); }
   NewCheckpoint(NewCheckpoint&&) = delete;
   NewCheckpoint& operator=(NewCheckpoint&&) = delete;
 
@@ -137,8 +134,7 @@ void write_group(NewCheckpoint& checkpoint, const fs::path& target, const Tensor
 void remove_checkpoint(const fs::path& path) {
   const fs::path doomed = temporary_beside(path);
   if (::rename(path.c_str(), doomed.c_str()) != 0) throw weights::write_error(path.string(), errno);
-  std::error_code left_for_next_time;
-  fs::remove_all(doomed, left_for_next_time);
+  remove_tree(doomed);  // what is left goes with the next temporaries
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "runs/files.h"
 
 #include <fmt/format.h>
+#include <ftw.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,8 +18,25 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kMark = ".tmp-";
+constexpr int kOpenFolders = 16;
+
+thread_local int first_problem = 0;
+
+int remove_entry(const char* path, const struct stat* /*facts*/, int /*kind*/, FTW* /*place*/) {
+  if (::remove(path) != 0 && first_problem == 0) first_problem = errno;
+  return 0;
+}
 
 }  // namespace
+
+int remove_tree(const fs::path& path) noexcept {
+  first_problem = 0;
+  errno = 0;
+  if (::nftw(path.c_str(), remove_entry, kOpenFolders, FTW_DEPTH | FTW_PHYS) != 0) {
+    return errno == ENOENT ? 0 : errno;
+  }
+  return first_problem;
+}
 
 void atomic_write(const fs::path& path, std::string_view text) {
   weights::AtomicFile file(path.string(), weights::Overwrite::kReplace);
@@ -110,9 +128,8 @@ fs::path temporary_beside(const fs::path& path) {
 
 void remove_temporaries(const fs::path& folder) {
   for (const std::string& name : names_in(folder)) {
-    std::error_code error;
-    if (is_temporary(name)) fs::remove_all(folder / name, error);
-    if (error) throw weights::write_error((folder / name).string(), error.value());
+    const int error = is_temporary(name) ? remove_tree(folder / name) : 0;
+    if (error != 0) throw weights::write_error((folder / name).string(), error);
   }
 }
 

@@ -41,6 +41,10 @@ class NewFolders {
   std::vector<std::filesystem::path> made_;  // innermost first
 };
 
+// Removes a file, or a folder and all in it, as far as that can be done; 0, or the errno of what was left.
+// Not std::filesystem::remove_all: programs beside PyTorch 2.11's libraries were seen to crash in it.
+int remove_tree(const std::filesystem::path& path) noexcept;
+
 // Names in a folder, sorted; none where it does not exist.
 std::vector<std::string> names_in(const std::filesystem::path& folder);
 

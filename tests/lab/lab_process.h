@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "runs/files.h"
+
 namespace posenc::testing {
 
 struct LabResult {
@@ -91,10 +93,7 @@ class Folder {
     std::string name = (std::filesystem::temp_directory_path() / "posenc_lab_XXXXXX").string();
     path_ = mkdtemp(name.data());
   }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
+  ~Folder() { runs::remove_tree(path_); }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
 
