@@ -1,6 +1,6 @@
 """The CUDA kernels beside what PyTorch gives in the same process: one row per bar.
 
-    python3 benchmarks/cuda_table.py [--only rope,attention,bias,cope,long,linear,decode] [--quick]
+    python3 benchmarks/cuda_table.py [--only rope,attention,bias,cope,long,linear,decode,flex] [--quick]
 
 Times are medians of CUDA events after warm-up, in milliseconds. A ratio is ours over the reference's,
 except where the row says otherwise. Fresh random inputs; nothing is timed on zeros.
@@ -143,50 +143,81 @@ def attention_rows(args):
         print(f"{'':4}forward {flops / ours[0] / 1e9:.0f} TFLOP/s, sdpa {flops / theirs[0] / 1e9:.0f}")
 
 
-def flex_bias(spec, params, tokens):
-    """The same bias for FlexAttention, from a table of distances as a user would write it."""
-    places = torch.arange(tokens, device="cuda")
-    if spec.startswith("alibi"):
-        slopes = params["alibi.slopes"]
-        return lambda s, b, h, i, j: s - slopes[h] * (i - j)
-    if spec.startswith("t5"):
-        weight, buckets = params["t5.weight"], posenc.t5_buckets(-places)
-        return lambda s, b, h, i, j: s + weight[buckets[i - j], h]
-    p, a = params["kerple.p"], params["kerple.a"]
-    return lambda s, b, h, i, j: s - p[h] * torch.log(1 + a[h] * (i - j))
-
-
 def bias_rows(args):
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
-
-    flex = torch.compile(flex_attention)
-    causal = create_block_mask(lambda b, h, i, j: i >= j, None, None, 4096, 4096, device="cuda")
     for dim in (64,) if args.quick else (64, 128):
         q, k, v = rows(8, 16, 4096, dim)
         grad_out = torch.randn_like(q)
+        plain = both(lambda: posenc.attention(q, k, v, causal=True), [q, k, v], grad_out)
         for spec in ("alibi(trainable=true)", "t5", "kerple"):
             params = params_of(spec, 16, dim)
             leaves = [q, k, v, *params.values()]
             ours = both(lambda: posenc.attention(q, k, v, spec, params, causal=True), leaves, grad_out)
-            plain = args.plain.get(dim, ((math.nan,) * 2,) * 2)[0]
             name = spec.split("(")[0]
             row(f"{name} D{dim} forward, over our plain kernel", f"{ours[0]:.3f} ms",
                 f"none {plain[0]:.3f} ms", ours[0] / plain[0], 1.15)
             row(f"{name} D{dim} with backward, over our plain kernel", f"{ours[1]:.3f} ms",
                 f"none {plain[1]:.3f} ms", ours[1] / plain[1], 1.3)
-            if args.quick and name != "alibi":
-                continue
-            mod = flex_bias(spec, params, 4096)
-            guarded(f"{name} D{dim} flex", lambda: flex_row(
-                name, dim, ours, both(
-                    lambda: flex(q, k, v, score_mod=mod, block_mask=causal), leaves, grad_out, 3)))
 
 
-def flex_row(name, dim, ours, theirs):
-    row(f"{name} D{dim} forward, over FlexAttention", f"{ours[0]:.3f} ms",
-        f"flex {theirs[0]:.3f} ms", ours[0] / theirs[0], 1.0)
-    row(f"{name} D{dim} with backward, over FlexAttention", f"{ours[1]:.3f} ms",
-        f"flex {theirs[1]:.3f} ms", ours[1] / theirs[1], 1.0)
+def flex_bias(spec, params, tokens):
+    """The same bias for FlexAttention as a user would write it: a formula, or a table of distances."""
+    if spec.startswith("alibi"):
+        slopes = params["alibi.slopes"]
+        return lambda s, b, h, i, j: s - slopes[h] * (i - j)
+    if spec.startswith("t5"):
+        buckets = posenc.t5_buckets(-torch.arange(tokens, device="cuda"))
+        table = params["t5.weight"][buckets].t().contiguous()
+        return lambda s, b, h, i, j: s + table[h, torch.where(i >= j, i - j, 0)]
+    p, a = params["kerple.p"], params["kerple.a"]
+    return lambda s, b, h, i, j: s - p[h] * torch.log(1 + a[h] * (i - j).abs())
+
+
+def flex_rows(args):
+    """Its gradients of what score_mod captures are sums of atomic additions, a second or two for these:
+    hence also both without gradients of parameters."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    causal = create_block_mask(lambda b, h, i, j: i >= j, None, None, 4096, 4096, device="cuda")
+    for dim in (64,) if args.quick else (64, 128):
+        q, k, v = rows(8, 16, 4096, dim)
+        grad_out = torch.randn_like(q)
+        for spec in ("alibi(trainable=true)", "kerple", "t5"):
+            for trained in (False,) if args.quick else (False, True):
+                guarded(f"{spec} D{dim} flex", lambda: flex_row(
+                    spec, (q, k, v), grad_out, trained, flex_attention, causal))
+
+
+def flex_row(spec, inputs, grad_out, trained, flex_attention, causal):
+    q, k, v = inputs
+    params = {n: x.detach().requires_grad_(trained) for n, x in params_of(spec, 16, q.shape[3]).items()}
+    leaves = [*inputs, *(x for x in params.values() if trained)]
+    torch._dynamo.reset()  # past a number of versions it would stop to compile
+    flex = torch.compile(flex_attention, dynamic=False)
+
+    # With its own choice of blocks a table does not fit into shared memory.
+    options = {"BLOCK_M": 64, "BLOCK_N": 64, "num_stages": 1} if spec == "t5" else None
+
+    def theirs():
+        return flex(q, k, v, score_mod=flex_bias(spec, params, 4096), block_mask=causal,
+                    kernel_options=options)
+
+    def ours():
+        return posenc.attention(q, k, v, spec, params, causal=True)
+
+    with torch.no_grad():  # what is compared computes the same
+        apart = ((theirs() - ours()).norm() / ours().norm()).item()
+        assert apart < 1e-2, f"results are {apart} apart"
+    what = f"{spec.split('(')[0]} D{q.shape[3]}"
+    if not trained:
+        mine, other = both(ours, leaves, grad_out, 3), both(theirs, leaves, grad_out, 3)
+        row(f"{what} forward, over FlexAttention", f"{mine[0]:.3f} ms", f"flex {other[0]:.3f} ms",
+            mine[0] / other[0], 1.0)
+        row(f"{what} with backward, over FlexAttention", f"{mine[1]:.3f} ms",
+            f"flex {other[1]:.3f} ms", mine[1] / other[1], 1.0)
+        return
+    mine, other = [milliseconds(with_backward(call, leaves, grad_out), 1, 1, 1) for call in (ours, theirs)]
+    row(f"{what} with backward, trained, over FlexAttention", f"{mine:.3f} ms",
+        f"flex {other:.3f} ms", mine / other, 1.0)
 
 
 def eager_cope(q, k, v, e):
@@ -295,13 +326,13 @@ def decode_rows(args):
 
 
 GROUPS = {"rope": rope_rows, "attention": attention_rows, "bias": bias_rows, "cope": cope_rows,
-          "long": long_rows, "linear": linear_rows, "decode": decode_rows}
+          "long": long_rows, "linear": linear_rows, "decode": decode_rows, "flex": flex_rows}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(GROUPS))
-    parser.add_argument("--quick", action="store_true", help="no eager CoPE, one flex row")
+    parser.add_argument("--quick", action="store_true", help="no eager CoPE, fewer rows beside FlexAttention")
     parser.add_argument("--json", help="a file to write the rows to")
     args = parser.parse_args()
     if not torch.cuda.is_available():

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # On a machine with a GPU: builds the CUDA kernels and the operators, checks them and times them, in one
-# go of a few minutes. tools/gpu.sh [step...]; steps: build kernels python sanitize bench (default: all).
+# go of a few minutes. tools/gpu.sh [step...]; steps: build kernels python lab sanitize bench
+# (default: all).
 # BUILD names the build folder, OUT a folder for logs, HIGHWAY the sources of Highway where the system
 # has none, BENCH further arguments of benchmarks/cuda_table.py.
 set -uo pipefail
@@ -9,7 +10,7 @@ BUILD="${BUILD:-build/gpu}"
 OUT="${OUT:-$BUILD/logs}"
 PYTHON="${PYTHON:-python3}"
 JOBS="${JOBS:-$(nproc)}"
-steps=("${@:-build kernels python sanitize bench}")
+steps=("${@:-build kernels python lab sanitize bench}")
 mkdir -p "$OUT"
 failed=0
 
@@ -32,15 +33,16 @@ build() {
   prefix="$("$PYTHON" -c 'import torch; print(torch.utils.cmake_prefix_path)')"
   [[ -n "${HIGHWAY:-}" ]] && options+=("-DFETCHCONTENT_SOURCE_DIR_HIGHWAY=$HIGHWAY")
   cmake -S . -B "$BUILD" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPOSENC_CUDA=ON \
-    -DPOSENC_BUILD_CLI=OFF -DPOSENC_BUILD_BENCHMARKS=OFF -DPOSENC_INSTALL=OFF \
+    -DPOSENC_BUILD_CLI=ON -DPOSENC_BUILD_BENCHMARKS=OFF -DPOSENC_INSTALL=OFF \
     -DPOSENC_BUILD_CAPI=OFF -DCMAKE_PREFIX_PATH="$prefix" "${options[@]}" &&
-    cmake --build "$BUILD" -j"$JOBS" --target posenc_cuda posenc_python
+    cmake --build "$BUILD" -j"$JOBS" --target posenc_cuda posenc_python posenc_lab_tests
 }
 kernels() { "$BUILD/bin/posenc_cuda_tests"; }
 python_tests() {
   POSENC_PYTHON="$BUILD/python" "$PYTHON" -m pytest -q -p no:cacheprovider --maxfail="${MAXFAIL:-30}" \
-    python/tests/test_cuda.py ${PYTEST:-}
+    python/tests ${PYTEST:-}
 }
+lab() { "$BUILD/bin/posenc_lab_tests" --gtest_filter='*OnGpu*'; }
 # Small shapes only: the tools are a hundred times slower than the kernels, the race checker most of all.
 sanitize() {
   compute-sanitizer --tool memcheck --error-exitcode 7 "$BUILD/bin/posenc_cuda_tests" \
@@ -56,6 +58,7 @@ bench() {
 step build build
 step kernels kernels
 step python python_tests
+step lab lab
 step sanitize sanitize
 LINES_SHOWN=80 step bench bench
 exit "$failed"
