@@ -195,10 +195,11 @@ macro(posenc_require_Torch)
     # SYSTEM: the warnings of its headers are not ours.
     target_include_directories(posenc_dep::torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
     target_link_libraries(posenc_dep::torch INTERFACE ${TORCH_LIBRARIES})
-    # PyTorch's folders may hold an fmt of another version, which is then found before the system's and
-    # has no library to link: its functions are compiled where they are used.
+    # A folder of PyTorch's own may hold an fmt of another version, which is then found before the system's
+    # and has no library to link: its functions are compiled where they are used.
     foreach(posenc_folder IN LISTS TORCH_INCLUDE_DIRS)
-      if(EXISTS ${posenc_folder}/fmt/format.h)
+      if(EXISTS ${posenc_folder}/fmt/format.h
+         AND NOT posenc_folder IN_LIST CMAKE_CXX_IMPLICIT_INCLUDE_DIRECTORIES)
         target_compile_definitions(posenc_dep::torch INTERFACE FMT_HEADER_ONLY=1)
         break()
       endif()

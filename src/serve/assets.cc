@@ -31,8 +31,8 @@ std::string color_module() {
 }  // namespace
 
 std::string_view asset(std::string_view name) {
-  static const std::string colors = color_module();
-  if (name == "colors.js") return colors;
+  static const std::string kColors = color_module();
+  if (name == "colors.js") return kColors;
   const auto all = assets();
   const auto found =
       std::find_if(all.begin(), all.end(), [&](const Asset& entry) { return entry.name == name; });
