@@ -20,7 +20,7 @@ build: setup    ## build everything; the program is build/release/bin/posenc
 	@cmake --preset $(PRESET) >/dev/null
 	@cmake --build --preset $(PRESET) -j$(JOBS)
 
-demo: build     ## train eight encodings on a counting task compare them, and write a page: ten minutes
+demo: build     ## train eight encodings on a counting task, compare them and write a page: ten minutes
 	$(POSENC) sweep configs/demo_sweep.yaml --jobs $(JOBS)
 	$(POSENC) compare runs/demo
 	@$(POSENC) report runs/demo -o runs/demo/report.html

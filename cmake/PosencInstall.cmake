@@ -52,10 +52,6 @@ if(TARGET posenc)
           OPTIONAL)
 endif()
 
-# The explorer's page, where make web has built it.
-install(DIRECTORY ${PROJECT_SOURCE_DIR}/build/web/dist/
-        DESTINATION ${CMAKE_INSTALL_DATADIR}/posenc/web OPTIONAL)
-
 # Static archives leave fmt, yaml-cpp, Highway and the threads to whoever links them.
 if(BUILD_SHARED_LIBS)
   set(POSENC_NEEDS_DEPENDENCIES FALSE)
