@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "core/sha256.h"
+#include "draw/markup.h"
 #include "draw/svg_canvas.h"
 #include "draw/svg_layout.h"
 #include "draw/svg_panel.h"
@@ -9,16 +11,13 @@
 namespace posenc::draw {
 namespace {
 
-// Ids are shared by a whole page: they begin with a number made from the figure's text.
+// Ids are shared by a whole page: they begin with digits made from the figure's text.
 std::string id_of(const Figure& figure) {
-  std::uint64_t hash = 1469598103934665603ULL;  // FNV-1a
-  const auto add = [&](const std::string& text) {
-    for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  };
-  add(figure.title);
-  add(figure.caption);
-  for (const Panel& p : figure.panels) add(p.title + p.x.label + p.y.label);
-  return fmt::format("pe{:08x}", static_cast<std::uint32_t>(hash ^ (hash >> 32U)));
+  Sha256 hash;
+  hash.update(figure.title);
+  hash.update(figure.caption);
+  for (const Panel& p : figure.panels) hash.update(p.title + p.x.label + p.y.label);
+  return "pe" + hash.hex().substr(0, 8);
 }
 
 void paint_words(SvgCanvas& canvas, const Figure& figure, const Layout& layout) {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <iterator>
 
+#include "draw/markup.h"
+
 namespace posenc::draw {
 namespace {
 
@@ -22,32 +24,6 @@ std::string box_text(const Box& box) {
 }
 
 }  // namespace
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
-  }
-  return out;
-}
 
 void SvgCanvas::open(std::string_view classes, std::string_view attributes) {
   fmt::format_to(std::back_inserter(out_), "<g class=\"{}\"{}>\n", classes, attributes);

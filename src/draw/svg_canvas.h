@@ -29,9 +29,6 @@ struct TextStyle {
   double turn = 0.0;  // degrees clockwise about the point
 };
 
-// The five characters that XML gives a meaning; control characters, which it forbids, become spaces.
-std::string escaped(std::string_view text);
-
 class SvgCanvas {
  public:
   // Attributes are given as they are written: ` data-name="rope"`.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "draw/markup.h"
 #include "draw/svg_panel.h"
 
 namespace posenc::draw {

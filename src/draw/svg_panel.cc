@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "draw/markup.h"
+
 namespace posenc::draw {
 namespace {
 

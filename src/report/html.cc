@@ -65,7 +65,7 @@ std::string contents(const PageContent& page, const std::string& sections) {
   for (const Heading& h : headings) {
     if (sections.find(fmt::format("id=\"{}\"", h.id)) == std::string::npos) continue;
     items += fmt::format("<li{}><a href=\"#{}\">{}</a></li>\n", h.inner ? " class=\"inner\"" : "",
-                         h.id, escape(h.text));
+                         h.id, escaped(h.text));
   }
   return "<nav aria-label=\"contents\">\n<ol>\n" + items + "</ol>\n</nav>\n";
 }
@@ -79,7 +79,7 @@ std::string body(const PageContent& page, const ReportInput& input, const std::s
       headline(page, title) + contents(page, sections) + "<main>\n" + sections + "</main>\n";
   if (!input.command.empty()) {
     out += fmt::format("<footer><p>Made from run directories alone: <code>{}</code></p></footer>\n",
-                       escape(input.command));
+                       escaped(input.command));
   }
   return out;
 }
@@ -92,7 +92,7 @@ std::string head(const std::string& title) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
       "<meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"generator\" "
       "content=\"posenc report\">\n<title>{}</title>\n<style>\n{}{}</style>\n</head>\n",
-      script_hash(page_script()), escape(title), draw::svg_style(draw::Look::kAuto), page_style());
+      script_hash(page_script()), escaped(title), draw::svg_style(draw::Look::kAuto), page_style());
 }
 
 }  // namespace

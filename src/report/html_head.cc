@@ -46,7 +46,7 @@ std::string machines(const Details& details) {
   }
   std::string items;
   for (const auto& [machine, n] : count) {
-    items += fmt::format("<li>{}{}</li>\n", escape(machine),
+    items += fmt::format("<li>{}{}</li>\n", escaped(machine),
                          count.size() > 1 ? fmt::format(" ({})", plural(n, "run", "runs")) : "");
   }
   return items.empty() ? "" : "<ul class=\"machines\">\n" + items + "</ul>\n";
@@ -79,7 +79,7 @@ std::string card(const PageContent& page, const TaskTable& table, const std::str
   return fmt::format(
       "<div class=\"card\"><h3>{}</h3><p class=\"name\">{}<code>{}</code></p><p "
       "class=\"figure\">{}</p><p class=\"more\">{}</p></div>\n",
-      escape(what), swatch(page.colors.of(name)), escape(name), escape(figure), escape(more));
+      escaped(what), swatch(page.colors.of(name)), escaped(name), escaped(figure), escaped(more));
 }
 
 std::string unit_text(const std::string& metric) {
@@ -157,7 +157,7 @@ std::string headline(const PageContent& page, const std::string& title) {
     for (const Entry& entry : table.entries) seeds.insert(entry.seeds.size());
   }
   std::string out =
-      fmt::format("<header>\n<p class=\"brand\">posenc report</p>\n<h1>{}</h1>\n", escape(title));
+      fmt::format("<header>\n<p class=\"brand\">posenc report</p>\n<h1>{}</h1>\n", escaped(title));
   const std::size_t runs = page.details.size();
   std::string each;
   if (!seeds.empty()) {
@@ -166,7 +166,7 @@ std::string headline(const PageContent& page, const std::string& title) {
                : fmt::format(", {} to {} seeds each", *seeds.begin(), *seeds.rbegin());
   }
   out += fmt::format("<p class=\"lead\">{}{}. {}</p>\n", plural(runs, "run", "runs"), each,
-                     escape(when(page.details)));
+                     escaped(when(page.details)));
   return out + machines(page.details) + "</header>\n";
 }
 
@@ -174,7 +174,7 @@ std::string summary_section(const PageContent& page) {
   std::string out = "<section id=\"summary\">\n<h2>Summary</h2>\n";
   for (const TaskTable& table : page.comparison.tasks) {
     if (page.comparison.tasks.size() > 1) {
-      out += fmt::format("<h3 class=\"of\">{}</h3>\n", escape(table.task));
+      out += fmt::format("<h3 class=\"of\">{}</h3>\n", escaped(table.task));
     }
     out += "<div class=\"cards\">\n" + in_domain_card(page, table) + beyond_card(page, table) +
            speed_card(page, table) + "</div>\n";

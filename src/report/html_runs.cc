@@ -65,8 +65,8 @@ class LineCount {
 std::string config_html(const RunDetails& run, const LineCount& lines) {
   std::string out;
   for (const Line& line : config_lines(run.config)) {
-    out += lines.common(line) ? escape(line.text) + "\n"
-                              : fmt::format("<mark>{}</mark>\n", escape(line.text));
+    out += lines.common(line) ? escaped(line.text) + "\n"
+                              : fmt::format("<mark>{}</mark>\n", escaped(line.text));
   }
   return out;
 }
@@ -75,10 +75,10 @@ std::string command_html(const std::string& path, const RunDetails& run) {
   const std::string command = command_of(run);
   const std::string when = environment_word(run.environment, "started");
   return fmt::format(
-      "<p class=\"run\"><code>{}</code> {}</p>\n{}", escape(path), escape(when),
+      "<p class=\"run\"><code>{}</code> {}</p>\n{}", escaped(path), escaped(when),
       command.empty()
           ? "<p class=\"empty\">The run does not say how it was started.</p>\n"
-          : fmt::format("<pre class=\"command\"><code>{}</code></pre>\n", escape(command)));
+          : fmt::format("<pre class=\"command\"><code>{}</code></pre>\n", escaped(command)));
 }
 
 std::string entry_html(const PageContent& page, const TaskTable& table, const Entry& entry,
@@ -87,7 +87,7 @@ std::string entry_html(const PageContent& page, const TaskTable& table, const En
   std::string out = fmt::format(
       "<details class=\"entry\"><summary>{}<code>{}</code> <span class=\"soft\">seeds "
       "{}</span></summary>\n",
-      swatch(page.colors.of(name)), escape(name), fmt::join(entry.seeds, ", "));
+      swatch(page.colors.of(name)), escaped(name), fmt::join(entry.seeds, ", "));
   for (const std::string& path : entry.paths) out += command_html(path, page.details.at(path));
   const RunDetails& first = page.details.at(entry.paths.front());
   out += fmt::format(
@@ -107,7 +107,7 @@ std::string runs_section(const PageContent& page) {
       "DIR</code>.</p>\n";
   for (const TaskTable& table : page.comparison.tasks) {
     if (page.comparison.tasks.size() > 1) {
-      out += fmt::format("<h3>{}</h3>\n", escape(table.task));
+      out += fmt::format("<h3>{}</h3>\n", escaped(table.task));
     }
     const LineCount lines(table, page.details);
     for (const Entry& entry : table.entries) out += entry_html(page, table, entry, lines);

@@ -14,9 +14,9 @@ namespace posenc::report {
 namespace {
 
 std::string plain_cell(double value, const std::string& shown) {
-  if (!std::isfinite(value)) return fmt::format("<td class=\"num\">{}</td>", escape(shown));
+  if (!std::isfinite(value)) return fmt::format("<td class=\"num\">{}</td>", escaped(shown));
   return fmt::format("<td class=\"num\" data-value=\"{}\">{}</td>", number_text(value),
-                     escape(shown));
+                     escaped(shown));
 }
 
 // A bar from 0 to 100 % with its interval, under the number.
@@ -47,13 +47,13 @@ std::string name_cell(const TaskTable& table, const Entry& entry, const SeriesCo
                       const std::string& schedule = "") {
   const std::string name = series_name(table, entry);
   return fmt::format("<th scope=\"row\">{}<code>{}</code>{}</th>", swatch(colors.of(name)),
-                     escape(name), schedule.empty() ? "" : " as " + escape(schedule));
+                     escaped(name), schedule.empty() ? "" : " as " + escaped(schedule));
 }
 
 std::string header_row(const std::vector<std::string>& names) {
   std::string row = "<thead><tr>";
   for (const std::string& name : names) {
-    row += fmt::format("<th scope=\"col\">{}</th>", escape(name));
+    row += fmt::format("<th scope=\"col\">{}</th>", escaped(name));
   }
   return row + "</tr></thead>\n";
 }
@@ -70,7 +70,7 @@ std::string wrapped(const std::string& id, const std::string& caption, const std
       "<div class=\"scroll{}\"><table class=\"sortable\" "
       "id=\"{}\"><caption>{}</caption>\n{}</table>"
       "</div>\n",
-      more, id, escape(caption), rows);
+      more, id, escaped(caption), rows);
 }
 
 bool has_beyond(const TaskTable& table) {
@@ -157,7 +157,7 @@ std::string ranking_table(const Ranking& ranking, const std::string& id) {
     rows += fmt::format(
         "<tr><th scope=\"row\"><code>{}</code></th><td class=\"num\" data-value=\"{}\">{} <span "
         "class=\"ci\">[{}, {}]</span>{}</td></tr>\n",
-        escape(ranking.encodings[i]), number_text(e.value), figure_text(e.value, "rank"),
+        escaped(ranking.encodings[i]), number_text(e.value), figure_text(e.value, "rank"),
         figure_text(e.interval.low, "rank"), figure_text(e.interval.high, "rank"), bar(e));
   }
   return wrapped(id,

@@ -19,7 +19,7 @@ std::string chart(const std::optional<draw::Figure>& figure, const std::string& 
   return fmt::format(
       "<h3 id=\"{0}\">{1}</h3>\n<figure class=\"chart\" data-chart=\"{0}\">\n{2}<figcaption>{3}"
       "</figcaption></figure>\n",
-      id, heading, draw::to_svg(*figure, {.embedded = true}), escape(caption));
+      id, heading, draw::to_svg(*figure, {.embedded = true}), escaped(caption));
 }
 
 std::string notes_of(const TaskTable& table) {
@@ -30,7 +30,7 @@ std::string notes_of(const TaskTable& table) {
         "beyond training: the mean over the axes and their lengths past the training length");
   }
   std::string items;
-  for (const std::string& note : notes) items += fmt::format("<li>{}</li>\n", escape(note));
+  for (const std::string& note : notes) items += fmt::format("<li>{}</li>\n", escaped(note));
   return "<ul class=\"notes\">\n" + items + "</ul>\n";
 }
 
@@ -70,7 +70,7 @@ std::string task_section(const PageContent& page, std::size_t task) {
   const std::string id = fmt::format("task-{}", task);
   std::string out = fmt::format(
       "<section id=\"{}\">\n<h2>{}</h2>\n<p>Trained at length {}; {} entries.</p>\n", id,
-      escape(table.task), fmt::join(table.train_lengths, ", "), table.entries.size());
+      escaped(table.task), fmt::join(table.train_lengths, ", "), table.entries.size());
   out += fmt::format("<h3 id=\"{}-table\">Comparison</h3>\n", id);
   out += overview_table(table, page.colors, id + "-overview");
   for (std::size_t a = 0; a < table.axes.size(); ++a) {
@@ -109,7 +109,7 @@ std::string attention_section(const PageMaps& maps, const Comparison& comparison
                      "<p class=\"empty\">These runs have no attention records. This makes one, and "
                      "the next report shows it:</p>\n<pre class=\"command\"><code>posenc attention "
                      "{} --sample 0</code></pre>\n</section>\n",
-                     escape(run));
+                     escaped(run));
   }
   out += fmt::format(
       "<p>What trained models look at in one example: rows are queries, columns keys. One seed of "
@@ -130,7 +130,7 @@ std::string remarks_section(const std::vector<std::string>& remarks) {
   if (remarks.empty())
     return out + "<p>Every run that was found is in the tables.</p>\n</section>\n";
   out += "<ul class=\"remarks\">\n";
-  for (const std::string& remark : remarks) out += fmt::format("<li>{}</li>\n", escape(remark));
+  for (const std::string& remark : remarks) out += fmt::format("<li>{}</li>\n", escaped(remark));
   return out + "</ul>\n</section>\n";
 }
 

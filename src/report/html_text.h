@@ -5,12 +5,12 @@
 #include <string_view>
 
 #include "core/value.h"
+#include "draw/markup.h"
 
 namespace posenc::report {
 
-// For element content and quoted attributes. Bytes that are not UTF-8 and control characters become
-// U+FFFD.
-std::string escape(std::string_view text);
+// For element content and quoted attributes.
+using draw::escaped;
 
 // JSON inside <script>: no <, > or &, so that nothing in it can end the element. Numbers that are not
 // finite: runs/numbers.h.

@@ -70,6 +70,13 @@ TEST(Svg, EscapesTextAndHasWhatTheFigureHas) {
   EXPECT_EQ(svg.find("nan,"), std::string::npos);
 }
 
+// A name from somebody's file may be any bytes; the picture is still XML.
+TEST(Svg, BytesThatAreNoTextAreShownAsUnreadable) {
+  Figure figure = sample();
+  figure.title = std::string("a\xff\x01", 3) + "é";
+  EXPECT_NE(to_svg(figure).find("<title>a\xEF\xBF\xBD\xEF\xBF\xBDé</title>"), std::string::npos);
+}
+
 // The line is broken at NaN: two moves, no line between them.
 TEST(Svg, NanBreaksALine) {
   const std::string svg = to_svg(sample());

@@ -160,15 +160,15 @@ TEST(HtmlReport, SaysHowAttentionIsMade) {
 }
 
 TEST(HtmlText, EscapesAndRepairs) {
-  EXPECT_EQ(escape("a<b>&\"'"), "a&lt;b&gt;&amp;&quot;&#39;");
-  EXPECT_EQ(escape("\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80"),
+  EXPECT_EQ(escaped("a<b>&\"'"), "a&lt;b&gt;&amp;&quot;&#39;");
+  EXPECT_EQ(escaped("\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80"),
             "\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80");
   const std::string bad = "\xEF\xBF\xBD";
-  EXPECT_EQ(escape("\xFFz"), bad + "z");
-  EXPECT_EQ(escape("\xC0\xAF"), bad + bad) << "overlong";
-  EXPECT_EQ(escape("\xED\xA0\x80"), bad + bad + bad) << "half of a surrogate pair";
-  EXPECT_EQ(escape("\xE2\x82"), bad + bad) << "cut off";
-  EXPECT_EQ(escape(std::string("\0\x1b", 2)), bad + bad);
+  EXPECT_EQ(escaped("\xFFz"), bad + "z");
+  EXPECT_EQ(escaped("\xC0\xAF"), bad + bad) << "overlong";
+  EXPECT_EQ(escaped("\xED\xA0\x80"), bad + bad + bad) << "half of a surrogate pair";
+  EXPECT_EQ(escaped("\xE2\x82"), bad + bad) << "cut off";
+  EXPECT_EQ(escaped(std::string("\0\x1b", 2)), bad + bad);
   EXPECT_EQ(script_json(Value::of_string("</script>&")), "\"\\u003c/script\\u003e\\u0026\"");
   // The hash of an empty script, as openssl prints it.
   EXPECT_EQ(script_hash(""), "sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
