@@ -50,7 +50,7 @@ Status check_sizes(const char* op, const AttentionParams& p) {
 Status check_modifiers(const char* op, const AttentionParams& p) {
   const CopeTable& cope = p.cope;
   if (cope.npos_max == 0) return {};
-  if (cope.npos_max < 2 || cope.npos_max > kMaxPositions) {
+  if (cope.npos_max < 2 || cope.npos_max > kTunedPositions) {
     return unsupported(op, "CoPE with fewer than 2 or more than 256 positions");
   }
   if ((cope.pos_emb == nullptr) == (cope.slopes == nullptr)) {

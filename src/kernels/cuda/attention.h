@@ -2,9 +2,12 @@
 // computed is that of posenc/kernels/attention.h with site 2 applied before (queries and keys arrive
 // turned); nothing here allocates, and every launch is asynchronous on the stream.
 //
-// Not served (launch_* then says kUnsupported): float32; FIRE, which below its threshold is a Toeplitz
-// table; CoPE's gates from keys of their own or from values, and more than kMaxPositions positions
-// (fewer where tables and tiles do not fit into shared memory together); channels above 256.
+// Two families of kernels serve a call. The tuned ones: bfloat16 and float16, Toeplitz biases, CoPE with
+// gates from the scores and up to kTunedPositions positions. The general ones (general.h) serve the rest:
+// float32 as sums of two bfloat16 numbers, FIRE, CoPE with gates of other keys, long tables.
+//
+// Not served (launch_* then says kUnsupported): channels above 256 or no multiple of 8, and the few
+// combinations whose tiles do not fit into the shared memory of the GPU.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +20,12 @@ namespace posenc::cuda {
 // A cudaStream_t; null is the default stream.
 using Stream = void*;
 
-enum class Element : std::uint8_t { kBFloat16, kFloat16 };
+// kFloat32 computes with products of bfloat16 parts (value and rest, three products of the four): about
+// 16 bits of each factor, sums in float32.
+enum class Element : std::uint8_t { kBFloat16, kFloat16, kFloat32 };
 
 // [batch, heads, tokens, channels], strides in elements. Channels are contiguous; rows start at
-// multiples of 16 bytes (pointer and strides), which makes strides multiples of 8 elements.
+// multiples of 16 bytes (pointer and strides).
 struct Tensor4 {
   void* data = nullptr;
   std::int64_t batch_stride = 0;
@@ -46,17 +51,36 @@ struct ToeplitzTable {
   std::int64_t span = 0;  // entries per head
 };
 
-inline constexpr int kMaxPositions = 256;
+// FIRE as a piecewise linear function of u = psi(|n - m|) * row_scale(n): in segment s of u the bias is
+// slopes[h, s] * u + intercepts[h, s].
+struct FireTable {
+  int segments = 0;                   // 0: no FIRE
+  const float* bounds = nullptr;      // [segments + 1], ascending, from -infinity to infinity
+  const float* slopes = nullptr;      // [heads, segments]
+  const float* intercepts = nullptr;  // [heads, segments]
+  const float* psi = nullptr;   // [span] by distance n - m, index `zero` for 0, as ToeplitzTable
+  const float* dpsi = nullptr;  // [span], its derivative by |c|; for the backward
+  std::int64_t zero = 0;
+  std::int64_t span = 0;
+  const float* row_scale = nullptr;  // by place n: row_scale[n - lowest_place]
+  std::int64_t lowest_place = 0;     // places are Tk - Tq + query; negative where Tq > Tk
+};
 
-// CoPE with gates from the raw scores. Exactly one of pos_emb and slopes is given.
+inline constexpr int kTunedPositions = 256;
+
+// CoPE. Exactly one of pos_emb and slopes is given.
 struct CopeTable {
   int npos_max = 0;                // 0: no CoPE
   const float* pos_emb = nullptr;  // [head_dim, npos_max], float32 (variant interpolate)
   const float* slopes = nullptr;   // [heads] (variant alibi)
   float logit_scale = 1.0f;        // of the position logit: 1, or 1/sqrt(head_dim)
   bool gates_see_bias = false;     // the Toeplitz bias, that is
-  // The queries before site 2, which the position logits read (shaped as q); null data: q itself.
+  // The queries before site 2, which the position logits and gates of other keys read (shaped as q);
+  // null data: q itself.
   Tensor4 plain_q;
+  // Gates are sigmoid(scale * plain_q . gate_k), [B, Hkv, Tk, D]; it may be v. Null data: gates from the
+  // raw scores.
+  Tensor4 gate_k;
 };
 
 struct AttentionParams {
@@ -88,6 +112,7 @@ struct AttentionParams {
   std::int32_t max_keys = 0;
 
   ToeplitzTable toeplitz;
+  FireTable fire;
   CopeTable cope;
 
   // As core/dropout.h: dropped where the drawn word is below the threshold, else scaled.
@@ -108,8 +133,14 @@ struct AttentionBackwardParams {
   // Where plain_q was given: the gradient that goes to the queries before site 2. Else that part is
   // in dq.
   Tensor4 dplain_q;
+  Tensor4 dgate_k;             // where gate_k was given, [B, Hkv, Tk, D]; written
   float* dtoeplitz = nullptr;  // [heads, span], contiguous; written; null: not wanted
-  float* dpos_emb = nullptr;   // [head_dim, npos_max] or, for slopes, [heads]; written
+  float* dpos_emb = nullptr;   // [head_dim, npos_max] or, for slopes, [heads]; written; may be null
+  // FIRE, all written, or null: not wanted. Per segment the sums of db u and of db; per row those of
+  // db slope dpsi (what |c| asks through psi, still to be multiplied by the row's scale) and of
+  // db slope psi (the gradient of the row's scale).
+  float* dfire_segments = nullptr;  // [heads, segments, 2]
+  float* dfire_rows = nullptr;      // [B, H, Tq, 2]
   // CoPE keeps sums per query and tile of keys; queries are taken so many at a time that they fit.
   std::int64_t chunk_bytes = std::int64_t{512} << 20;
 };

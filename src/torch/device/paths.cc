@@ -9,7 +9,7 @@ constexpr std::int64_t kMostChannels = 256;
 
 std::string cope_obstacle(const Cope& cope) {
   if (cope.gate_source != Cope::GateSource::kKey) return "cope with gates that are not the scores'";
-  if (cope.npos_max > cuda::kMaxPositions) return "cope with a longer table than the kernels keep";
+  if (cope.npos_max > cuda::kTunedPositions) return "cope with a longer table than the kernels keep";
   return "";
 }
 
