@@ -5,8 +5,9 @@
 
 #include "kernels/cuda/device/backward_space.cuh"
 #include "kernels/cuda/device/diagonals.cuh"
-#include "kernels/cuda/device/embedding.cuh"
 #include "kernels/cuda/device/gradients.cuh"
+#include "kernels/cuda/device/softmax.cuh"
+#include "kernels/cuda/device/table_gradients.cuh"
 
 namespace posenc::cuda {
 
@@ -218,7 +219,7 @@ class BackwardQuery {
       mma_wait();
       pin(x);
       hide(s_, mask_, mine_, query_, tile * 64, x);
-      count_gates<kMods>(cope_, window(i % kStages), x, carry);
+      count_gates(cope_, WindowTerms<kMods>{cope_, window(i % kStages)}, x, carry);
     }
     copies_wait<0>();
     if (threadIdx.x % 128 == 0 && query_ - space_.first_query < space_.chunk) {
@@ -380,21 +381,11 @@ class BackwardQuery {
 
   // From the tables' gradient to that of the plain queries and of the embedding.
   __device__ void finish_tables() {
-    const int npos = p_.cope.npos_max;
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      float tail = tail_[h];
-      tail += __shfl_xor_sync(~0u, tail, 1);
-      tail += __shfl_xor_sync(~0u, tail, 2);
-      __syncwarp();
-      if (mine_.column == 0) {  // the entry past the end stood for the last
-        dz_[h][npos - 1] += tail + dz_[h][npos];
-        dz_[h][npos] = 0.0f;
-      }
-    }
-    __syncwarp();
+    const TableGradient<T, kDim, kGroups> tables(p_, base_, smem_ + Layout::kStart, group_, mine_,
+                                                 dz_);
+    tables.settle(tail_);
     if (p_.cope.slopes != nullptr) {
-      add_slopes();
+      if (b_.dpos_emb != nullptr) tables.add_slopes(partial(4));
       return;
     }
     if (has_plain()) {
@@ -410,102 +401,17 @@ class BackwardQuery {
         for (int i = 0; i < 32; ++i) dq_[d][i / 4][i % 4] *= p_.scale;
       }
     }
-    for (int first = 0; first < npos; first += 64) {
-      add_to_queries(first);
-      add_to_embedding(first);
-    }
-  }
-
-  __device__ void read_dtables(int first, Accum& x) const {
-    const int npos = p_.cope.npos_max;
-#pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      const int n = first + 8 * (i / 4) + 2 * mine_.column + i % 2;
-      x[i / 4][i % 4] = n < npos ? dz_[i / 2 % 2][n] : 0.0f;
-    }
-  }
-  __device__ static void leave_rest(Accum& x) {
-#pragma unroll
-    for (int i = 0; i < 32; ++i) x[i / 4][i % 4] -= round_to<T>(x[i / 4][i % 4]);
-  }
-
-  // dq += dz E^T, both in two parts of their bits.
-  __device__ void add_to_queries(int first) {
-    std::uint8_t* scratch = smem_ + Layout::kStart;
-    load_embedding<T, kDim>(scratch, p_.cope, p_.head_dim, first, threadIdx.x, kThreads);
-    publish_smem();
-    __syncthreads();
-    Accum x;
-    read_dtables(first, x);
-    Fragment high;
-    Fragment rest;
-    to_fragment<T>(x, high);
-    leave_rest(x);
-    to_fragment<T>(x, rest);
-    const std::uint32_t e = smem_address(scratch);
-    mma_begin();
-#pragma unroll
-    for (int d = 0; d < kParts; ++d) {
-      multiply<T, false>(dq_[d], high, e + d * kTileBytes);
-      multiply<T, false>(dq_[d], rest, e + d * kTileBytes);
-      multiply<T, false>(dq_[d], high, e + (kParts + d) * kTileBytes);
-    }
-    mma_commit();
-    mma_wait();
-#pragma unroll
-    for (int d = 0; d < kParts; ++d) pin(dq_[d]);
-    __syncthreads();
-  }
-
-  // dE += q^T dz over the warpgroup's rows.
-  __device__ void add_to_embedding(int first) {
-    if (b_.dpos_emb == nullptr) return;
-    std::uint8_t* own = smem_ + Layout::kStart + group_ * 2 * kTileBytes;
-    Accum x;
-    read_dtables(first, x);
-    store_tile<T>(own, mine_, x);
-    leave_rest(x);
-    store_tile<T>(own + kTileBytes, mine_, x);
-    publish_smem();
-    group_sync(group_);
-    const std::int64_t partial = (sequence_head_ * gridDim.x + blockIdx.x) * kGroups + group_;
-    float* to = space_.dembedding + partial * p_.head_dim * p_.cope.npos_max;
-#pragma unroll
-    for (int d = 0; d < kParts; ++d) {
-      zero(x);
-      const std::uint32_t q = base_ + (d * kGroups + group_) * kTileBytes;
-      mma_begin();
-      multiply<T, true, true>(x, q, smem_address(own));
-      multiply<T, true, true>(x, q, smem_address(own) + kTileBytes);
-      mma_commit();
-      mma_wait();
-      pin(x);
-#pragma unroll
-      for (int i = 0; i < 32; ++i) {
-        const int channel = 64 * d + mine_.row[i / 2 % 2];
-        const int n = first + 8 * (i / 4) + 2 * mine_.column + i % 2;
-        if (channel < p_.head_dim && n < p_.cope.npos_max) {
-          to[channel * p_.cope.npos_max + n] += p_.cope.logit_scale * x[i / 4][i % 4];
-        }
+    for (int first = 0; first < p_.cope.npos_max; first += 64) {
+      tables.add_to_queries(first, dq_);
+      if (b_.dpos_emb != nullptr) {
+        tables.add_to_embedding(first, partial(p_.head_dim * p_.cope.npos_max));
       }
     }
-    __syncthreads();
   }
-
-  // c = slope * position: the slope's gradient is that of the table weighted by positions.
-  __device__ void add_slopes() {
-    float sum = 0.0f;
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      for (int n = mine_.column; n < p_.cope.npos_max; n += 4) {
-        sum = fmaf(static_cast<float>(n), dz_[h][n], sum);
-      }
-    }
-    for (int step = 1; step < 32; step *= 2) sum += __shfl_xor_sync(~0u, sum, step);
-    if (mine_.lane == 0 && b_.dpos_emb != nullptr) {
-      const std::int64_t partial = (sequence_head_ * gridDim.x + blockIdx.x) * kGroups + group_;
-      space_.dembedding[partial * 4 + threadIdx.x / 32 % 4] += p_.cope.logit_scale * sum;
-    }
+  // The warpgroup's own partial sum of the embedding's gradient.
+  __device__ float* partial(int entries) const {
+    return space_.dembedding +
+           ((sequence_head_ * gridDim.x + blockIdx.x) * kGroups + group_) * entries;
   }
 
   __device__ void store() {
@@ -517,23 +423,7 @@ class BackwardQuery {
     }
   }
   __device__ void store_queries(const Tensor4& to, float scale) const {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int query = query_ + mine_.row[h];
-      if (query >= s_.queries) continue;
-      T* row = static_cast<T*>(to.data) + s_.batch * to.batch_stride + head_ * to.head_stride +
-               (s_.first_query + query) * to.token_stride;
-#pragma unroll
-      for (int d = 0; d < kParts; ++d) {
-#pragma unroll
-        for (int n = 0; n < 8; ++n) {
-          const int channel = 64 * d + 8 * n + 2 * mine_.column;
-          if (channel < p_.head_dim) {
-            store_pair(row + channel, dq_[d][n][2 * h] * scale, dq_[d][n][2 * h + 1] * scale);
-          }
-        }
-      }
-    }
+    store_rows<T>(to, p_, s_, head_, query_, mine_, dq_, {scale, scale});
   }
 
   const AttentionBackwardParams& b_;

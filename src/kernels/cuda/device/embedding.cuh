@@ -1,19 +1,14 @@
-// CoPE's tables of position logits, z = q E, and what goes back through them. E is split into a rounded
-// value and a rounded rest, so that tensor cores keep 16 bits of it and more.
+// CoPE's tables of position logits, z = q E. E is split into parts, a rounded value and rounded rests, so
+// that tensor cores keep 16 bits of it and more.
 #pragma once
 
+#include "kernels/cuda/device/planes.cuh"
 #include "kernels/cuda/device/scores.cuh"
 
 namespace posenc::cuda {
 
-template <class T>
-__device__ inline float round_to(float x) {
-  return static_cast<float>(static_cast<T>(x));
-}
-
-// Positions [first, first + 64) of E as tiles of [64 channels][64 positions]: kDim / 64 of the values,
-// then as many of the rests.
-template <class T, int kDim>
+// Positions [first, first + 64) of E as kCount planes of kDim / 64 tiles of [64 channels][64 positions].
+template <class M, int kCount, int kDim>
 __device__ inline void load_embedding(std::uint8_t* to, const CopeTable& cope, int dim, int first,
                                       int thread, int threads) {
   for (int i = thread; i < kDim * 64; i += threads) {
@@ -24,16 +19,19 @@ __device__ inline void load_embedding(std::uint8_t* to, const CopeTable& cope, i
       x = cope.logit_scale * cope.pos_emb[channel * cope.npos_max + n];
     }
     const std::uint32_t at =
-        (channel / 64) * kTileBytes + chunk_offset(channel % 64, i % 64 / 8) + i % 8 * sizeof(T);
-    *reinterpret_cast<T*>(to + at) = static_cast<T>(x);
-    *reinterpret_cast<T*>(to + kDim / 64 * kTileBytes + at) = static_cast<T>(x - round_to<T>(x));
+        (channel / 64) * kTileBytes + chunk_offset(channel % 64, i % 64 / 8) + i % 8 * sizeof(M);
+#pragma unroll
+    for (int part = 0; part < kCount; ++part) {
+      *reinterpret_cast<M*>(to + part * kPlaneBytes<kDim> + at) = static_cast<M>(x);
+      x -= round_to<M>(x);
+    }
   }
 }
 
 // Tables of the block's rows (64 per warpgroup) in `tables`, from the plain queries' tiles of
 // kGroups * 64 rows at `q`, by warpgroups 0 to kGroups - 1; one below only helps to copy. `scratch`
-// holds kDim / 32 tiles. Ends with a barrier.
-template <class T, int kDim, int kGroups, int kThreads = kGroups * 128>
+// holds the planes of 64 positions. Ends with a barrier.
+template <class Kind, int kDim, int kGroups, int kThreads = kGroups * 128>
 __device__ inline void fill_tables(const AttentionParams& p, int head, std::uint32_t q,
                                    std::uint8_t* scratch, float* tables, int group) {
   const int npos = p.cope.npos_max;
@@ -48,19 +46,19 @@ __device__ inline void fill_tables(const AttentionParams& p, int head, std::uint
     }
   }
   for (int first = 0; p.cope.slopes == nullptr && first < npos; first += 64) {
-    load_embedding<T, kDim>(scratch, p.cope, p.head_dim, first, threadIdx.x, kThreads);
+    load_embedding<MmaOf<Kind>, kFloatPlanes<Kind>, kDim>(scratch, p.cope, p.head_dim, first,
+                                                          threadIdx.x, kThreads);
     publish_smem();
     __syncthreads();
     if (group >= 0) {
       Accum z;
       zero(z);
       mma_begin();
-      for (int part = 0; part < 2; ++part) {
 #pragma unroll
-        for (int d = 0; d < kDim / 64; ++d) {
-          multiply<T, false, true>(z, q + d * kGroups * kTileBytes + group * kTileBytes,
-                                   smem_address(scratch) + (part * (kDim / 64) + d) * kTileBytes);
-        }
+      for (int d = 0; d < kDim / 64; ++d) {
+        multiply_planes<MmaOf<Kind>, Planes<Kind>::kCount, kFloatPlanes<Kind>, false, true>(
+            z, q + (d * kGroups + group) * kTileBytes, kGroups * kPlaneBytes<kDim>,
+            smem_address(scratch) + d * kTileBytes, kPlaneBytes<kDim>);
       }
       mma_commit();
       mma_wait();

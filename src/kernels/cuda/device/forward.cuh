@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/cuda/device/embedding.cuh"
+#include "kernels/cuda/device/softmax.cuh"
 
 namespace posenc::cuda {
 
@@ -63,7 +64,7 @@ class Forward {
       if (i >= steps.first && i < steps.end) step(i, i > steps.first);
       if (kDefer && i == steps.end) add_output(i - 1);
     }
-    finish();
+    store_output<T>(p_, s_, head_, query_, mine_, softmax_, factor(), out_);
   }
 
  private:
@@ -174,7 +175,7 @@ class Forward {
     pin(x);
     modify_simply(i % kStages, x);
     float shrink[2];
-    exponentiate(x, shrink);
+    softmax_.exponentiate(x, factor(), shrink);
     pin(x);  // the weights are made before the wait
     mma_wait<0>();
 #pragma unroll
@@ -191,8 +192,8 @@ class Forward {
     hide(s_, mask_, mine_, query_, tile * 64, x);
     modify(i % kStages, x);
     float shrink[2];
-    exponentiate(x, shrink);
-    if (p_.dropout_threshold != 0) drop(tile, x);
+    softmax_.exponentiate(x, factor(), shrink);
+    if (p_.dropout_threshold != 0) drop_weights(p_, s_, head_, query_, tile * 64, mine_, x);
     keep(x, shrink);
   }
   __device__ void add_output(int i) {
@@ -227,86 +228,6 @@ class Forward {
   // What turns a score into an exponent of two.
   __device__ float factor() const { return kMods == kPlain ? p_.scale * kLog2e : kLog2e; }
 
-  // Maxima and sums in four parts each: chains of dependent instructions are what a warp waits for.
-  __device__ void exponentiate(Accum& x, float (&shrink)[2]) {
-    float largest[2];
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      float part[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) part[j] = x[j / 2][2 * h + j % 2];
-#pragma unroll
-      for (int j = 4; j < 16; ++j) part[j % 4] = fmaxf(part[j % 4], x[j / 2][2 * h + j % 2]);
-      largest[h] = fmaxf(fmaxf(part[0], part[1]), fmaxf(part[2], part[3]));
-      largest[h] = fmaxf(largest[h], maximum_[h]);
-    }
-#pragma unroll
-    for (int step = 1; step <= 2; ++step) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        largest[h] = fmaxf(largest[h], __shfl_xor_sync(~0u, largest[h], step));
-      }
-    }
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const float shift = largest[h] == -INFINITY ? 0.0f : largest[h] * factor();
-      shrink[h] = exp2_fast(maximum_[h] * factor() - shift);
-      maximum_[h] = largest[h];
-      float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll
-      for (int j = 0; j < 16; ++j) {
-        float& s = x[j / 2][2 * h + j % 2];
-        s = exp2_fast(fmaf(s, factor(), -shift));
-        part[j % 4] += s;
-      }
-      sum_[h] = fmaf(sum_[h], shrink[h], (part[0] + part[1]) + (part[2] + part[3]));
-    }
-  }
-
-  __device__ void drop(int tile, Accum& x) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const std::uint32_t bits =
-          kept_bits(p_, s_.batch, head_, s_.first_query + query_ + mine_.row[h],
-                    s_.first_key + tile * 64 + 16 * mine_.column);
-#pragma unroll
-      for (int j = 0; j < 16; ++j) {
-        if ((bits >> j & 1) == 0) x[j / 2][2 * h + j % 2] = 0.0f;
-      }
-    }
-  }
-
-  __device__ void finish() {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      float sum = sum_[h];
-      sum += __shfl_xor_sync(~0u, sum, 1);
-      sum += __shfl_xor_sync(~0u, sum, 2);
-      const int query = query_ + mine_.row[h];
-      if (query >= s_.queries) continue;
-      const float keep = p_.dropout_threshold != 0 ? p_.dropout_scale : 1.0f;
-      const float inverse = sum > 0.0f ? keep / sum : 0.0f;
-      T* row = static_cast<T*>(p_.out.data) + s_.batch * p_.out.batch_stride +
-               head_ * p_.out.head_stride + (s_.first_query + query) * p_.out.token_stride;
-#pragma unroll
-      for (int d = 0; d < kParts; ++d) {
-#pragma unroll
-        for (int n = 0; n < 8; ++n) {
-          const int channel = 64 * d + 8 * n + 2 * mine_.column;
-          if (channel < p_.head_dim) {
-            store_pair(row + channel, out_[d][n][2 * h] * inverse, out_[d][n][2 * h + 1] * inverse);
-          }
-        }
-      }
-      if (p_.lse != nullptr && mine_.column == 0) {
-        const std::int64_t at =
-            (static_cast<std::int64_t>(s_.batch) * p_.heads + head_) * p_.queries + s_.first_query +
-            query;
-        p_.lse[at] = sum > 0.0f ? kLn2 * (maximum_[h] * factor() + log2f(sum)) : -INFINITY;
-      }
-    }
-  }
-
   const AttentionParams& p_;
   std::uint8_t* smem_;
   std::uint32_t base_;
@@ -327,8 +248,7 @@ class Forward {
   bool counted_ = false;  // every row of the warpgroup
   Fragment weights_;
   Accum out_[kParts];
-  float maximum_[2] = {-INFINITY, -INFINITY};
-  float sum_[2] = {0.0f, 0.0f};
+  OnlineSoftmax softmax_;
 };
 
 template <class T, int kDim, int kMods, int kGroups, int kStages, int kBlocks>

@@ -6,6 +6,7 @@
 // constant per row, so it costs no more than none.
 #pragma once
 
+#include "kernels/cuda/device/softmax.cuh"
 #include "kernels/cuda/device/stream.cuh"
 
 namespace posenc::cuda {
@@ -44,7 +45,8 @@ class StreamForward {
       add_output(end - 1);
     }
     for (int i = end; i < count; ++i) pass(i);
-    finish();
+    // Maxima are exponents of two here.
+    store_output<T>(b_.params, b_.s, b_.head, query_, mine_, softmax_, 1.0f, out_);
   }
 
  private:
@@ -253,18 +255,12 @@ class StreamForward {
       }
       largest[h] = fmaxf(fmaxf(part[0], part[1]), fmaxf(part[2], part[3]));
     }
-#pragma unroll
-    for (int step = 1; step <= 2; ++step) {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        largest[h] = fmaxf(largest[h], __shfl_xor_sync(~0u, largest[h], step));
-      }
-    }
+    share_maximum(largest);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float before = maximum_[h];
-      maximum_[h] = fmaxf(before, fmaf(largest[h], factor, offset[h]));
-      const float shift = maximum_[h] == -INFINITY ? 0.0f : maximum_[h];
+      const float before = softmax_.maximum[h];
+      softmax_.maximum[h] = fmaxf(before, fmaf(largest[h], factor, offset[h]));
+      const float shift = softmax_.maximum[h] == -INFINITY ? 0.0f : softmax_.maximum[h];
       shrink[h] = exp2_fast(before - shift);
       float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
@@ -273,36 +269,7 @@ class StreamForward {
         s = exp2_fast(fmaf(s, factor, offset[h] - shift));
         part[j % 4] += s;
       }
-      sum_[h] = fmaf(sum_[h], shrink[h], (part[0] + part[1]) + (part[2] + part[3]));
-    }
-  }
-
-  __device__ void finish() {
-    const AttentionParams& p = b_.params;
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      float sum = sum_[h];
-      sum += __shfl_xor_sync(~0u, sum, 1);
-      sum += __shfl_xor_sync(~0u, sum, 2);
-      const int query = query_ + mine_.row[h];
-      if (query >= b_.s.queries) continue;
-      const float inverse = sum > 0.0f ? 1.0f / sum : 0.0f;
-      T* row = static_cast<T*>(p.out.data) + b_.s.batch * p.out.batch_stride +
-               b_.head * p.out.head_stride + (b_.s.first_query + query) * p.out.token_stride;
-#pragma unroll
-      for (int i = 0; i < kParts * 8; ++i) {
-        const int channel = 8 * i + 2 * mine_.column;
-        const float(&pair)[4] = out_[i / 8][i % 8];
-        if (channel < p.head_dim) {
-          store_pair(row + channel, pair[2 * h] * inverse, pair[2 * h + 1] * inverse);
-        }
-      }
-      if (p.lse != nullptr && mine_.column == 0) {
-        const std::int64_t at =
-            (static_cast<std::int64_t>(b_.s.batch) * p.heads + b_.head) * p.queries +
-            b_.s.first_query + query;
-        p.lse[at] = sum > 0.0f ? kLn2 * (maximum_[h] + log2f(sum)) : -INFINITY;
-      }
+      softmax_.sum[h] = fmaf(softmax_.sum[h], shrink[h], (part[0] + part[1]) + (part[2] + part[3]));
     }
   }
 
@@ -317,8 +284,7 @@ class StreamForward {
   std::uint32_t carry_[2];
   Fragment weights_[2];
   Accum out_[kParts];
-  float maximum_[2] = {-INFINITY, -INFINITY};  // of the exponents of two
-  float sum_[2] = {0.0f, 0.0f};
+  OnlineSoftmax softmax_;
 };
 
 #endif

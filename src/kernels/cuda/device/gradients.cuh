@@ -132,59 +132,76 @@ struct NoRuns {
   __device__ void finish(int) {}
 };
 
-// x: raw scores; y: gradient at the weights. Leaves the gradient at the raw scores in y and, in x, the
-// weights for the values (kWeights) or the gradient at the biases. With !kWeights the tables' gradient
-// is added to dz. `carry` is that of the tile's start, and `prefix` goes on from tile to tile.
+// Row h. x: raw scores; y: gradient at the weights. Leaves the gradient at the scores in y, that at the
+// gates' logits in `dlogits` and, in x, the weights for the values (kWeights) or the gradient at the
+// scores, too. With !kWeights the table's gradient is added to dz. `carry` is that of the tile's start,
+// and `prefix` goes on from tile to tile.
+template <bool kWeights, class Cope, class Terms>
+__device__ inline void cope_backward_row(const Cope& cope, const Terms& terms, int h,
+                                         const float* z, float* dz, int column,
+                                         const RowState& rows, const Keep& keep,
+                                         std::uint32_t carry, float& prefix, Accum& x, Accum& y,
+                                         float (&dlogits)[16]) {
+  std::uint32_t position[16];
+  float gate[16];
+  std::uint32_t sum = 0;
+#pragma unroll
+  for (int j = 15; j >= 0; --j) {
+    gate[j] = sigmoid(terms.gate_logit(h, j, x[j / 2][2 * h + j % 2]));
+    sum += cope.fixed(gate[j]);
+    position[j] = sum;
+  }
+  const std::uint32_t base = carry + suffix_of(sum, column).after;
+  std::conditional_t<kWeights, NoRuns, TableRuns> runs(dz);
+  float before[16];
+  float dpositions = 0.0f;
+#pragma unroll
+  for (int j = 0; j < 16; ++j) {
+    const std::uint32_t p = min(base + position[j], cope.last);
+    const int segment = cope.segment(p);
+    const float fraction = cope.fraction(p);
+    const float low = z[segment];
+    const float slope = formulas::cope_slope(low, z[segment + 1]);
+    float& s = x[j / 2][2 * h + j % 2];
+    float& d = y[j / 2][2 * h + j % 2];
+    float score = fmaf(s, cope.scale, formulas::cope_logit(low, slope, fraction));
+    if constexpr (Terms::kHasBias) score += terms.bias(h, j);
+    const float weight = exp2_fast(fmaf(score, kLog2e, -rows.lse2[h]));
+    const float kept = keep.factor(h, j);
+    d = formulas::softmax_gradient(weight, d * kept, rows.delta[h]);
+    s = kWeights ? weight * kept : d;
+    dpositions = fmaf(d, slope, dpositions);
+    before[j] = dpositions;
+    runs.add(segment, fraction, d);
+  }
+  runs.finish(column);
+  const Prefix sums = prefix_of(dpositions, column);
+  const float start = prefix + sums.before;
+#pragma unroll
+  for (int j = 0; j < 16; ++j) dlogits[j] = (start + before[j]) * formulas::gate_slope(gate[j]);
+  prefix += sums.total;
+}
+
+// Both rows, with gates from the scores: leaves the gradient at the raw scores in y and, in x, the weights
+// or the gradient at the biases.
 template <int kMods, bool kWeights>
 __device__ inline void cope_backward(const CopeScores& cope, const float* w,
                                      const float* const (&z)[2], float* const (&dz)[2], int column,
                                      const RowState& rows, const Keep& keep,
                                      const std::uint32_t (&carry)[2], float (&prefix)[2], Accum& x,
                                      Accum& y) {
+  const WindowTerms<kMods> terms{cope, w};
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    std::uint32_t position[16];
-    float gate[16];
-    std::uint32_t sum = 0;
-#pragma unroll
-    for (int j = 15; j >= 0; --j) {
-      gate[j] = gate_of<kMods>(cope, w, h, j, x[j / 2][2 * h + j % 2]);
-      sum += fixed_gate(gate[j]);
-      position[j] = sum;
-    }
-    const std::uint32_t base = carry[h] + suffix_of(sum, column).after;
-    std::conditional_t<kWeights, NoRuns, TableRuns> runs(dz[h]);
-    float before[16];
-    float dpositions = 0.0f;
-#pragma unroll
-    for (int j = 0; j < 16; ++j) {
-      const std::uint32_t p = min(base + position[j], cope.last);
-      const int segment = static_cast<int>(p >> kPositionBits);
-      const float fraction = fraction_of(p);
-      const float low = z[h][segment];
-      const float slope = formulas::cope_slope(low, z[h][segment + 1]);
-      float& s = x[j / 2][2 * h + j % 2];
-      float& d = y[j / 2][2 * h + j % 2];
-      float score = fmaf(s, cope.scale, formulas::cope_logit(low, slope, fraction));
-      if constexpr ((kMods & kToeplitz) != 0) score += w[8 * h - j];
-      const float weight = exp2_fast(fmaf(score, kLog2e, -rows.lse2[h]));
-      const float kept = keep.factor(h, j);
-      d = formulas::softmax_gradient(weight, d * kept, rows.delta[h]);
-      s = kWeights ? weight * kept : d;
-      dpositions = fmaf(d, slope, dpositions);
-      before[j] = dpositions;
-      runs.add(segment, fraction, d);
-    }
-    runs.finish(column);
-    const Prefix sums = prefix_of(dpositions, column);
-    const float start = prefix[h] + sums.before;
+    float dlogits[16];
+    cope_backward_row<kWeights>(cope, terms, h, z[h], dz[h], column, rows, keep, carry[h],
+                                prefix[h], x, y, dlogits);
 #pragma unroll
     for (int j = 0; j < 16; ++j) {
       float& d = y[j / 2][2 * h + j % 2];
-      d = fmaf(start + before[j], formulas::gate_slope(gate[j]), d);
+      d += dlogits[j];
       if (!kWeights && cope.sees_bias) x[j / 2][2 * h + j % 2] = d;
     }
-    prefix[h] += sums.total;
   }
 }
 

@@ -111,27 +111,40 @@ struct CopeScores {
   float scale;  // of q . k
   bool sees_bias;
   std::uint32_t last;  // the fixed-point position npos_max - 1
+
+  __device__ static std::uint32_t fixed(float gate) { return fixed_gate(gate); }
+  __device__ static int segment(std::uint32_t position) {
+    return static_cast<int>(position >> kPositionBits);
+  }
+  __device__ static float fraction(std::uint32_t position) { return fraction_of(position); }
 };
 
+// What a chain of Toeplitz biases adds to a score and shows to a gate.
 template <int kMods>
-__device__ inline float gate_of(const CopeScores& cope, const float* w, int h, int j, float raw) {
-  float logit = raw * cope.scale;
-  if constexpr ((kMods & kToeplitz) != 0) {
-    if (cope.sees_bias) logit += w[8 * h - j];
+struct WindowTerms {
+  static constexpr bool kHasBias = (kMods & kToeplitz) != 0;
+  const CopeScores& cope;
+  const float* w;
+  __device__ float bias(int h, int j) const { return w[8 * h - j]; }
+  __device__ float gate_logit(int h, int j, float raw) const {
+    float logit = raw * cope.scale;
+    if constexpr (kHasBias) {
+      if (cope.sees_bias) logit += bias(h, j);
+    }
+    return logit;
   }
-  return sigmoid(logit);
-}
+};
 
 // Only the sums of a tile's gates, for both rows.
-template <int kMods>
-__device__ inline void count_gates(const CopeScores& cope, const float* w, const Accum& x,
+template <class Cope, class Terms>
+__device__ inline void count_gates(const Cope& cope, const Terms& terms, const Accum& x,
                                    std::uint32_t (&carry)[2]) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     std::uint32_t sum = 0;
 #pragma unroll
     for (int j = 0; j < 16; ++j) {
-      sum += fixed_gate(gate_of<kMods>(cope, w, h, j, x[j / 2][2 * h + j % 2]));
+      sum += cope.fixed(sigmoid(terms.gate_logit(h, j, x[j / 2][2 * h + j % 2])));
     }
     sum += __shfl_xor_sync(~0u, sum, 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
@@ -139,33 +152,37 @@ __device__ inline void count_gates(const CopeScores& cope, const float* w, const
   }
 }
 
-// Raw scores to scores with CoPE's logits (and biases), carrying the sums of gates on.
+// A row's raw scores to scores with CoPE's logits and biases, carrying the sum of gates on.
+template <class Cope, class Terms>
+__device__ inline void add_cope_row(const Cope& cope, const Terms& terms, int h, const float* z,
+                                    int column, Accum& x, std::uint32_t& carry) {
+  std::uint32_t position[16];
+  std::uint32_t sum = 0;
+#pragma unroll
+  for (int j = 15; j >= 0; --j) {
+    sum += cope.fixed(sigmoid(terms.gate_logit(h, j, x[j / 2][2 * h + j % 2])));
+    position[j] = sum;
+  }
+  const Suffix suffix = suffix_of(sum, column);
+  const std::uint32_t base = carry + suffix.after;
+#pragma unroll
+  for (int j = 0; j < 16; ++j) {
+    const std::uint32_t p = min(base + position[j], cope.last);
+    const float* segment = z + cope.segment(p);
+    const float low = segment[0];
+    float& s = x[j / 2][2 * h + j % 2];
+    const float slope = formulas::cope_slope(low, segment[1]);
+    s = fmaf(s, cope.scale, formulas::cope_logit(low, slope, cope.fraction(p)));
+    if constexpr (Terms::kHasBias) s += terms.bias(h, j);
+  }
+  carry = min(carry + suffix.total, cope.last);
+}
 template <int kMods>
 __device__ inline void add_cope(const CopeScores& cope, const float* w, const float* const (&z)[2],
                                 int column, Accum& x, std::uint32_t (&carry)[2]) {
+  const WindowTerms<kMods> terms{cope, w};
 #pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    std::uint32_t position[16];
-    std::uint32_t sum = 0;
-#pragma unroll
-    for (int j = 15; j >= 0; --j) {
-      sum += fixed_gate(gate_of<kMods>(cope, w, h, j, x[j / 2][2 * h + j % 2]));
-      position[j] = sum;
-    }
-    const Suffix suffix = suffix_of(sum, column);
-    const std::uint32_t base = carry[h] + suffix.after;
-#pragma unroll
-    for (int j = 0; j < 16; ++j) {
-      const std::uint32_t p = min(base + position[j], cope.last);
-      const float* segment = z[h] + (p >> kPositionBits);
-      const float low = segment[0];
-      float& s = x[j / 2][2 * h + j % 2];
-      const float slope = formulas::cope_slope(low, segment[1]);
-      s = fmaf(s, cope.scale, formulas::cope_logit(low, slope, fraction_of(p)));
-      if constexpr ((kMods & kToeplitz) != 0) s += w[8 * h - j];
-    }
-    carry[h] = min(carry[h] + suffix.total, cope.last);
-  }
+  for (int h = 0; h < 2; ++h) add_cope_row(cope, terms, h, z[h], column, x, carry[h]);
 }
 
 // Where every row has counted as far as the table goes: one constant per row.
@@ -183,12 +200,14 @@ __device__ inline void add_constants(const CopeScores& cope, const float* w,
   }
 }
 
-__device__ inline bool all_counted(const CopeScores& cope, const std::uint32_t (&carry)[2]) {
+template <class Cope>
+__device__ inline bool all_counted(const Cope& cope, const std::uint32_t (&carry)[2]) {
   return __all_sync(~0u, carry[0] >= cope.last && carry[1] >= cope.last);
 }
 
 // The same for a whole warpgroup: a product needs all of it, so all of it must agree.
-__device__ inline bool all_counted_in_group(const CopeScores& cope, const std::uint32_t (&carry)[2],
+template <class Cope>
+__device__ inline bool all_counted_in_group(const Cope& cope, const std::uint32_t (&carry)[2],
                                             int group) {
   int all;
   asm volatile(

@@ -100,5 +100,8 @@ template <class T>
 __device__ inline void store_pair(T* to, float low, float high) {
   *reinterpret_cast<std::uint32_t*>(to) = pack<T>(low, high);
 }
+__device__ inline void store_pair(float* to, float low, float high) {
+  *reinterpret_cast<float2*>(to) = make_float2(low, high);
+}
 
 }  // namespace posenc::cuda
