@@ -4,6 +4,7 @@
 #include "kernels/cuda/attention_kernels.h"
 #include "kernels/cuda/attention_sums.h"
 #include "kernels/cuda/attention_workspace.h"
+#include "kernels/cuda/general.h"
 
 namespace posenc::cuda {
 namespace {
@@ -19,12 +20,14 @@ Status unsupported(const char* op, const char* what) {
                         what);
 }
 
-Status check_tensor(const char* op, const char* name, const Tensor4& x) {
+Status check_tensor(const char* op, const AttentionParams& p, const char* name, const Tensor4& x) {
   if (x.data == nullptr) {
     return Status::format(StatusCode::kInvalidArgument, "[%s] %s is null", op, name);
   }
+  const int whole = p.element == Element::kFloat32 ? 4 : 8;  // elements of 16 bytes
   const bool aligned = reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 &&
-                       x.batch_stride % 8 == 0 && x.head_stride % 8 == 0 && x.token_stride % 8 == 0;
+                       x.batch_stride % whole == 0 && x.head_stride % whole == 0 &&
+                       x.token_stride % whole == 0;
   if (aligned) return {};
   return Status::format(StatusCode::kUnsupported,
                         "[%s] rows of %s must start at multiples of 16 bytes; make it contiguous",
@@ -39,6 +42,9 @@ Status check_sizes(const char* op, const AttentionParams& p) {
   if (p.head_dim < 8 || p.head_dim % 8 != 0 || p.head_dim > 256) {
     return unsupported(op, "a head_dim that is not a multiple of 8 up to 256");
   }
+  if (p.element == Element::kFloat32 && p.float_parts != 2 && p.float_parts != 3) {
+    return invalid(op, "float_parts must be 2 or 3");
+  }
   if (!(p.scale > 0.0f)) return unsupported(op, "a scale that is not positive");
   if (p.segments != nullptr && (p.segment_count < 1 || p.segment_count > 65535)) {
     return unsupported(op, "more than 65535 packed sequences");
@@ -48,15 +54,23 @@ Status check_sizes(const char* op, const AttentionParams& p) {
 }
 
 Status check_modifiers(const char* op, const AttentionParams& p) {
+  if (p.fire.segments > 0 &&
+      (p.fire.bounds == nullptr || p.fire.slopes == nullptr || p.fire.intercepts == nullptr ||
+       p.fire.psi == nullptr || p.fire.row_scale == nullptr)) {
+    return invalid(op, "FIRE needs bounds, slopes, intercepts, psi and row_scale");
+  }
   const CopeTable& cope = p.cope;
   if (cope.npos_max == 0) return {};
-  if (cope.npos_max < 2 || cope.npos_max > kTunedPositions) {
-    return unsupported(op, "CoPE with fewer than 2 or more than 256 positions");
+  if (cope.npos_max < 0 || cope.npos_max > kMostPositions) {
+    return unsupported(op, "CoPE with more than 65536 positions");
   }
   if ((cope.pos_emb == nullptr) == (cope.slopes == nullptr)) {
     return invalid(op, "CoPE needs either pos_emb or slopes");
   }
-  if (cope.plain_q.data != nullptr) return check_tensor(op, "plain_q", cope.plain_q);
+  if (cope.gate_k.data != nullptr) {
+    if (Status s = check_tensor(op, p, "gate_k", cope.gate_k); !s.ok()) return s;
+  }
+  if (cope.plain_q.data != nullptr) return check_tensor(op, p, "plain_q", cope.plain_q);
   return {};
 }
 
@@ -67,7 +81,7 @@ Status check_params(const char* op, const AttentionParams& p) {
     const Tensor4& tensor;
   };
   for (const Named& x : {Named{"q", p.q}, Named{"k", p.k}, Named{"v", p.v}, Named{"out", p.out}}) {
-    if (Status s = check_tensor(op, x.name, x.tensor); !s.ok()) return s;
+    if (Status s = check_tensor(op, p, x.name, x.tensor); !s.ok()) return s;
   }
   return check_modifiers(op, p);
 }
@@ -96,16 +110,18 @@ cudaError_t dispatch_dim(const AttentionParams& p, F&& f) {
 
 cudaError_t clear_partials(const AttentionParams& p, const BackwardPlan& plan,
                            cudaStream_t stream) {
-  if (plan.dtoeplitz_partials > 0) {
-    const std::size_t count = static_cast<std::size_t>(plan.dtoeplitz_partials * p.heads) *
-                              static_cast<std::size_t>(p.toeplitz.span);
-    const cudaError_t error =
-        cudaMemsetAsync(plan.space.dtoeplitz, 0, count * sizeof(float), stream);
-    if (error != cudaSuccess) return error;
-  }
-  if (plan.dembedding_partials == 0) return cudaSuccess;
-  const auto count = static_cast<std::size_t>(plan.dembedding_partials * plan.dembedding_entries);
-  return cudaMemsetAsync(plan.space.dembedding, 0, count * sizeof(float), stream);
+  const auto clear = [&](float* sums, std::int64_t count) {
+    return count == 0
+               ? cudaSuccess
+               : cudaMemsetAsync(sums, 0, static_cast<std::size_t>(count) * sizeof(float), stream);
+  };
+  const cudaError_t tables =
+      clear(plan.space.dtoeplitz, plan.dtoeplitz_partials * p.heads * p.toeplitz.span);
+  if (tables != cudaSuccess) return tables;
+  const cudaError_t fire =
+      clear(plan.space.dfire_segments, plan.dfire_partials * p.heads * 2 * p.fire.segments);
+  if (fire != cudaSuccess) return fire;
+  return clear(plan.space.dembedding, plan.dembedding_partials * plan.dembedding_entries);
 }
 
 cudaError_t run_chunks(const AttentionBackwardParams& b, const BackwardPlan& plan,
@@ -116,8 +132,11 @@ cudaError_t run_chunks(const AttentionBackwardParams& b, const BackwardPlan& pla
     space.first_chunk = chunk == 0;
     space.last_chunk = chunk == plan.chunks - 1;
     const cudaError_t error = dispatch_dim(b.forward, [&]<int kDim>() {
-      const cudaError_t queries = run_backward_query<kDim>(b, space, stream);
-      return queries != cudaSuccess ? queries : run_backward_key<kDim>(b, space, stream);
+      const cudaError_t queries = plan.general ? run_general_query<kDim>(b, space, stream)
+                                               : run_backward_query<kDim>(b, space, stream);
+      if (queries != cudaSuccess) return queries;
+      return plan.general ? run_general_key<kDim>(b, space, stream)
+                          : run_backward_key<kDim>(b, space, stream);
     });
     if (error != cudaSuccess) return error;
   }
@@ -130,6 +149,12 @@ cudaError_t sum_parameters(const AttentionBackwardParams& b, const BackwardPlan&
   if (plan.dtoeplitz_partials > 0) {
     const cudaError_t error = sum_partials(plan.space.dtoeplitz, plan.dtoeplitz_partials,
                                            p.heads * p.toeplitz.span, nullptr, b.dtoeplitz, stream);
+    if (error != cudaSuccess) return error;
+  }
+  if (plan.dfire_partials > 0) {
+    const cudaError_t error = sum_partials(plan.space.dfire_segments, plan.dfire_partials,
+                                           std::int64_t{p.heads} * 2 * p.fire.segments, nullptr,
+                                           b.dfire_segments, stream);
     if (error != cudaSuccess) return error;
   }
   if (plan.dembedding_partials == 0) return cudaSuccess;
@@ -149,6 +174,13 @@ cudaError_t run_backward(const AttentionBackwardParams& b, const BackwardPlan& p
   return sum_parameters(b, plan, stream);
 }
 
+Status check_workspace(const char* op, const AttentionParams& p, std::size_t bytes) {
+  if (bytes == 0 || (p.workspace != nullptr && p.workspace_bytes >= bytes)) return {};
+  return Status::format(StatusCode::kInvalidArgument,
+                        "[%s] workspace holds %zu bytes; it must hold %zu", op, p.workspace_bytes,
+                        bytes);
+}
+
 Status check_backward(const AttentionBackwardParams& b) {
   if (Status s = check_params(kBackward, b.forward); !s.ok()) return s;
   struct Named {
@@ -157,16 +189,32 @@ Status check_backward(const AttentionBackwardParams& b) {
   };
   for (const Named& x :
        {Named{"grad_out", b.grad_out}, Named{"dq", b.dq}, Named{"dk", b.dk}, Named{"dv", b.dv}}) {
-    if (Status s = check_tensor(kBackward, x.name, x.tensor); !s.ok()) return s;
+    if (Status s = check_tensor(kBackward, b.forward, x.name, x.tensor); !s.ok()) return s;
   }
   if (b.forward.lse == nullptr) return invalid(kBackward, "lse of the forward must be kept");
-  if (b.forward.cope.plain_q.data == nullptr || b.forward.cope.pos_emb == nullptr) return {};
-  return check_tensor(kBackward, "dplain_q", b.dplain_q);
+  if ((b.dfire_rows == nullptr) != (b.dfire_segments == nullptr)) {
+    return invalid(kBackward, "dfire_rows and dfire_segments are wanted together, or neither");
+  }
+  if (b.dfire_rows != nullptr && b.forward.fire.segments > 0 && b.forward.fire.dpsi == nullptr) {
+    return invalid(kBackward, "the gradient of FIRE needs dpsi");
+  }
+  const CopeTable& cope = b.forward.cope;
+  if (cope.npos_max == 0) return {};
+  if (cope.gate_k.data != nullptr) {
+    if (Status s = check_tensor(kBackward, b.forward, "dgate_k", b.dgate_k); !s.ok()) return s;
+  }
+  if (cope.plain_q.data == nullptr || (cope.pos_emb == nullptr && cope.gate_k.data == nullptr)) {
+    return {};
+  }
+  return check_tensor(kBackward, b.forward, "dplain_q", b.dplain_q);
 }
 
 }  // namespace
 
-std::size_t forward_workspace_bytes(const AttentionParams& /*params*/) noexcept { return 0; }
+std::size_t forward_workspace_bytes(const AttentionParams& params) noexcept {
+  if (!check_sizes(kForward, params).ok() || !needs_general(params)) return 0;
+  return general_forward_bytes(params);
+}
 
 std::size_t backward_workspace_bytes(const AttentionBackwardParams& params) noexcept {
   return check_sizes(kBackward, params.forward).ok() ? plan_backward(params, nullptr).bytes : 0;
@@ -175,8 +223,16 @@ std::size_t backward_workspace_bytes(const AttentionBackwardParams& params) noex
 Status launch_attention_forward(const AttentionParams& params, Stream stream) noexcept {
   if (Status s = check_params(kForward, params); !s.ok()) return s;
   if (params.queries == 0) return {};
+  const bool general = needs_general(params);
+  if (general) {
+    if (Status s = check_workspace(kForward, params, general_forward_bytes(params)); !s.ok()) {
+      return s;
+    }
+  }
   const cudaError_t error = dispatch_dim(params, [&]<int kDim>() {
-    return run_forward<kDim>(params, static_cast<cudaStream_t>(stream));
+    const auto queue = static_cast<cudaStream_t>(stream);
+    return general ? run_general_forward<kDim>(params, general_forward_slots(params), queue)
+                   : run_forward<kDim>(params, queue);
   });
   return status_of(kForward, error);
 }
@@ -184,14 +240,7 @@ Status launch_attention_forward(const AttentionParams& params, Stream stream) no
 Status launch_attention_backward(const AttentionBackwardParams& params, Stream stream) noexcept {
   if (Status s = check_backward(params); !s.ok()) return s;
   const BackwardPlan plan = plan_backward(params, params.forward.workspace);
-  if (plan.groups == 0) {
-    return unsupported(kBackward, "CoPE with so many positions at this head_dim");
-  }
-  if (params.forward.workspace == nullptr || params.forward.workspace_bytes < plan.bytes) {
-    return Status::format(StatusCode::kInvalidArgument,
-                          "[%s] workspace holds %zu bytes; it must hold %zu", kBackward,
-                          params.forward.workspace_bytes, plan.bytes);
-  }
+  if (Status s = check_workspace(kBackward, params.forward, plan.bytes); !s.ok()) return s;
   return status_of(kBackward, run_backward(params, plan, static_cast<cudaStream_t>(stream)));
 }
 

@@ -4,7 +4,7 @@
 //
 // Two families of kernels serve a call. The tuned ones: bfloat16 and float16, Toeplitz biases, CoPE with
 // gates from the scores and up to kTunedPositions positions. The general ones (general.h) serve the rest:
-// float32 as sums of two bfloat16 numbers, FIRE, CoPE with gates of other keys, long tables.
+// float32, FIRE, CoPE with gates of other keys, long tables.
 //
 // Not served (launch_* then says kUnsupported): channels above 256 or no multiple of 8, and the few
 // combinations whose tiles do not fit into the shared memory of the GPU.
@@ -20,8 +20,8 @@ namespace posenc::cuda {
 // A cudaStream_t; null is the default stream.
 using Stream = void*;
 
-// kFloat32 computes with products of bfloat16 parts (value and rest, three products of the four): about
-// 16 bits of each factor, sums in float32.
+// Float32 factors are sums of bfloat16 numbers in products, which the tensor cores multiply, and sums are
+// float32: AttentionParams::float_parts.
 enum class Element : std::uint8_t { kBFloat16, kFloat16, kFloat32 };
 
 // [batch, heads, tokens, channels], strides in elements. Channels are contiguous; rows start at
@@ -67,6 +67,7 @@ struct FireTable {
 };
 
 inline constexpr int kTunedPositions = 256;
+inline constexpr int kMostPositions = 65536;
 
 // CoPE. Exactly one of pos_emb and slopes is given.
 struct CopeTable {
@@ -85,6 +86,9 @@ struct CopeTable {
 
 struct AttentionParams {
   Element element = Element::kBFloat16;
+  // Parts of a float32 factor: 2 keep 16 bits of it and take three products, 3 keep all 24 and take six.
+  // Three are served up to 128 channels.
+  std::int32_t float_parts = 3;
   std::int32_t batch = 1;
   std::int32_t heads = 1;
   std::int32_t kv_heads = 1;

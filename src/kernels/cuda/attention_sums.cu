@@ -67,10 +67,16 @@ cudaError_t sum_products(const AttentionBackwardParams& b, float* delta, cudaStr
   const AttentionParams& p = b.forward;
   const std::int64_t rows = std::int64_t{p.batch} * p.heads * p.queries;
   const auto blocks = static_cast<unsigned>((rows + 7) / 8);
-  if (p.element == Element::kBFloat16) {
-    products_kernel<Bf16><<<blocks, 256, 0, stream>>>(b, delta);
-  } else {
-    products_kernel<Fp16><<<blocks, 256, 0, stream>>>(b, delta);
+  switch (p.element) {
+    case Element::kBFloat16:
+      products_kernel<Bf16><<<blocks, 256, 0, stream>>>(b, delta);
+      break;
+    case Element::kFloat16:
+      products_kernel<Fp16><<<blocks, 256, 0, stream>>>(b, delta);
+      break;
+    case Element::kFloat32:
+      products_kernel<float><<<blocks, 256, 0, stream>>>(b, delta);
+      break;
   }
   return cudaGetLastError();
 }

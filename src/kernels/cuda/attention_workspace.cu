@@ -4,11 +4,12 @@
 #include "kernels/cuda/attention_sums.h"
 #include "kernels/cuda/attention_workspace.h"
 #include "kernels/cuda/device/scores.cuh"
+#include "kernels/cuda/general.h"
 
 namespace posenc::cuda {
 namespace {
 
-constexpr std::int64_t kPartialBytes = std::int64_t{256} << 20;  // of Toeplitz tables
+constexpr std::int64_t kPartialBytes = std::int64_t{256} << 20;  // of sums of one kind
 constexpr int kChunkStep = 384;                                  // whole blocks of any size
 constexpr std::int64_t kWantedBlocks = 1056;  // eight per multiprocessor of an H200
 
@@ -56,35 +57,89 @@ void choose_chunk(const AttentionBackwardParams& b, BackwardPlan& plan) {
   plan.chunks = (queries + plan.space.chunk - 1) / plan.space.chunk;
 }
 
+// Blocks per head that fill the device, no more than there are blocks of rows, and at least one.
+std::int64_t wanted_slots(const AttentionParams& p, std::int64_t blocks) {
+  const std::int64_t heads = std::int64_t{sequences_of(p)} * p.heads;
+  return std::clamp<std::int64_t>((kWantedBlocks + heads - 1) / heads, 1, blocks);
+}
+
+// Bytes of the largest piece that each block of the general kernels has for itself.
+std::int64_t general_bytes_per_block(const AttentionParams& p) {
+  const std::int64_t logits = p.cope.npos_max > 0 ? 64 * logit_stride(p.cope.npos_max) : 0;
+  const std::int64_t embedding =
+      p.cope.pos_emb != nullptr ? std::int64_t{p.head_dim} * p.cope.npos_max : 0;
+  return 4 * std::max({logits, embedding, std::int64_t{128} * p.fire.segments});
+}
+
 void choose_slots(const AttentionBackwardParams& b, BackwardPlan& plan) {
   const AttentionParams& p = b.forward;
-  const int rows = 64 * std::max(plan.groups, 1);
+  const int rows = 64 * plan.groups;
   const std::int64_t blocks = (plan.space.chunk + rows - 1) / rows;
   const bool sums_tables = b.dtoeplitz != nullptr && p.toeplitz.table != nullptr;
   const bool sums_positions = p.cope.npos_max > 0 && b.dpos_emb != nullptr;
+  const bool sums_fire = p.fire.segments > 0 && b.dfire_rows != nullptr;
+  const bool keeps_tables = plan.general && (p.cope.npos_max > 0 || sums_fire);
   plan.space.slots = static_cast<int>(blocks);
-  if (!sums_tables && !sums_positions) return;
-  const std::int64_t heads = std::int64_t{sequences_of(p)} * p.heads;
-  std::int64_t slots = std::clamp<std::int64_t>((kWantedBlocks + heads - 1) / heads, 1, blocks);
-  const std::int64_t per_slot = heads * plan.groups;
-  if (sums_tables) {
-    slots = std::clamp<std::int64_t>(kPartialBytes / (per_slot * p.toeplitz.span * 4), 1, slots);
-    plan.dtoeplitz_partials = sequences_of(p) * slots * plan.groups;
-  }
+  if (!sums_tables && !sums_positions && !keeps_tables) return;
+  std::int64_t slots = wanted_slots(p, blocks);
+  const auto bound = [&](std::int64_t bytes_per_slot) {
+    slots = std::clamp<std::int64_t>(kPartialBytes / bytes_per_slot, 1, slots);
+  };
+  const std::int64_t per_slot = std::int64_t{sequences_of(p)} * p.heads * plan.groups;
+  if (sums_tables) bound(per_slot * p.toeplitz.span * 4);
+  if (keeps_tables) bound(per_slot * general_bytes_per_block(p));
+  if (sums_tables) plan.dtoeplitz_partials = sequences_of(p) * slots * plan.groups;
   if (sums_positions) {
     plan.dembedding_partials = per_slot * slots;
     plan.dembedding_entries =
         p.cope.slopes != nullptr ? 4 : std::int64_t{p.head_dim} * p.cope.npos_max;
   }
+  if (sums_fire) plan.dfire_partials = sequences_of(p) * slots;
   plan.space.slots = static_cast<int>(slots);
+}
+
+// Tables and sums that only the general kernels keep.
+void take_general(const AttentionBackwardParams& b, BackwardPlan& plan, Pieces& pieces) {
+  const AttentionParams& p = b.forward;
+  BackwardSpace& space = plan.space;
+  const std::int64_t blocks = std::int64_t{sequences_of(p)} * p.heads * space.slots;
+  const std::int64_t entries = 2 * std::int64_t{p.fire.segments};
+  if (p.cope.npos_max > 0) {
+    space.dlogits = pieces.take<float>(blocks * 64 * logit_stride(p.cope.npos_max));
+  }
+  if (plan.dfire_partials > 0) {
+    space.fire_rows = pieces.take<float>(blocks * 64 * entries);
+    space.dfire_segments = pieces.take<float>(plan.dfire_partials * p.heads * entries);
+  }
 }
 
 }  // namespace
 
+bool only_general(const AttentionParams& p) noexcept {
+  if (p.element == Element::kFloat32 || p.fire.segments > 0) return true;
+  const CopeTable& cope = p.cope;
+  return cope.npos_max > 0 &&
+         (cope.gate_k.data != nullptr || cope.npos_max < 2 || cope.npos_max > kTunedPositions);
+}
+bool needs_general(const AttentionParams& p) noexcept {
+  return only_general(p) || (p.cope.npos_max > 0 && groups_of(p) == 0);
+}
+
+int general_forward_slots(const AttentionParams& p) noexcept {
+  const std::int64_t blocks = std::max((longest_queries(p) + 63) / 64, 1);
+  return static_cast<int>(p.cope.npos_max > 0 ? wanted_slots(p, blocks) : blocks);
+}
+std::size_t general_forward_bytes(const AttentionParams& p) noexcept {
+  if (p.cope.npos_max == 0) return 0;
+  const std::int64_t blocks = std::int64_t{sequences_of(p)} * p.heads * general_forward_slots(p);
+  return static_cast<std::size_t>(blocks * 64 * logit_stride(p.cope.npos_max)) * sizeof(float);
+}
+
 BackwardPlan plan_backward(const AttentionBackwardParams& b, void* workspace) noexcept {
   const AttentionParams& p = b.forward;
   BackwardPlan plan;
-  plan.groups = groups_of(p);
+  plan.general = needs_general(p);
+  plan.groups = plan.general ? 1 : groups_of(p);
   choose_chunk(b, plan);
   choose_slots(b, plan);
   BackwardSpace& space = plan.space;
@@ -101,10 +156,12 @@ BackwardPlan plan_backward(const AttentionBackwardParams& b, void* workspace) no
         pieces.take<float>(plan.dembedding_partials > 0 ? kSumSplits * plan.dembedding_entries : 0);
   }
   space.dtoeplitz = pieces.take<float>(plan.dtoeplitz_partials * p.heads * p.toeplitz.span);
+  if (plan.general) take_general(b, plan, pieces);
   if (plan.chunks > 1) {
     const std::int64_t sums = std::int64_t{p.batch} * p.kv_heads * p.keys * p.head_dim;
     space.dk = pieces.take<float>(sums);
     space.dv = pieces.take<float>(sums);
+    if (p.cope.gate_k.data != nullptr) space.dgate_k = pieces.take<float>(sums);
   }
   plan.bytes = pieces.used();
   return plan;

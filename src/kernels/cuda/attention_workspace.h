@@ -11,13 +11,19 @@ namespace posenc::cuda {
 struct BackwardPlan {
   BackwardSpace space;  // pointers are offsets from the workspace until bound
   std::size_t bytes = 0;
-  int groups = 0;  // warpgroups per block of the queries' kernel; 0: tables do not fit
+  bool general = false;  // which family of kernels
+  int groups = 1;        // warpgroups per block of the queries' kernel
   std::int64_t dtoeplitz_partials = 0;
   std::int64_t dembedding_partials = 0;
   std::int64_t dembedding_entries = 0;  // per partial sum
-  float* level = nullptr;               // sums of partial sums
+  std::int64_t dfire_partials = 0;
+  float* level = nullptr;  // sums of partial sums
   int chunks = 1;
 };
+
+// Blocks of threads of the general forward that share the rows of a head, and the bytes of their tables.
+int general_forward_slots(const AttentionParams& p) noexcept;
+std::size_t general_forward_bytes(const AttentionParams& p) noexcept;
 
 // `workspace` may be null where only the bytes are asked for.
 BackwardPlan plan_backward(const AttentionBackwardParams& b, void* workspace) noexcept;

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/decode.h"
 #include "kernels/cuda/device/decode.cuh"
+#include "kernels/cuda/general.h"
 #include "kernels/cuda/launch.h"
 
 namespace posenc::cuda {
@@ -40,7 +41,7 @@ DecodeParams decode_params(const AttentionParams& params) {
 
 bool is_decode(const AttentionParams& params) noexcept {
   return params.queries <= kMostDecodeQueries && params.segments == nullptr &&
-         params.dropout_threshold == 0;
+         params.dropout_threshold == 0 && !only_general(params);
 }
 
 std::size_t decode_workspace_bytes(const AttentionParams& params) noexcept {

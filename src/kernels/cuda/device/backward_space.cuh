@@ -16,9 +16,15 @@ struct BackwardSpace {
   // Partial sums of parameters' gradients, one per warpgroup that adds to them.
   float* dtoeplitz = nullptr;   // [sequences, slots, groups, H, span]
   float* dembedding = nullptr;  // [sequences, H, slots, groups, entries]
+  // The general kernels' own, per block of threads: gradients of the logits of 64 rows, of FIRE's
+  // segments for 64 rows, and partial sums of the latter.
+  float* dlogits = nullptr;         // [sequences, H, slots, 64, logit_stride]
+  float* fire_rows = nullptr;       // [sequences, H, slots, 64, segments, 2]
+  float* dfire_segments = nullptr;  // [sequences, slots, H, segments, 2]
   // Sums over chunks where there are several: [B, Hkv, Tk, D].
   float* dk = nullptr;
   float* dv = nullptr;
+  float* dgate_k = nullptr;
 
   int slots = 1;        // blocks of threads per head and sequence that share the rows
   int chunk = 0;        // queries per launch

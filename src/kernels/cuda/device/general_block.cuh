@@ -1,0 +1,97 @@
+// What the general kernels share: blocks of one warpgroup, one operand at a time in shared memory.
+#pragma once
+
+#include "kernels/cuda/device/general_scores.cuh"
+#include "kernels/cuda/device/planes.cuh"
+
+namespace posenc::cuda {
+
+// Room for an operand, and for the parts of 64 positions of CoPE's embedding.
+template <class Kind, int kDim>
+inline constexpr int kStagedBytes = kFloatPlanes<Kind>* kPlaneBytes<kDim>;
+
+__device__ inline std::uint8_t* aligned_smem(std::uint8_t* raw) {
+  return raw + (1024 - smem_address(raw) % 1024) % 1024;
+}
+
+__device__ inline const std::uint8_t* key_mask_of(const AttentionParams& p, const Sequence& s) {
+  if (p.key_mask == nullptr) return nullptr;
+  return p.key_mask + static_cast<std::int64_t>(s.batch) * p.keys + s.first_key;
+}
+
+// Copies that were begun are in shared memory, for threads and tensor cores.
+__device__ inline void settle_copies() {
+  copies_commit();
+  copies_wait<0>();
+  publish_smem();
+  __syncthreads();
+}
+
+// Which of the grid's blocks this one is; the grid is (slots, heads, sequences).
+__device__ inline std::int64_t block_slot() {
+  return (static_cast<std::int64_t>(blockIdx.z) * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
+}
+
+// Calls f(block) for this slot's share of the blocks of rows: long rows first, and each slot as many of
+// them as of short ones.
+template <class F>
+__device__ inline void for_each_block(int blocks, F&& f) {
+  const int slots = static_cast<int>(gridDim.x);
+  const int slot = static_cast<int>(blockIdx.x);
+#pragma unroll 1
+  for (int turn = 0; turn * slots < blocks; ++turn) {
+    const int index = turn * slots + (turn % 2 == 0 ? slot : slots - 1 - slot);
+    if (index < blocks) f(blocks - 1 - index);
+  }
+}
+
+// Shared memory for one operand of 64 rows.
+class Stage {
+ public:
+  __device__ explicit Stage(std::uint32_t address) : address_(address) {}
+  [[nodiscard]] __device__ std::uint32_t address() const { return address_; }
+
+  // Waits until nobody reads what was there; `beside` begins further copies.
+  template <class Kind, int kDim, bool kKeys, class Beside>
+  __device__ void load(const RowsOf<ElementOf<Kind>>& rows, int first, int count, int dim,
+                       Beside&& beside) {
+    __syncthreads();
+    beside();
+    load_operand<Kind, kDim, kKeys>(address_, rows, first, count, dim);
+    settle_copies();
+  }
+
+ private:
+  std::uint32_t address_;
+};
+
+// x = A X^T with A of 64 rows at `rows`, and X the staged ones.
+template <class Kind, int kDim>
+__device__ inline void multiply_staged(const Stage& stage, std::uint32_t rows, Accum& x) {
+  zero(x);
+  mma_begin();
+#pragma unroll
+  for (int d = 0; d < kDim / 64; ++d) {
+    multiply_planes<MmaOf<Kind>, Planes<Kind>::kCount, Planes<Kind>::kCount, false, false>(
+        x, rows + d * kTileBytes, kPlaneBytes<kDim>, stage.address() + d * kTileBytes,
+        kPlaneBytes<kDim>);
+  }
+  mma_commit();
+  mma_wait();
+  pin(x);
+}
+
+// d += A X with X the staged rows.
+template <class Kind, int kDim>
+__device__ inline void add_product(const Stage& stage, FragmentsOf<Kind>& a,
+                                   Accum (&d)[kDim / 64]) {
+  mma_begin();
+  multiply_rows_planes(d, a, stage.address(), kPlaneBytes<kDim>);
+  mma_commit();
+  mma_wait();
+  hold(a);
+#pragma unroll
+  for (int i = 0; i < kDim / 64; ++i) pin(d[i]);
+}
+
+}  // namespace posenc::cuda

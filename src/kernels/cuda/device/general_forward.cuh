@@ -1,0 +1,154 @@
+// Attention forward for every element type and chain: a warpgroup owns 64 queries and takes a tile of keys
+// at a time, one operand of it after the other through the same shared memory. Blocks of threads that
+// share a multiprocessor cover each other's waiting.
+#pragma once
+
+#include "kernels/cuda/device/embedding.cuh"
+#include "kernels/cuda/device/general_block.cuh"
+#include "kernels/cuda/device/softmax.cuh"
+
+namespace posenc::cuda {
+
+// kGates: CoPE's gates come from a product of their own.
+template <class Kind, int kDim, bool kGates>
+struct GeneralForwardLayout {
+  static constexpr int kPlain = kOperandBytes<Kind, kDim>;  // plain queries, for the gates
+  static constexpr int kStaged = kPlain + (kGates ? kOperandBytes<Kind, kDim> : 0);
+  static constexpr int kWindows = kStaged + kStagedBytes<Kind, kDim>;
+  static constexpr int kBytes = 1024 + kWindows + 2 * kGeneralWindow;
+};
+
+template <class Kind, int kDim, bool kGates>
+class GeneralForward {
+  using Layout = GeneralForwardLayout<Kind, kDim, kGates>;
+  using T = ElementOf<Kind>;
+  static constexpr int kParts = kDim / 64;
+
+ public:
+  __device__ GeneralForward(const AttentionParams& p, std::uint8_t* smem)
+      : p_(p),
+        smem_(smem),
+        base_(smem_address(smem)),
+        s_(sequence_of(p, blockIdx.z)),
+        head_(blockIdx.y),
+        stage_(base_ + Layout::kStaged),
+        chain_(p, head_, reinterpret_cast<const float*>(smem + Layout::kWindows), mine_) {
+    const int kv_head = head_ / (p_.heads / p_.kv_heads);
+    k_ = rows_of<T>(p_.k, s_.batch, kv_head, s_.first_key);
+    v_ = rows_of<T>(p_.v, s_.batch, kv_head, s_.first_key);
+    if constexpr (kGates) gate_k_ = rows_of<T>(p_.cope.gate_k, s_.batch, kv_head, s_.first_key);
+    mask_ = key_mask_of(p_, s_);
+  }
+
+  __device__ void run() {
+    for_each_block((s_.queries + 63) / 64, [&](int block) { run_block(64 * block); });
+  }
+
+ private:
+  __device__ void run_block(int query) {
+    query_ = query;
+    softmax_ = OnlineSoftmax{};
+#pragma unroll
+    for (int d = 0; d < kParts; ++d) zero(out_[d]);
+    start();
+    const Range tiles = key_tiles(s_, query_, query_ + 63);
+#pragma unroll 1
+    for (int tile = tiles.end - 1; tile >= tiles.first; --tile) visit(tile * 64);
+    store_output<T>(p_, s_, head_, query_, mine_, softmax_, kLog2e, out_);
+  }
+
+  __device__ void load_queries(const Tensor4& x, int to) {
+    __syncthreads();
+    load_operand<Kind, kDim, false>(base_ + to, rows_of<T>(x, s_.batch, head_, s_.first_query),
+                                    query_, s_.queries, p_.head_dim);
+    settle_copies();
+  }
+
+  __device__ void start() {
+    chain_.start_rows(s_, query_);
+    const bool has_cope = p_.cope.npos_max > 0;
+    const Tensor4& plain = has_cope && p_.cope.plain_q.data != nullptr ? p_.cope.plain_q : p_.q;
+    load_queries(plain, 0);
+    if (has_cope) start_cope();
+    if constexpr (kGates) load_queries(plain, Layout::kPlain);
+    if (plain.data != p_.q.data) load_queries(p_.q, 0);
+    counted_ = !has_cope;
+  }
+  __device__ void start_cope() {
+    const int stride = logit_stride(p_.cope.npos_max);
+    float* tables = static_cast<float*>(p_.workspace) + block_slot() * 64 * stride;
+    fill_tables<Kind, kDim, 1>(p_, head_, base_, smem_ + Layout::kStaged, tables, 0);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      z_[h] = tables + mine_.row[h] * stride;
+      last_[h] = z_[h][p_.cope.npos_max - 1];
+      carry_[h] = query_ + mine_.row[h] < s_.queries ? 0 : chain_.cope().last;
+    }
+  }
+
+  __device__ void visit(int key) {
+    if (!counted_) counted_ = all_counted_in_group(chain_.cope(), carry_, 0);
+    Accum gates;
+    if constexpr (kGates) {
+      if (!counted_) {
+        stage_.template load<Kind, kDim, true>(gate_k_, key, s_.keys, p_.head_dim, [] {});
+        multiply_staged<Kind, kDim>(stage_, base_ + Layout::kPlain, gates);
+        hide(s_, mask_, mine_, query_, key, gates);
+      }
+    }
+    stage_.template load<Kind, kDim, true>(k_, key, s_.keys, p_.head_dim, [&] {
+      load_windows(base_ + Layout::kWindows, p_, head_, s_.place(query_), key, false);
+    });
+    Accum x;
+    multiply_staged<Kind, kDim>(stage_, base_, x);
+    hide(s_, mask_, mine_, query_, key, x);
+    Biases biases;
+    chain_.read_biases(biases);
+    finish_general<kGates>(chain_.cope(), biases, gates, counted_, z_, last_, mine_.column, x,
+                           carry_);
+    add_output(key, x);
+  }
+
+  __device__ void add_output(int key, Accum& x) {
+    float shrink[2];
+    softmax_.exponentiate(x, kLog2e, shrink);
+    if (p_.dropout_threshold != 0) drop_weights(p_, s_, head_, query_, key, mine_, x);
+#pragma unroll
+    for (int i = 0; i < kParts * 32; ++i) out_[i / 32][i / 4 % 8][i % 4] *= shrink[i / 2 % 2];
+    FragmentsOf<Kind> weights;
+    to_fragments(x, weights);
+    stage_.template load<Kind, kDim, true>(v_, key, s_.keys, p_.head_dim, [] {});
+    add_product<Kind, kDim>(stage_, weights, out_);
+  }
+
+  const AttentionParams& p_;
+  std::uint8_t* smem_;
+  std::uint32_t base_;
+  Sequence s_;
+  int head_;
+  ThreadRows mine_;
+  Stage stage_;
+  GeneralChain chain_;
+  RowsOf<T> k_;
+  RowsOf<T> v_;
+  RowsOf<T> gate_k_;
+  const std::uint8_t* mask_;
+  int query_ = 0;
+  const float* z_[2] = {nullptr, nullptr};
+  float last_[2] = {0.0f, 0.0f};
+  std::uint32_t carry_[2] = {0, 0};
+  bool counted_ = false;  // CoPE, if any, only adds constants
+  Accum out_[kParts];
+  OnlineSoftmax softmax_;
+};
+
+template <class Kind, int kDim, bool kGates>
+__global__ void __launch_bounds__(128, kDim == 64    ? 3
+                                       : kDim == 128 ? 2
+                                                     : 1)
+    general_forward_kernel(const __grid_constant__ AttentionParams p) {
+  extern __shared__ std::uint8_t raw_smem[];
+  GeneralForward<Kind, kDim, kGates>(p, aligned_smem(raw_smem)).run();
+}
+
+}  // namespace posenc::cuda

@@ -1,0 +1,19 @@
+// What a unit of compilation of the general forward instantiates.
+#pragma once
+
+#include "kernels/cuda/device/dispatch_general.cuh"
+#include "kernels/cuda/device/general_forward.cuh"
+
+namespace posenc::cuda {
+
+template <int kDim>
+cudaError_t run_general_forward(const AttentionParams& p, int slots, cudaStream_t stream) {
+  return dispatch_general<kDim>(p, [&]<class Kind, bool kGates>() {
+    const dim3 grid(static_cast<unsigned>(slots), static_cast<unsigned>(p.heads),
+                    static_cast<unsigned>(sequences_of(p)));
+    return launch(general_forward_kernel<Kind, kDim, kGates>, grid, 128,
+                  GeneralForwardLayout<Kind, kDim, kGates>::kBytes, stream, p);
+  });
+}
+
+}  // namespace posenc::cuda

@@ -1,0 +1,226 @@
+// Attention backward for keys, values and keys of gates, for every element type and chain: a warpgroup
+// owns 64 keys and goes through all queries that see them, of every query head that reads this key head,
+// in a fixed order. As backward_key.cuh, with one operand of the queries at a time in shared memory.
+#pragma once
+
+#include "kernels/cuda/device/general_block.cuh"
+#include "kernels/cuda/device/general_sums.cuh"
+#include "kernels/cuda/device/key_sums.cuh"
+
+namespace posenc::cuda {
+
+template <class Kind, int kDim, bool kGates>
+struct GeneralKeyLayout {
+  static constexpr int kValues = kOperandBytes<Kind, kDim>;
+  static constexpr int kGateKeys = kValues + kOperandBytes<Kind, kDim>;
+  static constexpr int kStaged = kGateKeys + (kGates ? kOperandBytes<Kind, kDim> : 0);
+  static constexpr int kWeights = kStaged + kOperandBytes<Kind, kDim>;
+  static constexpr int kWindows = kWeights + Planes<Kind>::kCount * kTileBytes;
+  static constexpr int kBytes = 1024 + kWindows + 2 * kGeneralWindow;
+};
+
+// Parts of 64 channels of the gradients that a block of threads holds.
+constexpr int general_key_parts(int dim, bool gates) { return dim == 64 || gates ? 1 : 2; }
+
+template <class Kind, int kDim, bool kGates>
+class GeneralKey {
+  using Layout = GeneralKeyLayout<Kind, kDim, kGates>;
+  using T = ElementOf<Kind>;
+  using M = MmaOf<Kind>;
+  static constexpr int kCount = Planes<Kind>::kCount;
+  static constexpr int kParts = kDim / 64;
+  static constexpr int kOutParts = general_key_parts(kDim, kGates);
+  enum class Rows { kNone, kQueries, kPlain, kGradients };
+
+ public:
+  __device__ GeneralKey(const AttentionBackwardParams& b, const BackwardSpace& space,
+                        std::uint8_t* smem)
+      : b_(b),
+        p_(b.forward),
+        space_(space),
+        smem_(smem),
+        base_(smem_address(smem)),
+        s_(sequence_of(p_, blockIdx.z)),
+        kv_head_(blockIdx.y),
+        stage_(base_ + Layout::kStaged) {
+    constexpr int kShares = kParts / kOutParts;
+    first_part_ = static_cast<int>(blockIdx.x) % kShares * kOutParts;
+    key_ = static_cast<int>(blockIdx.x) / kShares * 64;
+    mask_ = key_mask_of(p_, s_);
+  }
+
+  __device__ void run() {
+    if (key_ >= s_.keys) return;
+    const Range tiles =
+        query_tiles(s_, key_, key_ + 63, space_.first_query, space_.first_query + space_.chunk);
+    if (tiles.end == tiles.first && !space_.first_chunk && !space_.last_chunk) return;
+#pragma unroll
+    for (int d = 0; d < kOutParts; ++d) {
+      zero(dk_[d]);
+      zero(dv_[d]);
+      if constexpr (kGates) zero(dgates_[d]);
+    }
+    load_own();
+    const int heads = p_.heads / p_.kv_heads;
+#pragma unroll 1
+    for (int head = kv_head_ * heads; head < (kv_head_ + 1) * heads; ++head) {
+      GeneralChain chain(p_, head, reinterpret_cast<const float*>(smem_ + Layout::kWindows), mine_);
+#pragma unroll 1
+      for (int tile = tiles.first; tile < tiles.end; ++tile) visit(chain, head, tile * 64);
+    }
+    store(b_.dk, space_.dk, dk_, p_.scale);
+    store(b_.dv, space_.dv, dv_, 1.0f);
+    if constexpr (kGates) store(b_.dgate_k, space_.dgate_k, dgates_, p_.scale);
+  }
+
+ private:
+  __device__ void load_own() {
+    const auto load = [&](const Tensor4& x, int to) {
+      load_operand<Kind, kDim, true>(base_ + to, rows_of<T>(x, s_.batch, kv_head_, s_.first_key),
+                                     key_, s_.keys, p_.head_dim);
+    };
+    load(p_.k, 0);
+    load(p_.v, Layout::kValues);
+    if constexpr (kGates) load(p_.cope.gate_k, Layout::kGateKeys);
+    copies_commit();
+  }
+
+  // Rows of queries into shared memory, unless they are there.
+  __device__ void need(Rows rows, int head, int query) {
+    if (rows == Rows::kPlain && p_.cope.plain_q.data == nullptr) rows = Rows::kQueries;
+    if (rows == staged_) return;
+    staged_ = rows;
+    const Tensor4& x = rows == Rows::kQueries ? p_.q
+                       : rows == Rows::kPlain ? p_.cope.plain_q
+                                              : b_.grad_out;
+    stage_.template load<Kind, kDim, false>(rows_of<T>(x, s_.batch, head, s_.first_query), query,
+                                            s_.queries, p_.head_dim, [] {});
+  }
+
+  // Of the staged rows with own keys or values.
+  __device__ void multiply_own(int own, Accum& x) {
+    zero(x);
+    mma_begin();
+#pragma unroll
+    for (int d = 0; d < kParts; ++d) {
+      multiply_planes<M, kCount, kCount, false, false>(
+          x, stage_.address() + d * kTileBytes, kPlaneBytes<kDim>, base_ + own + d * kTileBytes,
+          kPlaneBytes<kDim>);
+    }
+    mma_commit();
+    mma_wait();
+    pin(x);
+  }
+
+  // to += x^T rows, for this block's channels of the staged rows.
+  __device__ void add_staged(Accum& x, Accum (&to)[kOutParts]) {
+    const std::uint32_t weights = base_ + Layout::kWeights;
+    __syncthreads();
+    store_tiles<M, kCount>(smem_ + Layout::kWeights, mine_, x);
+    publish_smem();
+    __syncthreads();
+    mma_begin();
+    multiply_rows_planes<M, kCount>(to, weights, stage_.address() + first_part_ * kTileBytes,
+                                    kPlaneBytes<kDim>);
+    mma_commit();
+    mma_wait();
+#pragma unroll
+    for (int d = 0; d < kOutParts; ++d) pin(to[d]);
+  }
+
+  __device__ void visit(GeneralChain& chain, int head, int query) {
+    staged_ = Rows::kNone;
+    chain.start_rows(s_, query);
+    const bool counts = load_sums(chain.cope(), head, query);
+    load_windows(base_ + Layout::kWindows, p_, head, s_.place(query), key_, false);
+    Accum gates;
+    if constexpr (kGates) {
+      if (counts) {
+        need(Rows::kPlain, head, query);
+        multiply_own(Layout::kGateKeys, gates);
+        hide(s_, mask_, mine_, query, key_, gates);
+      }
+    }
+    Accum x;
+    need(Rows::kQueries, head, query);
+    multiply_own(0, x);
+    hide(s_, mask_, mine_, query, key_, x);
+    Accum y;
+    need(Rows::kGradients, head, query);
+    multiply_own(Layout::kValues, y);
+    differentiate(chain, head, query, counts, gates, x, y);
+    add_staged(x, dv_);
+    need(Rows::kQueries, head, query);
+    add_staged(y, dk_);
+    if constexpr (kGates) {
+      if (!counts) return;
+      need(Rows::kPlain, head, query);
+      add_staged(gates, dgates_);
+    }
+  }
+
+  __device__ void differentiate(GeneralChain& chain, int head, int query, bool counts, Accum& gates,
+                                Accum& x, Accum& y) {
+    RowState rows;
+    load_row_state(p_, space_.delta, s_, head, query, mine_, rows);
+    const Keep keep = keep_of(p_, s_, head, query, key_, mine_);
+    Biases biases;
+    chain.read_biases(biases);
+    float tail[2] = {0.0f, 0.0f};
+    general_backward<kGates, true>(chain.cope(), biases, !counts, tables_, mine_.column, rows, keep,
+                                   carry_, prefix_, tail, gates, x, y);
+  }
+
+  // What the queries' kernel has kept for this tile; whether CoPE counts here.
+  __device__ bool load_sums(const LongCopeScores& cope, int head, int query) {
+    if (p_.cope.npos_max == 0) return false;
+    const GeneralSums sums(space_, p_, s_.index, head);
+    const int stride = logit_stride(p_.cope.npos_max);
+    const bool counts = key_ / 64 >= *sums.first_counting(query);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = query + mine_.row[h];
+      const bool real = counts && row < s_.queries;
+      tables_.z[h] = sums.logits(query) + mine_.row[h] * stride;
+      tables_.last[h] = tables_.z[h][p_.cope.npos_max - 1];
+      carry_[h] = real ? *sums.carry(key_ / 64, row) : cope.last;
+      prefix_[h] = real ? *sums.prefix(key_ / 64, row) : 0.0f;
+    }
+    return counts;
+  }
+
+  __device__ void store(const Tensor4& to, float* sums, const Accum (&from)[kOutParts],
+                        float scale) const {
+    store_key_rows<T>(p_, space_, s_, kv_head_, key_, first_part_, mine_, to, sums, from, scale);
+  }
+
+  const AttentionBackwardParams& b_;
+  const AttentionParams& p_;
+  const BackwardSpace& space_;
+  std::uint8_t* smem_;
+  std::uint32_t base_;
+  Sequence s_;
+  int kv_head_;
+  ThreadRows mine_;
+  Stage stage_;
+  Rows staged_ = Rows::kNone;
+  int first_part_;
+  int key_;
+  const std::uint8_t* mask_;
+  GeneralTables tables_{};
+  std::uint32_t carry_[2] = {0, 0};
+  float prefix_[2] = {0.0f, 0.0f};
+  Accum dk_[kOutParts];
+  Accum dv_[kOutParts];
+  Accum dgates_[kGates ? kOutParts : 1];
+};
+
+template <class Kind, int kDim, bool kGates>
+__global__ void __launch_bounds__(128, kDim == 64 ? 2 : 1)
+    general_key_kernel(const __grid_constant__ AttentionBackwardParams b,
+                       const __grid_constant__ BackwardSpace space) {
+  extern __shared__ std::uint8_t raw_smem[];
+  GeneralKey<Kind, kDim, kGates>(b, space, aligned_smem(raw_smem)).run();
+}
+
+}  // namespace posenc::cuda

@@ -1,0 +1,339 @@
+// Attention backward for the queries, for every element type and chain: a warpgroup owns 64 queries and
+// walks over its keys from the first up, after CoPE has walked down to find the sums of gates. As
+// backward_query.cuh, with one operand at a time in shared memory and tables in device memory.
+#pragma once
+
+#include "kernels/cuda/device/diagonals.cuh"
+#include "kernels/cuda/device/general_block.cuh"
+#include "kernels/cuda/device/general_sums.cuh"
+#include "kernels/cuda/device/softmax.cuh"
+#include "kernels/cuda/device/table_gradients.cuh"
+
+namespace posenc::cuda {
+
+template <class Kind, int kDim, bool kGates>
+struct GeneralQueryLayout {
+  static constexpr int kGradient = kOperandBytes<Kind, kDim>;
+  static constexpr int kPlain = kGradient + kOperandBytes<Kind, kDim>;
+  static constexpr int kStaged = kPlain + (kGates ? kOperandBytes<Kind, kDim> : 0);
+  static constexpr int kWindows = kStaged + kStagedBytes<Kind, kDim>;
+  static constexpr int kStrips = kWindows + 3 * kGeneralWindow;
+  static constexpr int kBytes = 1024 + kStrips + kStripsBytes;
+};
+
+template <class Kind, int kDim, bool kGates>
+class GeneralQuery {
+  using Layout = GeneralQueryLayout<Kind, kDim, kGates>;
+  using T = ElementOf<Kind>;
+  static constexpr int kParts = kDim / 64;
+
+ public:
+  __device__ GeneralQuery(const AttentionBackwardParams& b, const BackwardSpace& space,
+                          std::uint8_t* smem)
+      : b_(b),
+        p_(b.forward),
+        space_(space),
+        smem_(smem),
+        base_(smem_address(smem)),
+        s_(sequence_of(p_, blockIdx.z)),
+        head_(blockIdx.y),
+        stage_(base_ + Layout::kStaged),
+        chain_(p_, head_, reinterpret_cast<const float*>(smem + Layout::kWindows), mine_),
+        sums_(space, p_, s_.index, head_) {
+    const int kv_head = head_ / (p_.heads / p_.kv_heads);
+    k_ = rows_of<T>(p_.k, s_.batch, kv_head, s_.first_key);
+    v_ = rows_of<T>(p_.v, s_.batch, kv_head, s_.first_key);
+    if constexpr (kGates) gate_k_ = rows_of<T>(p_.cope.gate_k, s_.batch, kv_head, s_.first_key);
+    mask_ = key_mask_of(p_, s_);
+    auto* strips = reinterpret_cast<float*>(smem_ + Layout::kStrips);
+    for (int i = threadIdx.x; i < kStripsBytes / 4; i += 128) strips[i] = 0.0f;
+  }
+
+  __device__ void run() {
+    const int rows = min(space_.chunk, s_.queries - space_.first_query);
+    for_each_block((rows + 63) / 64,
+                   [&](int block) { run_block(space_.first_query + 64 * block); });
+  }
+
+ private:
+  __device__ bool has_cope() const { return p_.cope.npos_max > 0; }
+  __device__ bool has_plain() const { return has_cope() && p_.cope.plain_q.data != nullptr; }
+  // Gates of other keys ask something of the plain queries, the scores of the turned ones: where these
+  // differ, the walk is made once for each.
+  __device__ bool walks_twice() const { return kGates && has_plain(); }
+
+  __device__ void run_block(int query) {
+    query_ = query;
+    tiles_ = key_tiles(s_, query_, query_ + 63);
+    start();
+    if (has_cope()) find_carries();
+    walk_up(true, kGates && !walks_twice());
+    store();
+    if (b_.dfire_rows != nullptr && p_.fire.segments > 0) finish_fire();
+  }
+
+  __device__ void load_rows(const Tensor4& x, int to) {
+    __syncthreads();
+    load_operand<Kind, kDim, false>(base_ + to, rows_of<T>(x, s_.batch, head_, s_.first_query),
+                                    query_, s_.queries, p_.head_dim);
+    settle_copies();
+  }
+
+  __device__ void start() {
+    chain_.start_rows(s_, query_);
+    load_row_state(p_, space_.delta, s_, head_, query_, mine_, rows_);
+    load_rows(b_.grad_out, Layout::kGradient);
+    load_rows(has_plain() ? p_.cope.plain_q : p_.q, 0);
+    if (has_cope()) start_cope();
+    if constexpr (kGates) load_rows(has_plain() ? p_.cope.plain_q : p_.q, Layout::kPlain);
+    if (has_plain()) load_rows(p_.q, 0);
+    if (p_.fire.segments > 0 && b_.dfire_rows != nullptr) start_fire();
+  }
+  __device__ void start_cope() {
+    const int stride = logit_stride(p_.cope.npos_max);
+    float* tables = sums_.logits(query_);
+    float* dtables = sums_.dlogits();
+    fill_tables<Kind, kDim, 1>(p_, head_, base_, smem_ + Layout::kStaged, tables, 0);
+    for (int i = threadIdx.x; i < 64 * stride; i += 128) dtables[i] = 0.0f;
+    __syncthreads();
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int at = mine_.row[h] * stride;
+      tables_.z[h] = tables + at;
+      tables_.dz[h] = dtables + at;
+      tables_.last[h] = tables_.z[h][p_.cope.npos_max - 1];
+      prefix_[h] = tail_[h] = 0.0f;
+    }
+  }
+  __device__ void start_fire() {
+    const int entries = 2 * p_.fire.segments;
+    float* rows = sums_.fire_rows();
+    for (int i = threadIdx.x; i < 64 * entries; i += 128) rows[i] = 0.0f;
+    __syncthreads();
+#pragma unroll
+    for (int h = 0; h < 2; ++h) fire_[h] = {rows + mine_.row[h] * entries, -1};
+  }
+
+  __device__ bool in_chunk(int h) const { return query_ + mine_.row[h] < s_.queries; }
+
+  __device__ void load_gates(int key) {
+    stage_.template load<Kind, kDim, true>(gate_k_, key, s_.keys, p_.head_dim, [] {});
+  }
+  __device__ void load_keys(int key) {
+    stage_.template load<Kind, kDim, true>(k_, key, s_.keys, p_.head_dim, [&] {
+      load_windows(base_ + Layout::kWindows, p_, head_, s_.place(query_), key, true);
+    });
+  }
+
+  __device__ void find_carries() {
+    std::uint32_t carry[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) carry[h] = in_chunk(h) ? 0 : chain_.cope().last;
+    counting_ = tiles_.first;
+#pragma unroll 1
+    for (int tile = tiles_.end - 1; tile >= tiles_.first; --tile) {
+      if (all_counted_in_group(chain_.cope(), carry, 0)) {
+        counting_ = tile + 1;
+        break;
+      }
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        if (mine_.column == 0 && in_chunk(h)) *sums_.carry(tile, query_ + mine_.row[h]) = carry[h];
+      }
+      count_tile(tile * 64, carry);
+    }
+    if (threadIdx.x == 0) *sums_.first_counting(query_) = counting_;
+  }
+  __device__ void count_tile(int key, std::uint32_t (&carry)[2]) {
+    load_keys(key);  // and the windows, which gates may see
+    if constexpr (kGates) load_gates(key);
+    Accum x;
+    multiply_staged<Kind, kDim>(stage_, base_ + (kGates ? Layout::kPlain : 0), x);
+    hide(s_, mask_, mine_, query_, key, x);
+    Biases biases;
+    chain_.read_biases(biases);
+    count_gates(chain_.cope(), GeneralTerms<kGates>{chain_.cope(), biases, x}, x, carry);
+  }
+
+  // What the walk adds up: the gradient through the scores, and that through gates of other keys.
+  __device__ void walk_up(bool scores, bool gates) {
+#pragma unroll
+    for (int d = 0; d < kParts; ++d) zero(dq_[d]);
+    prefix_[0] = prefix_[1] = 0.0f;
+#pragma unroll 1
+    for (int tile = tiles_.first; tile < tiles_.end; ++tile) visit(tile, scores, gates);
+  }
+
+  __device__ void visit(int tile, bool scores, bool gates) {
+    const int key = tile * 64;
+    const bool counted = !has_cope() || tile < counting_;
+    if (!scores && counted) return;  // gates of saturated keys ask nothing
+    std::uint32_t carry[2] = {0, 0};
+    if (!counted) load_carries(tile, carry);
+    Accum g;
+    if constexpr (kGates) {
+      if (!counted) {
+        load_gates(key);
+        multiply_staged<Kind, kDim>(stage_, base_ + Layout::kPlain, g);
+        hide(s_, mask_, mine_, query_, key, g);
+      }
+    }
+    Accum y;
+    stage_.template load<Kind, kDim, true>(v_, key, s_.keys, p_.head_dim, [] {});
+    multiply_staged<Kind, kDim>(stage_, base_ + Layout::kGradient, y);
+    Accum x;
+    load_keys(key);
+    multiply_staged<Kind, kDim>(stage_, base_, x);
+    hide(s_, mask_, mine_, query_, key, x);
+    differentiate(key, scores, counted, carry, g, x, y);
+    FragmentsOf<Kind> left;
+    if (scores) {
+      to_fragments(y, left);
+      add_product<Kind, kDim>(stage_, left, dq_);
+    }
+    if constexpr (kGates) {
+      if (!gates || counted) return;
+      load_gates(key);
+      to_fragments(g, left);
+      add_product<Kind, kDim>(stage_, left, dq_);
+    }
+  }
+  __device__ void load_carries(int tile, std::uint32_t (&carry)[2]) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      carry[h] = chain_.cope().last;
+      if (!in_chunk(h)) continue;
+      carry[h] = *sums_.carry(tile, query_ + mine_.row[h]);
+      if (mine_.column == 0) *sums_.prefix(tile, query_ + mine_.row[h]) = prefix_[h];
+    }
+  }
+
+  // Sums of parameters belong to the first walk.
+  __device__ void differentiate(int key, bool first, bool counted, const std::uint32_t (&carry)[2],
+                                Accum& g, Accum& x, Accum& y) {
+    const Keep keep = keep_of(p_, s_, head_, query_, key, mine_);
+    Biases biases;
+    chain_.read_biases(biases);
+    float again[2] = {0.0f, 0.0f};
+    if (first) {
+      general_backward<kGates, false>(chain_.cope(), biases, counted, tables_, mine_.column, rows_,
+                                      keep, carry, prefix_, tail_, g, x, y);
+    } else {
+      general_backward<kGates, true>(chain_.cope(), biases, counted, tables_, mine_.column, rows_,
+                                     keep, carry, prefix_, again, g, x, y);
+      return;
+    }
+    if (b_.dtoeplitz != nullptr) add_diagonals(key, x);
+    if (b_.dfire_rows != nullptr && p_.fire.segments > 0) chain_.add_fire_gradient(x, fire_);
+  }
+  __device__ void add_diagonals(int key, const Accum& x) {
+    Diagonals diagonals(reinterpret_cast<float*>(smem_ + Layout::kStrips), mine_);
+    float* table = sums_.dtoeplitz() + p_.toeplitz.zero;
+    diagonals.add(x, 0, key / 64 % 2, table, -p_.toeplitz.zero, p_.toeplitz.span - p_.toeplitz.zero,
+                  s_.place(query_) - key);
+  }
+
+  // Rows' sums for c and the threshold, and the segments' sums of all 64 rows.
+  __device__ void finish_fire() {
+    const int entries = 2 * p_.fire.segments;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      fire_[h].flush(mine_.column);
+      const int query = query_ + mine_.row[h];
+      if (mine_.column != 0 || query >= s_.queries) continue;
+      const std::int64_t row =
+          (static_cast<std::int64_t>(s_.batch) * p_.heads + head_) * p_.queries + s_.first_query +
+          query;
+      reinterpret_cast<float2*>(b_.dfire_rows)[row] = {fire_[h].dpsi, fire_[h].dscale};
+    }
+    __syncthreads();
+    float* to = sums_.dfire_segments();
+    for (int i = threadIdx.x; i < entries; i += 128) {
+      float sum = 0.0f;
+      for (int row = 0; row < 64; ++row) sum += sums_.fire_rows()[row * entries + i];
+      to[i] += sum;
+    }
+    __syncthreads();
+  }
+
+  __device__ void store_queries(const Tensor4& to, float scale) const {
+    store_rows<T>(to, p_, s_, head_, query_, mine_, dq_, {scale, scale});
+  }
+  __device__ void scale_queries() {
+#pragma unroll
+    for (int i = 0; i < kParts * 32; ++i) dq_[i / 32][i / 4 % 8][i % 4] *= p_.scale;
+  }
+
+  __device__ void store() {
+    if (!has_cope()) {
+      store_queries(b_.dq, p_.scale);
+      return;
+    }
+    const bool separate = has_plain() && (kGates || p_.cope.slopes == nullptr);
+    if (separate) {
+      store_queries(b_.dq, p_.scale);  // what is added from here on is of the plain queries
+      if constexpr (kGates) {
+        walk_up(false, true);
+      } else {
+#pragma unroll
+        for (int d = 0; d < kParts; ++d) zero(dq_[d]);
+      }
+    }
+    scale_queries();
+    finish_tables();
+    store_queries(separate ? b_.dplain_q : b_.dq, 1.0f);
+  }
+  __device__ void finish_tables() {
+    const int plain = kGates ? Layout::kPlain : 0;
+    if (!kGates && has_plain()) load_rows(p_.cope.plain_q, 0);
+    const TableGradient<Kind, kDim, 1> tables(p_, base_ + plain, smem_ + Layout::kStaged, 0, mine_,
+                                              tables_.dz);
+    tables.settle(tail_);
+    __syncthreads();
+    if (p_.cope.slopes != nullptr) {
+      if (b_.dpos_emb != nullptr) tables.add_slopes(sums_.dembedding(4));
+      return;
+    }
+    for (int first = 0; first < p_.cope.npos_max; first += 64) {
+      tables.add_to_queries(first, dq_);
+      if (b_.dpos_emb != nullptr) {
+        tables.add_to_embedding(first, sums_.dembedding(p_.head_dim * p_.cope.npos_max));
+      }
+    }
+  }
+
+  const AttentionBackwardParams& b_;
+  const AttentionParams& p_;
+  const BackwardSpace& space_;
+  std::uint8_t* smem_;
+  std::uint32_t base_;
+  Sequence s_;
+  int head_;
+  ThreadRows mine_;
+  Stage stage_;
+  GeneralChain chain_;
+  GeneralSums sums_;
+  RowsOf<T> k_;
+  RowsOf<T> v_;
+  RowsOf<T> gate_k_;
+  const std::uint8_t* mask_;
+  int query_ = 0;
+  Range tiles_{0, 0};
+  int counting_ = 0;  // the first tile that is not saturated
+  RowState rows_;
+  GeneralTables tables_{};
+  float prefix_[2];
+  float tail_[2];
+  FireRowSums fire_[2];
+  Accum dq_[kParts];
+};
+
+template <class Kind, int kDim, bool kGates>
+__global__ void __launch_bounds__(128, kDim == 64 ? 2 : 1)
+    general_query_kernel(const __grid_constant__ AttentionBackwardParams b,
+                         const __grid_constant__ BackwardSpace space) {
+  extern __shared__ std::uint8_t raw_smem[];
+  GeneralQuery<Kind, kDim, kGates>(b, space, aligned_smem(raw_smem)).run();
+}
+
+}  // namespace posenc::cuda

@@ -1,0 +1,20 @@
+// What a unit of compilation of the general queries' backward instantiates.
+#pragma once
+
+#include "kernels/cuda/device/dispatch_general.cuh"
+#include "kernels/cuda/device/general_query.cuh"
+
+namespace posenc::cuda {
+
+template <int kDim>
+cudaError_t run_general_query(const AttentionBackwardParams& b, const BackwardSpace& space,
+                              cudaStream_t stream) {
+  return dispatch_general<kDim>(b.forward, [&]<class Kind, bool kGates>() {
+    const dim3 grid(static_cast<unsigned>(space.slots), static_cast<unsigned>(b.forward.heads),
+                    static_cast<unsigned>(sequences_of(b.forward)));
+    return launch(general_query_kernel<Kind, kDim, kGates>, grid, 128,
+                  GeneralQueryLayout<Kind, kDim, kGates>::kBytes, stream, b, space);
+  });
+}
+
+}  // namespace posenc::cuda

@@ -1,0 +1,7 @@
+#include "kernels/cuda/device/general_forward_unit.cuh"
+
+namespace posenc::cuda {
+
+template cudaError_t run_general_forward<128>(const AttentionParams&, int, cudaStream_t);
+
+}  // namespace posenc::cuda
