@@ -59,6 +59,11 @@ class Tensor {
   void fill(double value) {
     each([&](std::size_t at) { write(at, value); });
   }
+  // Values [B, H, T, D], rounded as storage rounds them.
+  void assign(const std::vector<double>& values) {
+    std::size_t n = 0;
+    each([&](std::size_t at) { write(at, values[n++]); });
+  }
   // Exactly what is stored, [B, H, T, D].
   [[nodiscard]] std::vector<double> values() const {
     std::vector<double> all;

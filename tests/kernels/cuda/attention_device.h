@@ -2,12 +2,17 @@
 #pragma once
 
 #include <cmath>
+#include <optional>
 
 #include "cases/attention_data.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/fire_device.h"
 
 namespace posenc::cuda::testing {
+
+template <class E>
+inline constexpr bool kIsToeplitz = BiasEncoding<E> && !std::is_same_v<E, Fire>;
 
 // Sums of all Toeplitz biases of a spec, [heads, queries + keys - 1].
 inline std::vector<float> toeplitz_table(const cases::AttentionData& d) {
@@ -19,7 +24,7 @@ inline std::vector<float> toeplitz_table(const cases::AttentionData& d) {
       for (std::size_t e = 0; e < d.spec.encodings.size(); ++e) {
         std::visit(
             [&](const auto& x) {
-              if constexpr (BiasEncoding<std::decay_t<decltype(x)>>) {
+              if constexpr (kIsToeplitz<std::decay_t<decltype(x)>>) {
                 any = true;
                 sum += bias(x, d.parameters[e], h, std::max<std::int64_t>(n, 0),
                             std::max<std::int64_t>(-n, 0));
@@ -45,6 +50,8 @@ class DeviceAttention {
         dq_(d_.dq),
         dk_(d_.dk),
         dv_(d_.dv),
+        gate_k_(d_.gate_k),
+        dgate_k_(d_.has_gate_keys ? d_.dgate_k : d_.dv),
         lse_(d_.row_sums),
         mask_(d_.key_mask),
         table_(toeplitz_table(d_)) {
@@ -55,7 +62,14 @@ class DeviceAttention {
 
   AttentionBackwardParams params;
 
-  void forward() { launch_attention_forward(params.forward, nullptr).throw_if_error(); }
+  void forward() {
+    const std::size_t bytes = forward_workspace_bytes(params.forward);
+    const Bytes workspace(std::vector<std::uint8_t>(bytes, 0xff));  // NaN
+    params.forward.workspace = workspace.data();
+    params.forward.workspace_bytes = bytes;
+    launch_attention_forward(params.forward, nullptr).throw_if_error();
+    check(cudaDeviceSynchronize());
+  }
   void backward() {
     const std::size_t bytes = backward_workspace_bytes(params);
     const Bytes workspace(std::vector<std::uint8_t>(bytes, 0xff));  // NaN
@@ -68,7 +82,9 @@ class DeviceAttention {
   // Into the case's own tensors and parameters' gradients.
   void bring_back() {
     check(cudaDeviceSynchronize());
+    bring_back_gates();
     for (const Mirror* x : {&out_, &dq_, &dk_, &dv_}) x->bring_back();
+    if (gates_from_values_) add_gates_to_values();
     d_.row_sums = lse_.values<float>();
     d_.dparameters = d_.parameters;
     for (Parameters& list : d_.dparameters) {
@@ -79,6 +95,7 @@ class DeviceAttention {
       const std::vector<float> values = dcope_.values<float>();
       d_.dparameters[cope_][0].assign(values.begin(), values.end());
     }
+    if (fire_) fire_->bring_back(d_.dparameters[fire_->index()]);
   }
 
  private:
@@ -89,7 +106,9 @@ class DeviceAttention {
   void fill_sizes() {
     AttentionParams& p = params.forward;
     const cases::Case& c = d_.c;
-    p.element = c.dtype == DType::kBfloat16 ? Element::kBFloat16 : Element::kFloat16;
+    p.element = c.dtype == DType::kBfloat16  ? Element::kBFloat16
+                : c.dtype == DType::kFloat16 ? Element::kFloat16
+                                             : Element::kFloat32;
     p.batch = static_cast<std::int32_t>(c.batch);
     p.heads = static_cast<std::int32_t>(c.heads);
     p.kv_heads = static_cast<std::int32_t>(c.kv_heads);
@@ -158,7 +177,28 @@ class DeviceAttention {
       p.cope.logit_scale = cope->logit_scale == Cope::LogitScale::kSqrtDim ? p.scale : 1.0f;
       p.cope.gates_see_bias = cope->gates_see_bias;
       params.dpos_emb = dcope_.as<float>();
+      fill_gates(cope->gate_source);
     }
+    for (std::size_t e = 0; e < d_.spec.encodings.size(); ++e) {
+      if (std::holds_alternative<Fire>(d_.spec.encodings[e])) fire_.emplace(d_, e, params);
+    }
+  }
+  void fill_gates(Cope::GateSource source) {
+    if (source == Cope::GateSource::kKey) return;
+    gates_from_values_ = source == Cope::GateSource::kValue;
+    params.forward.cope.gate_k = gates_from_values_ ? params.forward.v : tensor(gate_k_);
+    params.dgate_k = tensor(dgate_k_);
+  }
+  // The gates' gradient lies in a copy of dv's shape, or in the tensor of the case.
+  void bring_back_gates() {
+    if (params.dgate_k.data == nullptr) return;
+    dgate_k_.bring_back();
+    if (gates_from_values_) dgates_ = d_.dv.values();
+  }
+  void add_gates_to_values() {
+    std::vector<double> sum = d_.dv.values();
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += dgates_[i];
+    d_.dv.assign(sum);
   }
   void bring_back_biases() {
     const std::vector<float> sums = dtable_.values<float>();
@@ -168,7 +208,7 @@ class DeviceAttention {
       for (std::size_t e = 0; e < d_.spec.encodings.size(); ++e) {
         std::visit(
             [&](const auto& x) {
-              if constexpr (BiasEncoding<std::decay_t<decltype(x)>>) {
+              if constexpr (kIsToeplitz<std::decay_t<decltype(x)>>) {
                 add_bias_gradient(x, d_.parameters[e], i / span, std::max<std::int64_t>(n, 0),
                                   std::max<std::int64_t>(-n, 0),
                                   static_cast<double>(sums[static_cast<std::size_t>(i)]),
@@ -181,7 +221,7 @@ class DeviceAttention {
   }
 
   cases::AttentionData& d_;
-  Mirror q_, k_, v_, out_, grad_out_, dq_, dk_, dv_;
+  Mirror q_, k_, v_, out_, grad_out_, dq_, dk_, dv_, gate_k_, dgate_k_;
   Bytes lse_;
   Bytes mask_;
   Bytes table_;
@@ -190,6 +230,9 @@ class DeviceAttention {
   Bytes cope_values_;
   Bytes dcope_;
   std::size_t cope_ = 0;
+  bool gates_from_values_ = false;
+  std::vector<double> dgates_;
+  std::optional<FireDevice> fire_;
 };
 
 }  // namespace posenc::cuda::testing

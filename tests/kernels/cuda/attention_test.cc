@@ -3,7 +3,7 @@
 #include "kernels/cuda/attention.h"
 
 #include "cases/tensor.h"
-#include "kernels/cuda/attention_device.h"
+#include "kernels/cuda/attention_checks.h"
 
 namespace posenc::cuda {
 namespace {
@@ -12,68 +12,12 @@ using cases::AttentionProblem;
 using cases::Case;
 using cases::Result;
 using cases::ResultKind;
+using testing::check_case;
 using testing::DeviceAttention;
+using testing::relative_error;
+using testing::small;
 
 class CudaAttention : public testing::Test {};
-
-double norm(const std::vector<double>& x) {
-  double sum = 0.0;
-  for (const double v : x) sum += std::isfinite(v) ? v * v : 0.0;
-  return std::sqrt(sum);
-}
-
-// |got - want| / |want|; infinite where one is finite and the other is not.
-double relative_error(const Result& got, const Result& want, double least = 0.0) {
-  double sum = 0.0;
-  for (std::size_t i = 0; i < want.values.size(); ++i) {
-    if (got.values[i] == want.values[i]) continue;
-    const double difference = got.values[i] - want.values[i];
-    if (!std::isfinite(difference)) return HUGE_VAL;
-    sum += difference * difference;
-  }
-  return std::sqrt(sum) / std::max(norm(want.values), std::max(least, 1e-30));
-}
-
-// Weights and score gradients are rounded to the element type before their products, so errors are a
-// few roundings of it. Sums that cancel (slopes) are judged by the size of their terms.
-double allowed(DType dtype, ResultKind kind) {
-  if (kind == ResultKind::kRowSum) return 1e-5;
-  const double unit = cases::rounding(dtype, 1.0);
-  return kind == ResultKind::kParameterGradient ? 8.0 * unit : 1.6 * unit;
-}
-
-void check_case(const Case& c, std::int64_t chunk_bytes = std::int64_t{512} << 20) {
-  AttentionProblem problem(c);
-  const std::vector<Result> want = problem.expected(true);
-  DeviceAttention device(problem);
-  device.params.chunk_bytes = chunk_bytes;
-  device.forward();
-  device.backward();
-  device.bring_back();
-  const std::vector<Result> got = problem.results(true);
-  ASSERT_EQ(got.size(), want.size());
-  for (std::size_t n = 0; n < want.size(); ++n) {
-    const bool parameter = want[n].kind == ResultKind::kParameterGradient;
-    const double least = parameter ? want[n].terms : 1e-2;  // a single key has gradient 0
-    EXPECT_LE(relative_error(got[n], want[n], least), allowed(c.dtype, want[n].kind))
-        << cases::name_of(c) << ": " << want[n].name;
-  }
-  const auto bytes = problem.data.dq.bytes();
-  const auto dparameters = problem.data.dparameters;
-  device.backward();
-  device.bring_back();
-  EXPECT_EQ(bytes, problem.data.dq.bytes()) << cases::name_of(c) << ": two runs differ";
-  EXPECT_EQ(dparameters, problem.data.dparameters) << cases::name_of(c) << ": two runs differ";
-}
-
-Case small(const char* spec, std::int64_t tokens, std::int64_t dim = 64) {
-  return {.spec = spec,
-          .batch = 2,
-          .queries = tokens,
-          .keys = tokens,
-          .head_dim = dim,
-          .dtype = DType::kBfloat16};
-}
 
 // Few enough tiles for compute-sanitizer's race checker, which is told to run these.
 TEST_F(CudaAttention, SmallShapesAgreeWithTheReference) {
@@ -244,7 +188,7 @@ TEST_F(CudaAttention, MistakesNameTheArgument) {
   says("head_dim", [](Params& p) { p.forward.head_dim = 12; });
   says("kv_heads", [](Params& p) { p.forward.kv_heads = 3; });
   says("scale", [](Params& p) { p.forward.scale = 0.0f; });
-  says("256 positions", [](Params& p) { p.forward.cope.npos_max = 257; });
+  says("65536 positions", [](Params& p) { p.forward.cope.npos_max = 65537; });
   says("pos_emb or slopes", [](Params& p) { p.forward.cope.pos_emb = nullptr; });
   says("grad_out is null", [](Params& p) { p.grad_out.data = nullptr; });
   says("16 bytes", [](Params& p) { p.dk.token_stride = 65; });

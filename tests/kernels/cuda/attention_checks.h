@@ -1,0 +1,99 @@
+// A case of attention on the GPU against the float64 reference: poisoned outputs and workspace, two runs.
+#pragma once
+
+#include "cases/tensor.h"
+#include "kernels/cuda/attention_device.h"
+
+namespace posenc::cuda::testing {
+
+using cases::AttentionProblem;
+using cases::Case;
+using cases::Result;
+using cases::ResultKind;
+
+inline double norm(const std::vector<double>& x) {
+  double sum = 0.0;
+  for (const double v : x) sum += std::isfinite(v) ? v * v : 0.0;
+  return std::sqrt(sum);
+}
+
+// |got - want| / |want|; infinite where one is finite and the other is not.
+inline double relative_error(const Result& got, const Result& want, double least = 0.0) {
+  double sum = 0.0;
+  for (std::size_t i = 0; i < want.values.size(); ++i) {
+    if (got.values[i] == want.values[i]) continue;
+    const double difference = got.values[i] - want.values[i];
+    if (!std::isfinite(difference)) return HUGE_VAL;
+    sum += difference * difference;
+  }
+  return std::sqrt(sum) / std::max(norm(want.values), std::max(least, 1e-30));
+}
+
+// Weights and score gradients are rounded to the element type before their products, so errors are a
+// few roundings of it; float32 in two parts keeps 16 bits of a factor, and in three what its sums keep.
+// Sums that cancel (slopes) are judged by the size of their terms.
+struct Judge {
+  const Case& c;
+  int float_parts;
+
+  [[nodiscard]] double unit() const {
+    if (c.dtype != DType::kFloat32) return cases::rounding(c.dtype, 1.0);
+    return float_parts == 2 ? 0x1.0p-16 : 0x1.0p-20;
+  }
+  // CoPE's gradient jumps where a position passes a whole number: at 16 bits some take the other side.
+  [[nodiscard]] bool jumps() const {
+    return c.dtype == DType::kFloat32 && float_parts == 2 &&
+           c.spec.find("cope") != std::string::npos;
+  }
+  [[nodiscard]] double allowed(ResultKind kind) const {
+    if (kind == ResultKind::kRowSum) return 1e-5;
+    const double units = kind == ResultKind::kParameterGradient ? 8.0 : 1.6;
+    return kind != ResultKind::kValue && jumps() ? 5e-3 : units * unit();
+  }
+  // What an error is measured against at least: a single key has gradient 0, and the sum of all rows'
+  // gradients, which FIRE's last layer reads, is 0 but for the rounding of every row.
+  [[nodiscard]] double least(const Result& want) const {
+    if (want.kind != ResultKind::kParameterGradient) {
+      return c.dtype == DType::kFloat32 ? 1.0 : 1e-2;
+    }
+    const double rows = static_cast<double>(c.batch * c.queries);
+    const bool fire = want.name.find("fire") != std::string::npos;
+    return fire ? std::max(want.terms, 0.2 * std::sqrt(rows)) : want.terms;
+  }
+};
+
+inline void check_case(const Case& c, std::int64_t chunk_bytes = std::int64_t{512} << 20,
+                       int float_parts = 3) {
+  AttentionProblem problem(c);
+  const std::vector<Result> want = problem.expected(true);
+  DeviceAttention device(problem);
+  device.params.chunk_bytes = chunk_bytes;
+  device.params.forward.float_parts = float_parts;
+  device.forward();
+  device.backward();
+  device.bring_back();
+  const std::vector<Result> got = problem.results(true);
+  ASSERT_EQ(got.size(), want.size());
+  const Judge judge{c, float_parts};
+  for (std::size_t n = 0; n < want.size(); ++n) {
+    EXPECT_LE(relative_error(got[n], want[n], judge.least(want[n])), judge.allowed(want[n].kind))
+        << cases::name_of(c) << ", " << float_parts << " parts: " << want[n].name;
+  }
+  const auto bytes = problem.data.dq.bytes();
+  const auto dparameters = problem.data.dparameters;
+  device.backward();
+  device.bring_back();
+  EXPECT_EQ(bytes, problem.data.dq.bytes()) << cases::name_of(c) << ": two runs differ";
+  EXPECT_EQ(dparameters, problem.data.dparameters) << cases::name_of(c) << ": two runs differ";
+}
+
+inline Case small(const char* spec, std::int64_t tokens, std::int64_t dim = 64) {
+  return {.spec = spec,
+          .batch = 2,
+          .queries = tokens,
+          .keys = tokens,
+          .head_dim = dim,
+          .dtype = DType::kBfloat16};
+}
+
+}  // namespace posenc::cuda::testing
