@@ -46,7 +46,8 @@ class AttentionArguments {
 
 // The two operators of the dispatcher. Forward: out as q, and the logarithm of each row's sum.
 using AttentionForward = std::tuple<at::Tensor, at::Tensor>;
-// Gradients of q, k, v, gate_k (empty where it is absent) and of the joined parameters.
+// Gradients of q, k, v, gate_k (empty where it is absent) and of the joined parameters (zeros where they are
+// not wanted: sums over all scores are spared then).
 using AttentionBackward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 AttentionForward call_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -54,7 +55,7 @@ AttentionForward call_attention(const at::Tensor& q, const at::Tensor& k, const 
 AttentionBackward call_attention_backward(const at::Tensor& grad_out, const at::Tensor& out,
                                           const at::Tensor& lse, const at::Tensor& q,
                                           const at::Tensor& k, const at::Tensor& v,
-                                          const at::Tensor& parameters,
-                                          POSENC_ATTENTION_PARAMETERS);
+                                          const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS,
+                                          bool wants_parameters);
 
 }  // namespace posenc::ops

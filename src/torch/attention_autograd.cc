@@ -19,10 +19,11 @@ class AttentionBackwardFunction : public torch::autograd::Function<AttentionBack
   static variable_list forward(AutogradContext* /*ctx*/, const at::Tensor& grad_out,
                                const at::Tensor& out, const at::Tensor& lse, const at::Tensor& q,
                                const at::Tensor& k, const at::Tensor& v,
-                               const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS) {
+                               const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS,
+                               bool wants_parameters) {
     at::AutoDispatchBelowADInplaceOrView guard;
-    auto [dq, dk, dv, dgate, dparameters] =
-        call_attention_backward(grad_out, out, lse, q, k, v, parameters, POSENC_ATTENTION_NAMES);
+    auto [dq, dk, dv, dgate, dparameters] = call_attention_backward(
+        grad_out, out, lse, q, k, v, parameters, POSENC_ATTENTION_NAMES, wants_parameters);
     return {dq, dk, dv, dgate, dparameters};
   }
   static variable_list backward(AutogradContext* /*ctx*/, const variable_list& /*gradients*/) {
@@ -35,13 +36,15 @@ AttentionBackward attention_backward_autograd(const at::Tensor& grad_out, const 
                                               const at::Tensor& lse, const at::Tensor& q,
                                               const at::Tensor& k, const at::Tensor& v,
                                               const at::Tensor& parameters,
-                                              POSENC_ATTENTION_PARAMETERS) {
+                                              POSENC_ATTENTION_PARAMETERS, bool wants_parameters) {
   const auto g = AttentionBackwardFunction::apply(grad_out, out, lse, q, k, v, parameters,
-                                                  POSENC_ATTENTION_NAMES);
+                                                  POSENC_ATTENTION_NAMES, wants_parameters);
   return {g[0], g[1], g[2], g[3], g[4]};
 }
 
 class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
+  static constexpr std::size_t kParameters = 3;  // among forward's arguments
+
  public:
   static variable_list forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k,
                                const at::Tensor& v, const at::Tensor& parameters,
@@ -67,18 +70,20 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const variable_list t = ctx->get_saved_variables();
     auto& saved = ctx->saved_data;
+    const bool wants_parameters = ctx->needs_input_grad(kParameters);
     auto [dq, dk, dv, dgate, dparameters] = call_attention_backward(
         gradients[0], t[4], t[5], t[0], t[1], t[2], t[3], optional(t[6]),
         saved["spec"].toStringRef(), saved["causal"].toBool(), saved["window_left"].toInt(),
         saved["window_right"].toInt(), optional(t[7]), optional(t[8]), optional(t[9]),
         optional(t[10]), optional(t[11]), saved["scale"].toOptional<double>(),
-        saved["dropout"].toDouble(), saved["seed"].toInt(), saved["keys_are_turned"].toBool());
+        saved["dropout"].toDouble(), saved["seed"].toInt(), saved["keys_are_turned"].toBool(),
+        wants_parameters);
     // In the order of forward's arguments, the context left out.
     variable_list all(4 + 14);
     all[0] = dq;
     all[1] = dk;
     all[2] = dv;
-    all[3] = dparameters;
+    if (wants_parameters) all[kParameters] = dparameters;
     if (t[6].defined()) all[4] = dgate;
     return all;
   }

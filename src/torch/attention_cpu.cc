@@ -116,8 +116,8 @@ AttentionBackward backward_float64(const at::Tensor& grad_out, const AttentionAr
 AttentionBackward attention_backward_cpu(const at::Tensor& grad_out, const at::Tensor& out,
                                          const at::Tensor& lse, const at::Tensor& q,
                                          const at::Tensor& k, const at::Tensor& v,
-                                         const at::Tensor& parameters,
-                                         POSENC_ATTENTION_PARAMETERS) {
+                                         const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS,
+                                         bool wants_parameters) {
   const AttentionArguments a(q, k, v, parameters, POSENC_ATTENTION_NAMES);
   if (q.scalar_type() == at::kDouble) return backward_float64(grad_out, a, parameters);
   const at::Tensor rows_out = with_contiguous_rows(out);
@@ -135,9 +135,11 @@ AttentionBackward attention_backward_cpu(const at::Tensor& grad_out, const at::T
   call.dk = view_of(dk);
   call.dv = view_of(dv);
   if (a.gate_k.defined()) call.dgate_k = view_of(dgate);
-  call.dparameters = &dvalues;
+  if (wants_parameters) call.dparameters = &dvalues;
   attention_backward(call).throw_if_error();
-  return {dq, dk, dv, dgate, join_parameters(*a.prepared, dvalues, parameters)};
+  return {dq, dk, dv, dgate,
+          wants_parameters ? join_parameters(*a.prepared, dvalues, parameters)
+                           : at::zeros_like(parameters)};
 }
 
 AttentionForward attention_meta(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -153,8 +155,8 @@ AttentionForward attention_meta(const at::Tensor& q, const at::Tensor& k, const 
 AttentionBackward attention_backward_meta(const at::Tensor& /*grad_out*/, const at::Tensor& /*out*/,
                                           const at::Tensor& /*lse*/, const at::Tensor& q,
                                           const at::Tensor& k, const at::Tensor& v,
-                                          const at::Tensor& parameters,
-                                          POSENC_ATTENTION_PARAMETERS) {
+                                          const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS,
+                                          bool /*wants_parameters*/) {
   const at::Tensor gate = gate_k.has_value() && gate_k->defined()
                               ? gate_k->new_empty(gate_k->sizes())
                               : q.new_empty({0});
@@ -176,12 +178,13 @@ AttentionForward call_attention(const at::Tensor& q, const at::Tensor& k, const 
 AttentionBackward call_attention_backward(const at::Tensor& grad_out, const at::Tensor& out,
                                           const at::Tensor& lse, const at::Tensor& q,
                                           const at::Tensor& k, const at::Tensor& v,
-                                          const at::Tensor& parameters,
-                                          POSENC_ATTENTION_PARAMETERS) {
+                                          const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS,
+                                          bool wants_parameters) {
   static const auto kCall = c10::Dispatcher::singleton()
                                 .findSchemaOrThrow("posenc::_attention_backward", "")
                                 .typed<decltype(attention_backward_cpu)>();
-  return kCall.call(grad_out, out, lse, q, k, v, parameters, POSENC_ATTENTION_NAMES);
+  return kCall.call(grad_out, out, lse, q, k, v, parameters, POSENC_ATTENTION_NAMES,
+                    wants_parameters);
 }
 
 TORCH_LIBRARY_IMPL(posenc, CPU, m) {

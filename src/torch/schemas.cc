@@ -25,7 +25,7 @@ TORCH_LIBRARY(posenc, m) {
   m.def(
       "_attention_backward(Tensor grad_out, Tensor out, Tensor lse, Tensor q, Tensor k, Tensor v, "
       "Tensor parameters, " POSENC_ATTENTION_SCHEMA
-      ") -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
+      ", bool wants_parameters) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
   m.def(
       "attention_decode(Tensor q, Tensor k, Tensor v, str spec, Tensor[] parameters, *, "
       "Tensor? gate_k=None, int window_left=-1, Tensor? key_mask=None, Tensor? q_positions=None, "

@@ -196,6 +196,15 @@ std::vector<at::Tensor> initial_parameters_op(std::string spec, std::int64_t hea
   return tensors;
 }
 
+at::ScalarType type_named(const std::string& name) {
+  if (name == "bfloat16") return at::kBFloat16;
+  if (name == "float16") return at::kHalf;
+  if (name == "float64") return at::kDouble;
+  TORCH_CHECK(name == "float32",
+              "[explain] dtype must be float32, bfloat16, float16 or float64 but got '", name, "'");
+  return at::kFloat;
+}
+
 std::string explain_op(std::string spec, std::int64_t batch, std::int64_t heads,
                        std::int64_t kv_heads, std::int64_t queries, std::int64_t keys,
                        std::int64_t head_dim, std::string device, std::string dtype) {
@@ -204,8 +213,8 @@ std::string explain_op(std::string spec, std::int64_t batch, std::int64_t heads,
               "'");
   if (!cuda) return explain(parse_any(spec), {batch, heads, kv_heads, queries, keys, head_dim});
   const auto prepared = prepare(spec, {.head_dim = head_dim, .heads = heads}, kv_heads, keys);
-  const bool half = dtype == "bfloat16" || dtype == "float16";
-  return explain_cuda(prepared->plan.state(), {half, head_dim, queries, false});
+  return explain_cuda(prepared->plan.state(),
+                      {cuda_numbers(type_named(dtype)), head_dim, queries, false});
 }
 
 }  // namespace

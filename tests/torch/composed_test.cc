@@ -79,7 +79,7 @@ void expect_reference(const Setting& s) {
   const auto want = ops::call_attention_backward(
       p.grad_out, out, lse, p.q, p.k, p.v, p.call.parameters, gate, s.spec, t.causal, t.window_left,
       t.window_right, t.key_mask, t.cu_queries, t.cu_keys, t.q_positions, t.k_positions, {},
-      s.dropout, 5, false);
+      s.dropout, 5, false, true);
   const auto got = ops::composed_attention_backward(p.call, p.grad_out);
   expect_close(std::get<0>(got), std::get<0>(want), s.spec + " dq");
   expect_close(std::get<1>(got), std::get<1>(want), s.spec + " dk");
@@ -162,16 +162,63 @@ TEST(ComposedAttention, TableGradientsAreThoseOfTheTable) {
 }
 
 TEST(ComposedAttention, ExplainSaysWhatRunsOnCuda) {
-  const auto path = [](const std::string& spec, bool half = true, std::int64_t head_dim = 64) {
+  const auto path = [](const std::string& spec, ops::CudaNumbers numbers = ops::CudaNumbers::kHalf,
+                       std::int64_t head_dim = 64, std::int64_t queries = 40) {
     const auto prepared = ops::prepare(spec, {.head_dim = head_dim, .heads = kHeads}, 2, 40);
-    return ops::explain_cuda(prepared->plan.state(), {half, head_dim, 40, false});
+    return ops::explain_cuda(prepared->plan.state(), {numbers, head_dim, queries, false});
   };
+  const auto split = ops::CudaNumbers::kSplitFloat32;
+  const auto exact = ops::CudaNumbers::kExactFloat32;
   EXPECT_EQ(path("rope + alibi + cope"),
             "fused on cuda, rope in a pass of its own, toeplitz table (alibi), cope");
-  EXPECT_EQ(path("fire"), "composed on cuda, scores as tensors: fire");
-  EXPECT_EQ(path("none", true, 20),
+  EXPECT_EQ(path("t5 + fire"), "fused on cuda, toeplitz table (t5), fire");
+  EXPECT_EQ(path("cope(gate_source=value)"), "fused on cuda, cope");
+  EXPECT_EQ(path("cope(gate_source=separate, npos_max=1024)"), "fused on cuda, cope");
+  EXPECT_EQ(path("rope", split),
+            "fused on cuda, float32 as sums of two bfloat16, rope in a pass of its own");
+  EXPECT_EQ(path("none", exact),
+            "composed on cuda, scores as tensors: float32 is exact; "
+            "torch.set_float32_matmul_precision(\"high\") allows the kernels, which compute it as "
+            "sums of two bfloat16 numbers");
+  EXPECT_EQ(path("none", ops::CudaNumbers::kFloat64),
+            "composed on cuda, scores as tensors: float64");
+  EXPECT_EQ(path("none", ops::CudaNumbers::kHalf, 20),
             "composed on cuda, scores as tensors: head_dim is not a multiple of 8 up to 256");
-  EXPECT_NE(path("cope(gate_source=value)").find("gates"), std::string::npos);
+  EXPECT_EQ(path("fire + cope(gates_see_bias=true)"),
+            "composed on cuda, scores as tensors: gates that see fire");
+  EXPECT_EQ(path("fire + fire"), "composed on cuda, scores as tensors: more than one fire");
+  // Decoding has kernels of its own for what the tuned ones serve.
+  EXPECT_EQ(path("cope", ops::CudaNumbers::kHalf, 64, 1), "decode on cuda, cope");
+  EXPECT_EQ(path("cope(npos_max=300)", ops::CudaNumbers::kHalf, 64, 1), "fused on cuda, cope");
+  EXPECT_EQ(path("fire", ops::CudaNumbers::kHalf, 64, 1), "fused on cuda, fire");
+}
+
+TEST(ComposedAttention, Float32IsFusedWherePyTorchAllowsIt) {
+  const auto prepared = ops::prepare("alibi", {.head_dim = 64, .heads = kHeads}, 2, 40);
+  const auto obstacle = [&] {
+    return ops::cuda_obstacle(prepared->plan.state(), {ops::cuda_numbers(at::kFloat), 64, 40});
+  };
+  EXPECT_NE(obstacle().find("set_float32_matmul_precision"), std::string::npos);
+  for (const char* precision : {"high", "medium"}) {
+    at::globalContext().setFloat32MatmulPrecision(precision);
+    EXPECT_EQ(obstacle(), "") << precision;
+    EXPECT_EQ(ops::cuda_numbers(at::kDouble), ops::CudaNumbers::kFloat64);
+  }
+  at::globalContext().setFloat32MatmulPrecision("highest");
+  EXPECT_EQ(ops::cuda_numbers(at::kFloat), ops::CudaNumbers::kExactFloat32);
+}
+
+// Parameters that nobody trains cost nothing, and the other gradients are the same.
+TEST(ComposedAttention, ParametersThatAreNotWantedHaveNoGradient) {
+  torch::manual_seed(7);
+  const Problem p({.spec = "alibi(trainable=true) + cope(npos_max=3, gate_source=separate)",
+                   .tokens = {.causal = true}});
+  const auto all = ops::composed_attention_backward(p.call, p.grad_out);
+  const auto rows = ops::composed_attention_backward(p.call, p.grad_out, false);
+  expect_close(std::get<0>(rows), std::get<0>(all), "dq");
+  expect_close(std::get<3>(rows), std::get<3>(all), "dgate_k");
+  EXPECT_GT(std::get<4>(all).abs().max().item<double>(), 0.0);
+  EXPECT_TRUE(at::equal(std::get<4>(rows), at::zeros_like(p.call.parameters)));
 }
 
 // Linear attention's rows and walks, with the walk as products, against the reference.

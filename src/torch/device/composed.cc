@@ -175,6 +175,8 @@ at::Tensor rotated(const ComposedCall& call, const std::vector<Tensors>& paramet
   return x;
 }
 
+at::Tensor leaf(const at::Tensor& x) { return x.detach().set_requires_grad(true); }
+
 double scale_of(const ComposedCall& call) {
   const auto& state = call.prepared->plan.state();
   const double plain = 1.0 / std::sqrt(static_cast<double>(call.q.size(3)));
@@ -257,26 +259,25 @@ ComposedResult composed_attention(const ComposedCall& call) {
   return result;
 }
 
-AttentionBackward composed_attention_backward(const ComposedCall& call,
-                                              const at::Tensor& grad_out) {
+AttentionBackward composed_attention_backward(const ComposedCall& call, const at::Tensor& grad_out,
+                                              bool wants_parameters) {
   // Operators run below autograd; here it is wanted again.
   const c10::impl::ForceDispatchKeyGuard all_keys(
       c10::impl::LocalDispatchKeySet(c10::impl::PODLocalDispatchKeySet{}));
   const c10::AutoGradMode with_graph(true);
   ComposedCall leaves = call;
-  for (at::Tensor* x : {&leaves.q, &leaves.k, &leaves.v, &leaves.gate_k, &leaves.parameters}) {
-    if (x->defined()) *x = x->detach().set_requires_grad(true);
-  }
+  Tensors wanted;
+  for (at::Tensor* x : {&leaves.q, &leaves.k, &leaves.v}) wanted.push_back(*x = leaf(*x));
+  if (leaves.gate_k.defined()) wanted.push_back(leaves.gate_k = leaf(leaves.gate_k));
+  if (wants_parameters) wanted.push_back(leaves.parameters = leaf(leaves.parameters));
   const at::Tensor out = composed_attention(leaves).out;
-  Tensors wanted = {leaves.q, leaves.k, leaves.v, leaves.parameters};
-  if (leaves.gate_k.defined()) wanted.push_back(leaves.gate_k);
-  const auto g =
+  auto g =
       torch::autograd::grad({out}, wanted, {grad_out.to(out.scalar_type())}, false, false, true);
-  const auto or_zeros = [&](std::size_t i) {
-    return g[i].defined() ? g[i] : at::zeros(wanted[i].sizes(), wanted[i].options());
-  };
-  return {or_zeros(0), or_zeros(1), or_zeros(2),
-          leaves.gate_k.defined() ? or_zeros(4) : at::empty({0}, call.q.options()), or_zeros(3)};
+  for (std::size_t i = 0; i < g.size(); ++i) {
+    if (!g[i].defined()) g[i] = at::zeros(wanted[i].sizes(), wanted[i].options());
+  }
+  return {g[0], g[1], g[2], leaves.gate_k.defined() ? g[3] : at::empty({0}, call.q.options()),
+          wants_parameters ? g.back() : at::zeros_like(call.parameters)};
 }
 
 }  // namespace posenc::ops

@@ -24,7 +24,8 @@ struct ComposedResult {
   at::Tensor cope_positions;  // of the first CoPE, or undefined
 };
 ComposedResult composed_attention(const ComposedCall& call);
-AttentionBackward composed_attention_backward(const ComposedCall& call, const at::Tensor& grad_out);
+AttentionBackward composed_attention_backward(const ComposedCall& call, const at::Tensor& grad_out,
+                                              bool wants_parameters = true);
 
 // Turns x [B, H, T, D] by a rotation at positions [B or 1, T, axes or 1]; `alpha` of the learnable
 // schedule, or undefined. Frequencies are those of the query heads.

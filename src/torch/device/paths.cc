@@ -7,39 +7,87 @@ namespace {
 
 constexpr std::int64_t kMostChannels = 256;
 
-std::string cope_obstacle(const Cope& cope) {
-  if (cope.gate_source != Cope::GateSource::kKey) return "cope with gates that are not the scores'";
-  if (cope.npos_max > cuda::kTunedPositions) return "cope with a longer table than the kernels keep";
-  return "";
+// Newer versions of PyTorch keep the precision of products per backend, by name or by enumerators, and
+// throw where their older switch disagrees: there the newer one is asked, which follows the older.
+template <class Context, class Precision, class Backend, class Op>
+bool allows_tf32(const Context& context, Precision (Context::*precision)(Backend, Op) const) {
+  return (context.*precision)(Backend::CUDA, Op::MATMUL) == Precision::TF32;
+}
+template <class Context>
+bool allows_tf32(Context& context) {
+  if constexpr (requires { context.float32Precision("cuda", "matmul"); }) {
+    return context.float32Precision("cuda", "matmul") == "tf32";
+  } else if constexpr (requires { &Context::float32Precision; }) {
+    return allows_tf32(context, &Context::float32Precision);
+  } else {
+    return context.float32MatmulPrecision() != at::Float32MatmulPrecision::HIGHEST;
+  }
+}
+
+const Cope* cope_of(const AttentionPlan::State& state) {
+  return state.cope ? &std::get<Cope>(state.spec.encodings[*state.cope]) : nullptr;
+}
+
+std::string type_obstacle(CudaNumbers numbers) {
+  if (numbers == CudaNumbers::kFloat64) return "float64";
+  if (numbers != CudaNumbers::kExactFloat32) return "";
+  return "float32 is exact; torch.set_float32_matmul_precision(\"high\") allows the kernels, which "
+         "compute it as sums of two bfloat16 numbers";
+}
+
+// What the decoding kernels know, too.
+bool is_tuned(const AttentionPlan::State& state, const CudaProblem& problem) {
+  if (problem.numbers != CudaNumbers::kHalf || state.fire) return false;
+  const Cope* cope = cope_of(state);
+  return cope == nullptr ||
+         (cope->gate_source == Cope::GateSource::kKey && cope->npos_max <= cuda::kTunedPositions);
+}
+
+std::string joined_names(const AttentionPlan::State& state,
+                         const std::vector<std::size_t>& indices) {
+  std::string joined;
+  for (const std::size_t i : indices) {
+    joined += (joined.empty() ? "" : " + ") + std::string(traits(state.spec.encodings[i]).name);
+  }
+  return joined;
 }
 
 }  // namespace
 
+bool allows_split_float32() { return allows_tf32(at::globalContext()); }
+
+CudaNumbers cuda_numbers(at::ScalarType type) {
+  if (type == at::kBFloat16 || type == at::kHalf) return CudaNumbers::kHalf;
+  if (type == at::kDouble) return CudaNumbers::kFloat64;
+  return allows_split_float32() ? CudaNumbers::kSplitFloat32 : CudaNumbers::kExactFloat32;
+}
+
 std::string cuda_obstacle(const AttentionPlan::State& state, const CudaProblem& problem) {
   if (!state.obstacle.empty()) return state.obstacle;
-  if (!problem.half) return "the type is neither bfloat16 nor float16";
+  if (std::string type = type_obstacle(problem.numbers); !type.empty()) return type;
   if (problem.head_dim % 8 != 0 || problem.head_dim > kMostChannels) {
     return "head_dim is not a multiple of 8 up to 256";
   }
-  if (state.fire) return "fire";
-  if (!state.biases.empty() && problem.explicit_positions) return "biases with explicit positions";
-  return state.cope ? cope_obstacle(std::get<Cope>(state.spec.encodings[*state.cope])) : "";
+  if ((!state.biases.empty() || state.fire) && problem.explicit_positions) {
+    return "biases with explicit positions";
+  }
+  // Gates are made from scores and the table of distances; FIRE is known later.
+  const Cope* cope = cope_of(state);
+  if (state.fire && cope != nullptr && cope->gates_see_bias) return "gates that see fire";
+  return "";
 }
 
 std::string explain_cuda(const AttentionPlan::State& state, const CudaProblem& problem) {
   const std::string obstacle = cuda_obstacle(state, problem);
   if (!obstacle.empty()) return "composed on cuda, scores as tensors: " + obstacle;
-  const auto names = [&](const std::vector<std::size_t>& indices) {
-    std::string joined;
-    for (const std::size_t i : indices) {
-      joined += (joined.empty() ? "" : " + ") + std::string(traits(state.spec.encodings[i]).name);
-    }
-    return joined;
-  };
-  std::string text =
-      problem.queries <= cuda::kMostDecodeQueries ? "decode on cuda" : "fused on cuda";
-  if (!state.rotary.empty()) text += ", " + names(state.rotary) + " in a pass of its own";
-  if (!state.biases.empty()) text += ", toeplitz table (" + names(state.biases) + ")";
+  const bool decodes = is_tuned(state, problem) && problem.queries <= cuda::kMostDecodeQueries;
+  std::string text = decodes ? "decode on cuda" : "fused on cuda";
+  if (problem.numbers == CudaNumbers::kSplitFloat32) text += ", float32 as sums of two bfloat16";
+  if (!state.rotary.empty()) {
+    text += ", " + joined_names(state, state.rotary) + " in a pass of its own";
+  }
+  if (!state.biases.empty()) text += ", toeplitz table (" + joined_names(state, state.biases) + ")";
+  if (state.fire) text += ", fire";
   if (state.cope) text += ", cope";
   return text;
 }

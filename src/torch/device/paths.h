@@ -2,11 +2,20 @@
 #pragma once
 
 #include "kernels/attention_plan.h"
+#include "torch/arguments.h"
 
 namespace posenc::ops {
 
+// What the kernels see in a type. Float32 is theirs where the user allows it to be computed as sums of two
+// bfloat16 numbers.
+enum class CudaNumbers : std::uint8_t { kHalf, kSplitFloat32, kExactFloat32, kFloat64 };
+CudaNumbers cuda_numbers(at::ScalarType type);
+
+// What torch.set_float32_matmul_precision("high") says, or one of the switches that say the same.
+bool allows_split_float32();
+
 struct CudaProblem {
-  bool half = true;  // bfloat16 or float16
+  CudaNumbers numbers = CudaNumbers::kHalf;
   std::int64_t head_dim = 64;
   std::int64_t queries = 1;
   bool explicit_positions = false;

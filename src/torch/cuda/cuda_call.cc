@@ -1,0 +1,68 @@
+#include "torch/cuda/cuda_call.h"
+
+#include "torch/device/paths.h"
+
+namespace posenc::ops {
+namespace {
+
+constexpr const char* kOp = "attention";
+
+}  // namespace
+
+CudaCall::CudaCall(const at::Tensor& q_in, const at::Tensor& k_in, const at::Tensor& v_in,
+                   const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS)
+    : tokens_((check_rows(kOp, "q", q_in, q_in), check_rows(kOp, "k", k_in, q_in),
+               check_rows(kOp, "v", v_in, q_in), kOp),
+              q_in, k_in,
+              {causal, window_left, window_right, key_mask, cu_queries, cu_keys, q_positions,
+               k_positions}),
+      device_(q_in.device()) {
+  composed_.q = with_contiguous_rows(q_in);
+  composed_.k = with_contiguous_rows(k_in);
+  composed_.v = with_contiguous_rows(v_in);
+  if (gate_k.has_value() && gate_k->defined()) {
+    check_rows(kOp, "gate_k", *gate_k, q_in);
+    composed_.gate_k = with_contiguous_rows(*gate_k);
+  }
+  composed_.prepared =
+      prepare(spec, {.head_dim = q_in.size(3), .heads = q_in.size(1)}, k_in.size(1), k_in.size(2));
+  composed_.parameters = parameters;
+  composed_.tokens = &tokens_;
+  composed_.scale = scale;
+  composed_.dropout = {dropout, static_cast<std::uint64_t>(seed)};
+  composed_.keys_are_turned = keys_are_turned;
+  check();
+}
+
+bool CudaCall::fused() const {
+  const CudaProblem problem{cuda_numbers(composed_.q.scalar_type()), composed_.q.size(3),
+                            composed_.q.size(2), tokens_.explicit_positions()};
+  return cuda_obstacle(state(), problem).empty();
+}
+
+const Cope* CudaCall::cope() const {
+  return state().cope ? &std::get<Cope>(state().spec.encodings[*state().cope]) : nullptr;
+}
+
+// The checks of the CPU's kernels, which look at shapes and not at memory.
+void CudaCall::check() const {
+  if (composed_.q.scalar_type() == at::kDouble) return;
+  AttentionCall call;
+  call.plan = &composed_.prepared->plan;
+  call.q = view_of(composed_.q);
+  call.k = view_of(composed_.k);
+  call.v = view_of(composed_.v);
+  if (composed_.gate_k.defined()) call.gate_k = view_of(composed_.gate_k);
+  call.mask = tokens_.mask();
+  call.dropout = composed_.dropout;
+  check_attention_inputs(call).throw_if_error();
+}
+
+at::Tensor aligned(const at::Tensor& x) {
+  const std::int64_t elements = 16 / static_cast<std::int64_t>(x.element_size());
+  bool fits = x.stride(3) == 1 && reinterpret_cast<std::uintptr_t>(x.data_ptr()) % 16 == 0;
+  for (int d = 0; d < 3; ++d) fits = fits && x.stride(d) % elements == 0;
+  return fits ? x : at::empty(x.sizes(), x.options()).copy_(x);
+}
+
+}  // namespace posenc::ops

@@ -1,0 +1,49 @@
+// A call in the terms of the CUDA kernels, and the memory that these point into.
+#pragma once
+
+#include <memory>
+
+#include "kernels/cuda/attention.h"
+#include "torch/cuda/turned.h"
+#include "torch/device/fire_terms.h"
+
+namespace posenc::ops {
+
+cuda::Tensor4 tensor4(const at::Tensor& x);
+
+class FusedCall {
+ public:
+  FusedCall(const CudaCall& call, const at::Tensor& out, const at::Tensor& lse);
+  FusedCall(const FusedCall&) = delete;
+  FusedCall& operator=(const FusedCall&) = delete;
+
+  // Scratch that lives as long as this does.
+  void give_workspace(std::size_t bytes);
+
+  [[nodiscard]] const CudaCall& call() const { return call_; }
+  [[nodiscard]] bool has_table() const { return !call_.state().biases.empty(); }
+
+ private:
+  void fill_shapes();
+  void fill_mask();
+  void fill_segments();
+  void fill_range();
+  void fill_table();
+  void fill_fire();
+  void fill_cope();
+  void fill_dropout();
+
+  const CudaCall& call_;
+
+ public:
+  Turned turned;
+  cuda::AttentionParams p;
+  std::vector<std::vector<at::Tensor>> parameters;
+  FireRange range;                  // of distances and places
+  std::unique_ptr<FireTerms> fire;  // where the spec has one
+
+ private:
+  at::Tensor v_, plain_q_, gate_k_, segments_, table_, cope_table_, workspace_;
+};
+
+}  // namespace posenc::ops
