@@ -27,6 +27,8 @@ MORE_SPECS = [
     "cope(npos_max=8, variant=alibi)",
     "cope(npos_max=8, logit_scale=sqrt_dim)",
     "cope(npos_max=8, gate_source=separate)",
+    "rope + cope(npos_max=64, variant=alibi)",
+    "fire(width=16, init_threshold=20) + t5",
     "alibi(trainable=true) + cope(npos_max=16, gates_see_bias=true)",
     "rope + t5 + kerple + cope(npos_max=16)",
     "rope + xpos + alibi",
@@ -93,15 +95,20 @@ def compare(spec, tokens, keys, dtype, slack=1.0, **options):
     for index, (g, w) in enumerate(zip(got[2], want[2])):
         if index < 2 and jumps(spec, dtype):
             continue
-        # Parameters that softmax cannot see (FIRE's last bias) have no gradient but rounding.
-        apart = error(g, w, least=1e-2 * grad_out.norm().item() if index > 2 else 0.0)
+        # Parameters that softmax cannot see (FIRE's last bias) have no gradient but what the rounding of
+        # outputs leaves of the sum over each row; the rest of FIRE's network has it too.
+        least = (5e-2 if "fire" in spec else 1e-2) * grad_out.norm().item()
+        apart = error(g, w, least=least if index > 2 else 0.0)
         assert apart < (1.5 if index > 2 else 1.0) * backward, f"{spec}: gradient {index}: {apart}"
 
 
 def jumps(spec, dtype):
-    """Turned queries and keys are rounded to their type, and CoPE's gradient jumps where a position
-    passes a whole number: not comparable with a reference that does not round, see below."""
-    return "rope" in spec and "cope" in spec and dtype in (torch.bfloat16, torch.float16)
+    """Turned queries and keys are rounded to their type, gates from their scores too, and CoPE's gradient
+    jumps where a position passes a whole number: not comparable with a reference that does not round, see
+    below."""
+    half = dtype in (torch.bfloat16, torch.float16)
+    other = "variant=alibi" in spec or "gate_source" in spec
+    return half and "rope" in spec and "cope" in spec and not other
 
 
 @pytest.mark.parametrize("spec", SPECS + MORE_SPECS)
@@ -110,17 +117,34 @@ def test_every_encoding(spec, dtype):
     compare(spec, 67, 67, dtype, causal=True)
 
 
-@pytest.mark.parametrize("spec", ["none", "rope + alibi(trainable=true)", "cope(npos_max=16)"])
+PACKED = torch.tensor([0, 1, 40, 40, 130])
+PADDING = torch.arange(130).repeat(2, 1) >= torch.tensor([[50], [0]])
+MASKS = [
+    {},
+    {"window_left": 20, "window_right": 3},
+    {"causal": True, "window_left": 33},
+    {"causal": True, "tokens": 40, "keys": 150},
+    {"causal": True, "tokens": 150, "keys": 40},
+    {"causal": True, "cu_queries": PACKED},
+    {"causal": True, "key_mask": PADDING},
+    {"causal": True, "dropout": 0.3, "seed": 7},
+]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "none",
+        "rope + alibi(trainable=true)",
+        "cope(npos_max=16)",
+        "fire(width=16, init_threshold=20)",
+        "cope(npos_max=16, gate_source=separate)",
+    ],
+)
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"window_left": 20, "window_right": 3},
-        {"causal": True, "window_left": 33},
-        {"causal": True, "tokens": 40, "keys": 150},
-        {"causal": True, "tokens": 150, "keys": 40},
-        {"causal": True, "cu_queries": torch.tensor([0, 1, 40, 40, 130])},
-        {"causal": True, "dropout": 0.3, "seed": 7},
+    MASKS
+    + [
         {"causal": True, "head_dim": 32},
         {"causal": True, "head_dim": 128, "heads": 2, "kv_heads": 2},
         {"causal": True, "head_dim": 256, "heads": 2, "kv_heads": 1, "batch": 1},
@@ -132,9 +156,8 @@ def test_every_encoding(spec, dtype):
     ],
 )
 def test_options(spec, options):
-    options = dict(options)
-    tokens, keys = options.pop("tokens", 130), options.pop("keys", 130)
-    compare(spec, tokens, keys, torch.bfloat16, **options)
+    options = {"tokens": 130, "keys": 130, **options}
+    compare(spec, options.pop("tokens"), options.pop("keys"), torch.bfloat16, **options)
 
 
 def test_padding_and_positions():
@@ -143,7 +166,7 @@ def test_padding_and_positions():
     mask[1, 100:] = False
     compare("cope(npos_max=16)", 130, 130, torch.bfloat16, causal=True, key_mask=mask)
     ids = torch.randint(0, 500, (2, 130))
-    for spec in ["rope", "rope + alibi"]:
+    for spec in ["rope", "rope + alibi", "fire(width=3, init_threshold=100)"]:
         compare(spec, 130, 130, torch.bfloat16, causal=True, q_positions=ids, k_positions=ids)
 
 

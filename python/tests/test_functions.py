@@ -49,6 +49,24 @@ def test_gradcheck(spec):
     assert torch.autograd.gradcheck(run, (q, k, v, *params.values()))
 
 
+@pytest.mark.parametrize("spec", [s for s in SPECS if params_of(s)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gradients_that_nobody_asks_for(spec, dtype):
+    q, k, v = inputs(dtype=dtype)
+    params = params_of(spec, dtype=dtype)
+    fixed = {name: x.detach() for name, x in params.items()}
+
+    def gradients(values, leaves):
+        out = posenc.attention(q, k, v, spec, values, causal=True)
+        return torch.autograd.grad(out.sum(), leaves)
+
+    want = gradients(params, [q, k, v, *params.values()])
+    assert any(g.abs().max() > 0 for g in want[3:])
+    for values in (params, fixed):
+        for got, same in zip(gradients(values, [q, k, v]), want):
+            assert torch.equal(got, same)
+
+
 @pytest.mark.parametrize("form", ["elu", "relu", "cosine"])
 def test_gradcheck_linear(form):
     q, k, v = inputs()

@@ -81,6 +81,25 @@ def test_explain():
     assert text == "fused, rope while reading rows, toeplitz table (alibi)"
 
 
+def test_explain_on_cuda_names_the_switch_for_float32():
+    def path(spec, dtype):
+        shape = {"heads": 4, "queries": 64, "keys": 64, "head_dim": 32}
+        return posenc.explain(spec, device="cuda", dtype=dtype, **shape)
+
+    assert path("fire", "bfloat16") == "fused on cuda, fire"
+    text = path("alibi", "float32")
+    assert text.startswith("composed on cuda, scores as tensors: float32 is exact")
+    assert 'torch.set_float32_matmul_precision("high")' in text
+    try:
+        torch.set_float32_matmul_precision("high")
+        text = path("alibi", "float32")
+    finally:
+        torch.set_float32_matmul_precision("highest")
+    assert text == "fused on cuda, float32 as sums of two bfloat16, toeplitz table (alibi)"
+    with pytest.raises(RuntimeError, match="dtype must be float32, bfloat16, float16 or float64"):
+        path("alibi", "int8")
+
+
 def test_positional_embeddings():
     module = posenc.nn.PositionalEmbedding("sinusoidal + learned(max_positions=9) + rope", 6)
     assert [name for name, _ in module.named_parameters()] == ["pos.learned.weight"]
