@@ -1,6 +1,7 @@
 """The CUDA kernels beside what PyTorch gives in the same process: one row per bar.
 
-    python3 benchmarks/cuda_table.py [--only rope,attention,bias,cope,long,linear,decode,flex] [--quick]
+    python3 benchmarks/cuda_table.py [--only rope,attention,bias,cope,long,linear,decode,flex,float32,fire,
+                                      gates] [--quick]
 
 Times are medians of CUDA events after warm-up, in milliseconds. A ratio is ours over the reference's,
 except where the row says otherwise. Fresh random inputs; nothing is timed on zeros.
@@ -9,98 +10,15 @@ except where the row says otherwise. Fresh random inputs; nothing is timed on ze
 import argparse
 import json
 import math
-import os
-import sys
 
-sys.path.insert(0, os.environ.get("POSENC_PYTHON", "build/gpu/python"))
+import torch
+import torch.nn.functional as F
 
-import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
+from cuda_timing import (  # before posenc, which it finds
+    ROWS, both, eager_cope, guarded, milliseconds, params_of, peak_bytes, row, rows, sdpa, with_backward)
+from cuda_general import fire_rows, float32_rows, gate_rows
 
-import posenc  # noqa: E402
-
-ROWS = []
-
-
-def milliseconds(call, repeats=5, inner=10, warm_up=3):
-    """The median over runs of `inner` calls, queued without waiting in between: what the device needs,
-    not what the host needs to launch. Inputs are larger than the cache, or are read as often by all."""
-    for _ in range(warm_up):
-        call()
-    times = []
-    for _ in range(repeats):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        start.record()
-        for _ in range(inner):
-            call()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end) / inner)
-    return sorted(times)[len(times) // 2]
-
-
-def peak_bytes(call):
-    torch.cuda.synchronize()
-    torch.cuda.empty_cache()
-    torch.cuda.reset_peak_memory_stats()
-    call()
-    torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated()
-
-
-def row(what, ours, reference="", value=None, bar=None, at_least=False, unit="x"):
-    """Prints and keeps a row; `value` is what the bar is about."""
-    verdict = ""
-    if bar is not None and value is not None:
-        verdict = "ok" if (value >= bar if at_least else value <= bar) else "MISSED"
-    limit = "" if bar is None else f"{'>=' if at_least else '<='} {bar}"
-    shown = "" if value is None else f"{value:.2f}{unit}"
-    print(f"{what:58} {ours:>12} {reference:>22} {shown:>9} {limit:>8} {verdict}", flush=True)
-    ROWS.append({"what": what, "ours": ours, "reference": reference, "value": value, "bar": bar,
-                 "at_least": at_least, "verdict": verdict})
-
-
-def guarded(name, call):
-    """A row that cannot run says so; the others still do."""
-    try:
-        call()
-    except Exception as problem:  # noqa: BLE001
-        row(f"{name}: {type(problem).__name__}: {str(problem).splitlines()[0][:80]}", "failed")
-    torch.cuda.empty_cache()
-
-
-def rows(batch, heads, tokens, dim, count=3, dtype=torch.bfloat16, grad=True):
-    shape = (batch, heads, tokens, dim)
-    return [torch.randn(shape, device="cuda", dtype=dtype, requires_grad=grad) for _ in range(count)]
-
-
-def with_backward(call, leaves, grad_out):
-    def step():
-        torch.autograd.grad(call(), leaves, grad_out)
-
-    return step
-
-
-def both(call, leaves, grad_out, inner=10):
-    """Forward without a graph, and forward with backward."""
-
-    def forward():
-        with torch.no_grad():
-            call()
-
-    return milliseconds(forward, inner=inner), milliseconds(
-        with_backward(call, leaves, grad_out), inner=inner
-    )
-
-
-def params_of(spec, heads, dim, spread=0.1):
-    values = posenc.Spec(spec).initial_parameters(dim, heads)
-    out = {}
-    for name, value in values.items():
-        noise = spread * torch.randn(value.shape)
-        out[name] = (value + (noise.abs() if "kerple" in name else noise)).cuda().requires_grad_()
-    return out
-
+import posenc
 
 def rope_rows(args):
     q, k = rows(8, 32, 4096, 128, 2, grad=False)
@@ -124,10 +42,6 @@ def rope_rows(args):
     row("rope on [B,T,H,D], the same", f"{other:.3f} ms", f"copy {copied:.3f} ms", copied / other)
 
 
-def sdpa(q, k, v):
-    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
-
-
 def attention_rows(args):
     for dim in (64, 128):
         q, k, v = rows(8, 16, 4096, dim)
@@ -148,11 +62,12 @@ def bias_rows(args):
         q, k, v = rows(8, 16, 4096, dim)
         grad_out = torch.randn_like(q)
         plain = both(lambda: posenc.attention(q, k, v, causal=True), [q, k, v], grad_out)
-        for spec in ("alibi(trainable=true)", "t5", "kerple"):
-            params = params_of(spec, 16, dim)
-            leaves = [q, k, v, *params.values()]
+        for spec in ("alibi(trainable=true)", "t5", "kerple", "alibi"):
+            trained = spec != "alibi"  # else slopes are what the spec says, and nobody asks for gradients
+            params = params_of(spec, 16, dim) if trained else None
+            leaves = [q, k, v, *(params.values() if trained else ())]
             ours = both(lambda: posenc.attention(q, k, v, spec, params, causal=True), leaves, grad_out)
-            name = spec.split("(")[0]
+            name = spec.split("(")[0] if trained else "alibi with fixed slopes"
             row(f"{name} D{dim} forward, over our plain kernel", f"{ours[0]:.3f} ms",
                 f"none {plain[0]:.3f} ms", ours[0] / plain[0], 1.15)
             row(f"{name} D{dim} with backward, over our plain kernel", f"{ours[1]:.3f} ms",
@@ -218,19 +133,6 @@ def flex_row(spec, inputs, grad_out, trained, flex_attention, causal):
     mine, other = [milliseconds(with_backward(call, leaves, grad_out), 1, 1, 1) for call in (ours, theirs)]
     row(f"{what} with backward, trained, over FlexAttention", f"{mine:.3f} ms",
         f"flex {other:.3f} ms", mine / other, 1.0)
-
-
-def eager_cope(q, k, v, e):
-    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
-    hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device="cuda").triu(1)
-    gates = torch.sigmoid(scores).masked_fill(hidden, 0.0)
-    positions = gates.flip(-1).cumsum(-1).flip(-1).clamp(max=e.shape[1] - 1)
-    low = positions.floor().long()
-    high = (low + 1).clamp(max=e.shape[1] - 1)
-    logits = q @ e.to(q.dtype)
-    weight = positions - low
-    bias = logits.gather(-1, low) * (1 - weight) + logits.gather(-1, high) * weight
-    return (scores + bias).masked_fill(hidden, -math.inf).softmax(-1) @ v
 
 
 def cope_rows(args):
@@ -326,13 +228,15 @@ def decode_rows(args):
 
 
 GROUPS = {"rope": rope_rows, "attention": attention_rows, "bias": bias_rows, "cope": cope_rows,
-          "long": long_rows, "linear": linear_rows, "decode": decode_rows, "flex": flex_rows}
+          "long": long_rows, "linear": linear_rows, "decode": decode_rows, "flex": flex_rows,
+          "float32": float32_rows, "fire": fire_rows, "gates": gate_rows}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(GROUPS))
-    parser.add_argument("--quick", action="store_true", help="no eager CoPE, fewer rows beside FlexAttention")
+    parser.add_argument("--quick", action="store_true",
+                        help="no eager CoPE or FIRE, fewer rows beside FlexAttention and of 128 channels")
     parser.add_argument("--json", help="a file to write the rows to")
     args = parser.parse_args()
     if not torch.cuda.is_available():
