@@ -176,16 +176,16 @@ TEST(ComposedAttention, ExplainSaysWhatRunsOnCuda) {
   EXPECT_EQ(path("cope(gate_source=separate, npos_max=1024)"), "fused on cuda, cope");
   EXPECT_EQ(path("rope", split),
             "fused on cuda, float32 as sums of two bfloat16, rope in a pass of its own");
-  EXPECT_EQ(path("none", exact),
-            "composed on cuda, scores as tensors: float32 is exact; "
-            "torch.set_float32_matmul_precision(\"high\") allows the kernels, which compute it as "
-            "sums of two bfloat16 numbers");
+  EXPECT_EQ(path("alibi", exact),
+            "fused on cuda, float32 as sums of three bfloat16, toeplitz table (alibi)");
+  EXPECT_EQ(path("none", exact, 256),
+            "composed on cuda, scores as tensors: exact float32 has kernels up to head_dim 128; "
+            "torch.set_float32_matmul_precision(\"high\") allows sums of two bfloat16 numbers");
   EXPECT_EQ(path("none", ops::CudaNumbers::kFloat64),
             "composed on cuda, scores as tensors: float64");
   EXPECT_EQ(path("none", ops::CudaNumbers::kHalf, 20),
             "composed on cuda, scores as tensors: head_dim is not a multiple of 8 up to 256");
-  EXPECT_EQ(path("fire + cope(gates_see_bias=true)"),
-            "composed on cuda, scores as tensors: gates that see fire");
+  EXPECT_EQ(path("fire + cope(gates_see_bias=true)"), "fused on cuda, fire, cope");
   EXPECT_EQ(path("fire + fire"), "composed on cuda, scores as tensors: more than one fire");
   // Decoding has kernels of its own for what the tuned ones serve.
   EXPECT_EQ(path("cope", ops::CudaNumbers::kHalf, 64, 1), "decode on cuda, cope");
@@ -193,15 +193,11 @@ TEST(ComposedAttention, ExplainSaysWhatRunsOnCuda) {
   EXPECT_EQ(path("fire", ops::CudaNumbers::kHalf, 64, 1), "fused on cuda, fire");
 }
 
-TEST(ComposedAttention, Float32IsFusedWherePyTorchAllowsIt) {
-  const auto prepared = ops::prepare("alibi", {.head_dim = 64, .heads = kHeads}, 2, 40);
-  const auto obstacle = [&] {
-    return ops::cuda_obstacle(prepared->plan.state(), {ops::cuda_numbers(at::kFloat), 64, 40});
-  };
-  EXPECT_NE(obstacle().find("set_float32_matmul_precision"), std::string::npos);
+TEST(ComposedAttention, Float32IsExactUnlessPyTorchAllowsLess) {
+  EXPECT_EQ(ops::cuda_numbers(at::kFloat), ops::CudaNumbers::kExactFloat32);
   for (const char* precision : {"high", "medium"}) {
     at::globalContext().setFloat32MatmulPrecision(precision);
-    EXPECT_EQ(obstacle(), "") << precision;
+    EXPECT_EQ(ops::cuda_numbers(at::kFloat), ops::CudaNumbers::kSplitFloat32) << precision;
     EXPECT_EQ(ops::cuda_numbers(at::kDouble), ops::CudaNumbers::kFloat64);
   }
   at::globalContext().setFloat32MatmulPrecision("highest");

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "torch/cuda/bias_terms.h"
+#include "torch/device/paths.h"
 
 namespace posenc::ops {
 namespace {
@@ -50,6 +51,7 @@ void FusedCall::give_workspace(std::size_t bytes) {
 void FusedCall::fill_shapes() {
   const ComposedCall& c = call_.composed();
   p.element = element_of(c.q.scalar_type());
+  p.float_parts = cuda_numbers(c.q.scalar_type()) == CudaNumbers::kExactFloat32 ? 3 : 2;
   p.batch = static_cast<std::int32_t>(c.q.size(0));
   p.heads = static_cast<std::int32_t>(c.q.size(1));
   p.kv_heads = static_cast<std::int32_t>(c.k.size(1));

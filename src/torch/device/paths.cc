@@ -6,6 +6,7 @@ namespace posenc::ops {
 namespace {
 
 constexpr std::int64_t kMostChannels = 256;
+constexpr std::int64_t kMostExactChannels = 128;
 
 // Newer versions of PyTorch keep the precision of products per backend, by name or by enumerators, and
 // throw where their older switch disagrees: there the newer one is asked, which follows the older.
@@ -28,11 +29,13 @@ const Cope* cope_of(const AttentionPlan::State& state) {
   return state.cope ? &std::get<Cope>(state.spec.encodings[*state.cope]) : nullptr;
 }
 
-std::string type_obstacle(CudaNumbers numbers) {
-  if (numbers == CudaNumbers::kFloat64) return "float64";
-  if (numbers != CudaNumbers::kExactFloat32) return "";
-  return "float32 is exact; torch.set_float32_matmul_precision(\"high\") allows the kernels, which "
-         "compute it as sums of two bfloat16 numbers";
+std::string type_obstacle(const CudaProblem& problem) {
+  if (problem.numbers == CudaNumbers::kFloat64) return "float64";
+  if (problem.numbers != CudaNumbers::kExactFloat32 || problem.head_dim <= kMostExactChannels) {
+    return "";
+  }
+  return "exact float32 has kernels up to head_dim 128; "
+         "torch.set_float32_matmul_precision(\"high\") allows sums of two bfloat16 numbers";
 }
 
 // What the decoding kernels know, too.
@@ -64,16 +67,13 @@ CudaNumbers cuda_numbers(at::ScalarType type) {
 
 std::string cuda_obstacle(const AttentionPlan::State& state, const CudaProblem& problem) {
   if (!state.obstacle.empty()) return state.obstacle;
-  if (std::string type = type_obstacle(problem.numbers); !type.empty()) return type;
+  if (std::string type = type_obstacle(problem); !type.empty()) return type;
   if (problem.head_dim % 8 != 0 || problem.head_dim > kMostChannels) {
     return "head_dim is not a multiple of 8 up to 256";
   }
   if ((!state.biases.empty() || state.fire) && problem.explicit_positions) {
     return "biases with explicit positions";
   }
-  // Gates are made from scores and the table of distances; FIRE is known later.
-  const Cope* cope = cope_of(state);
-  if (state.fire && cope != nullptr && cope->gates_see_bias) return "gates that see fire";
   return "";
 }
 
@@ -83,6 +83,7 @@ std::string explain_cuda(const AttentionPlan::State& state, const CudaProblem& p
   const bool decodes = is_tuned(state, problem) && problem.queries <= cuda::kMostDecodeQueries;
   std::string text = decodes ? "decode on cuda" : "fused on cuda";
   if (problem.numbers == CudaNumbers::kSplitFloat32) text += ", float32 as sums of two bfloat16";
+  if (problem.numbers == CudaNumbers::kExactFloat32) text += ", float32 as sums of three bfloat16";
   if (!state.rotary.empty()) {
     text += ", " + joined_names(state, state.rotary) + " in a pass of its own";
   }

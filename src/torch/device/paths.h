@@ -6,8 +6,8 @@
 
 namespace posenc::ops {
 
-// What the kernels see in a type. Float32 is theirs where the user allows it to be computed as sums of two
-// bfloat16 numbers.
+// What the kernels see in a type. They compute float32 with sums of three bfloat16 numbers, which are exact,
+// or of two, where the user allows that.
 enum class CudaNumbers : std::uint8_t { kHalf, kSplitFloat32, kExactFloat32, kFloat64 };
 CudaNumbers cuda_numbers(at::ScalarType type);
 

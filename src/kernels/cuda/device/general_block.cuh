@@ -85,13 +85,8 @@ __device__ inline void multiply_staged(const Stage& stage, std::uint32_t rows, A
 template <class Kind, int kDim>
 __device__ inline void add_product(const Stage& stage, FragmentsOf<Kind>& a,
                                    Accum (&d)[kDim / 64]) {
-  mma_begin();
-  multiply_rows_planes(d, a, stage.address(), kPlaneBytes<kDim>);
-  mma_commit();
-  mma_wait();
+  add_rows_product<MmaOf<Kind>, Planes<Kind>::kCount>(d, a, stage.address(), kPlaneBytes<kDim>);
   hold(a);
-#pragma unroll
-  for (int i = 0; i < kDim / 64; ++i) pin(d[i]);
 }
 
 }  // namespace posenc::cuda

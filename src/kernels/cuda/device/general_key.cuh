@@ -119,13 +119,8 @@ class GeneralKey {
     store_tiles<M, kCount>(smem_ + Layout::kWeights, mine_, x);
     publish_smem();
     __syncthreads();
-    mma_begin();
-    multiply_rows_planes<M, kCount>(to, weights, stage_.address() + first_part_ * kTileBytes,
-                                    kPlaneBytes<kDim>);
-    mma_commit();
-    mma_wait();
-#pragma unroll
-    for (int d = 0; d < kOutParts; ++d) pin(to[d]);
+    add_rows_product<M, kCount>(to, weights, stage_.address() + first_part_ * kTileBytes,
+                                kPlaneBytes<kDim>);
   }
 
   __device__ void visit(GeneralChain& chain, int head, int query) {

@@ -95,14 +95,16 @@ __device__ inline void load_operand(std::uint32_t to, const RowsOf<ElementOf<Kin
   }
 }
 
-// Calls f(i, j) for the parts whose products count, of operands of kLeft and kRight parts.
+// Calls f(i, j) for the parts whose products count, of operands of kLeft and kRight parts, small products
+// first: tensor cores round their sums towards zero, which costs least while sums are small.
 template <int kLeft, int kRight, class F>
 __device__ inline void for_each_product(F&& f) {
+  constexpr int kOrders = kLeft > kRight ? kLeft : kRight;
 #pragma unroll
-  for (int i = 0; i < kLeft; ++i) {
+  for (int order = kOrders - 1; order >= 0; --order) {
 #pragma unroll
-    for (int j = 0; j < kRight; ++j) {
-      if (i + j < (kLeft > kRight ? kLeft : kRight)) f(i, j);
+    for (int i = 0; i < kLeft; ++i) {
+      if (order - i >= 0 && order - i < kRight) f(i, order - i);
     }
   }
 }
@@ -150,19 +152,42 @@ __device__ inline void hold(Fragments<M, kCount>& a) {
   }
 }
 
-// d += A B over rows of B with 64 kParts columns, for parts of the same number in both.
-template <class M, int kCount, int kParts>
-__device__ inline void multiply_rows_planes(Accum (&d)[kParts], const Fragments<M, kCount>& a,
-                                            std::uint32_t b, int b_apart) {
-  for_each_product<kCount, kCount>(
-      [&](int i, int j) { multiply_rows<M, true>(d, a.part[i], b + j * b_apart); });
+// The parts of a left operand: in registers, or its transpose's tiles in shared memory.
+template <class M, int kCount>
+__device__ inline const Fragment& part_of(const Fragments<M, kCount>& a, int part) {
+  return a.part[part];
 }
-// The same with A from its transpose's tiles.
-template <class M, int kCount, int kParts>
-__device__ inline void multiply_rows_planes(Accum (&d)[kParts], std::uint32_t a, std::uint32_t b,
-                                            int b_apart) {
+__device__ inline std::uint32_t part_of(std::uint32_t tiles, int part) {
+  return tiles + part * kTileBytes;
+}
+
+// d += A B over rows of B with 64 kParts columns, and waits for it.
+template <class M, int kCount, int kParts, class Left>
+__device__ inline void add_rows(Accum (&d)[kParts], const Left& a, std::uint32_t b, int b_apart) {
+  mma_begin();
   for_each_product<kCount, kCount>(
-      [&](int i, int j) { multiply_rows<M, true>(d, a + i * kTileBytes, b + j * b_apart); });
+      [&](int i, int j) { multiply_rows<M, true>(d, part_of(a, i), b + j * b_apart); });
+  mma_commit();
+  mma_wait();
+#pragma unroll
+  for (int p = 0; p < kParts; ++p) pin(d[p]);
+}
+// The same; of three parts, products are summed by themselves, so that a long sum is rounded once per tile.
+template <class M, int kCount, int kParts, class Left>
+__device__ inline void add_rows_product(Accum (&d)[kParts], const Left& a, std::uint32_t b,
+                                        int b_apart) {
+  if constexpr (kCount < 3) {
+    add_rows<M, kCount>(d, a, b, b_apart);
+  } else {
+#pragma unroll
+    for (int p = 0; p < kParts; ++p) {
+      Accum sum[1];
+      zero(sum[0]);
+      add_rows<M, kCount>(sum, a, b + p * kTileBytes, b_apart);
+#pragma unroll
+      for (int i = 0; i < 32; ++i) d[p][i / 4][i % 4] += sum[0][i / 4][i % 4];
+    }
+  }
 }
 
 // An accumulator as kCount tiles of 64 rows: its value and rests.
