@@ -105,7 +105,7 @@ def eager_cope(q, k, v, e, gate_k=None):
     hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device="cuda").triu(1)
     gates = torch.sigmoid(counted).masked_fill(hidden, 0.0)
     positions = gates.flip(-1).cumsum(-1).flip(-1).clamp(max=e.shape[1] - 1)
-    low = positions.floor().long()
+    low = positions.floor().long().clamp(max=e.shape[1] - 1)  # bfloat16 has no 1023
     high = (low + 1).clamp(max=e.shape[1] - 1)
     logits = q @ e.to(q.dtype)
     weight = positions - low

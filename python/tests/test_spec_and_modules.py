@@ -82,13 +82,15 @@ def test_explain():
 
 
 def test_explain_on_cuda_names_the_switch_for_float32():
-    def path(spec, dtype):
-        shape = {"heads": 4, "queries": 64, "keys": 64, "head_dim": 32}
+    def path(spec, dtype, head_dim=32):
+        shape = {"heads": 4, "queries": 64, "keys": 64, "head_dim": head_dim}
         return posenc.explain(spec, device="cuda", dtype=dtype, **shape)
 
     assert path("fire", "bfloat16") == "fused on cuda, fire"
     text = path("alibi", "float32")
-    assert text.startswith("composed on cuda, scores as tensors: float32 is exact")
+    assert text == "fused on cuda, float32 as sums of three bfloat16, toeplitz table (alibi)"
+    text = path("alibi", "float32", 256)
+    assert text.startswith("composed on cuda, scores as tensors: exact float32")
     assert 'torch.set_float32_matmul_precision("high")' in text
     try:
         torch.set_float32_matmul_precision("high")
