@@ -75,7 +75,7 @@ struct CopeTable {
   const float* pos_emb = nullptr;  // [head_dim, npos_max], float32 (variant interpolate)
   const float* slopes = nullptr;   // [heads] (variant alibi)
   float logit_scale = 1.0f;        // of the position logit: 1, or 1/sqrt(head_dim)
-  bool gates_see_bias = false;     // the Toeplitz bias, that is
+  bool gates_see_bias = false;     // those of the table and of FIRE
   // The queries before site 2, which the position logits and gates of other keys read (shaped as q);
   // null data: q itself.
   Tensor4 plain_q;

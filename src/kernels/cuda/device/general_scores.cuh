@@ -171,13 +171,14 @@ __device__ inline void general_backward(const LongCopeScores& cope, const Biases
                                         const RowState& rows, const Keep& keep,
                                         const std::uint32_t (&carry)[2], float (&prefix)[2],
                                         float (&tail)[2], Accum& gates, Accum& x, Accum& y) {
+  keep_some(keep, y);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     float dlogits[16];
     if (!counted) {
       const GeneralTerms<kGates> terms{cope, biases, gates};
-      cope_backward_row<kWeights>(cope, terms, h, tables.z[h], tables.dz[h], column, rows, keep,
-                                  carry[h], prefix[h], x, y, dlogits);
+      cope_backward_row<kWeights>(cope, terms, h, tables.z[h], tables.dz[h], column, rows, carry[h],
+                                  prefix[h], x, y, dlogits);
     } else {
 #pragma unroll
       for (int j = 0; j < 16; ++j) {
@@ -185,9 +186,8 @@ __device__ inline void general_backward(const LongCopeScores& cope, const Biases
         float& d = y[j / 2][2 * h + j % 2];
         const float score = fmaf(s, cope.scale, biases[h][j] + tables.last[h]);
         const float weight = exp2_fast(fmaf(score, kLog2e, -rows.lse2[h]));
-        const float kept = keep.factor(h, j);
-        d = formulas::softmax_gradient(weight, d * kept, rows.delta[h]);
-        s = kWeights ? weight * kept : d;
+        d = formulas::softmax_gradient(weight, d, rows.delta[h]);
+        s = kWeights ? weight : d;
         tail[h] += d;
         dlogits[j] = 0.0f;
       }
@@ -204,6 +204,7 @@ __device__ inline void general_backward(const LongCopeScores& cope, const Biases
       }
     }
   }
+  if (kWeights) keep_some(keep, x);
 }
 
 }  // namespace posenc::cuda

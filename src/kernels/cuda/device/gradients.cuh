@@ -41,6 +41,7 @@ __device__ inline RowState without_constants(const RowState& rows, const float (
 struct Keep {
   std::uint32_t bits[2];
   float scale;
+  bool drops = false;
   __device__ float factor(int h, int j) const { return (bits[h] >> j & 1) != 0 ? scale : 0.0f; }
 };
 __device__ inline Keep keep_of(const AttentionParams& p, const Sequence& s, int head, int query,
@@ -48,6 +49,7 @@ __device__ inline Keep keep_of(const AttentionParams& p, const Sequence& s, int 
   Keep keep{{0xffffu, 0xffffu}, 1.0f};
   if (p.dropout_threshold == 0) return keep;
   keep.scale = p.dropout_scale;
+  keep.drops = true;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     keep.bits[h] = kept_bits(p, s.batch, head, s.first_query + query + mine.row[h],
@@ -56,11 +58,22 @@ __device__ inline Keep keep_of(const AttentionParams& p, const Sequence& s, int 
   return keep;
 }
 
+// Weights, or the gradients at them, of both rows; a branch is cheaper than a factor per score.
+__device__ inline void keep_some(const Keep& keep, Accum& x) {
+  if (!keep.drops) return;
+#pragma unroll
+  for (int i = 0; i < 32; ++i) {
+    const int h = i / 16;
+    x[i % 16 / 2][2 * h + i % 2] *= keep.factor(h, i % 16);
+  }
+}
+
 // x: finished scores; y: gradient at the weights. Leaves ds in y and, in x, the weights that the
 // values' gradient reads (kWeights) or ds too.
 template <bool kWeights>
 __device__ inline void softmax_backward(const RowState& rows, const Keep& keep, float factor,
                                         Accum& x, Accum& y) {
+  keep_some(keep, y);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
 #pragma unroll
@@ -68,11 +81,11 @@ __device__ inline void softmax_backward(const RowState& rows, const Keep& keep, 
       float& s = x[j / 2][2 * h + j % 2];
       float& d = y[j / 2][2 * h + j % 2];
       const float weight = exp2_fast(fmaf(s, factor, -rows.lse2[h]));
-      const float kept = keep.factor(h, j);
-      d = formulas::softmax_gradient(weight, d * kept, rows.delta[h]);
-      s = kWeights ? weight * kept : d;
+      d = formulas::softmax_gradient(weight, d, rows.delta[h]);
+      s = kWeights ? weight : d;
     }
   }
+  if (kWeights) keep_some(keep, x);
 }
 
 // Gradients of a row's table: sums over runs of keys that fall into one segment. Positions fall along
@@ -132,16 +145,15 @@ struct NoRuns {
   __device__ void finish(int) {}
 };
 
-// Row h. x: raw scores; y: gradient at the weights. Leaves the gradient at the scores in y, that at the
+// Row h. x: raw scores; y: gradient at the kept weights. Leaves the gradient at the scores in y, that at the
 // gates' logits in `dlogits` and, in x, the weights for the values (kWeights) or the gradient at the
 // scores, too. With !kWeights the table's gradient is added to dz. `carry` is that of the tile's start,
 // and `prefix` goes on from tile to tile.
 template <bool kWeights, class Cope, class Terms>
 __device__ inline void cope_backward_row(const Cope& cope, const Terms& terms, int h,
                                          const float* z, float* dz, int column,
-                                         const RowState& rows, const Keep& keep,
-                                         std::uint32_t carry, float& prefix, Accum& x, Accum& y,
-                                         float (&dlogits)[16]) {
+                                         const RowState& rows, std::uint32_t carry, float& prefix,
+                                         Accum& x, Accum& y, float (&dlogits)[16]) {
   std::uint32_t position[16];
   float gate[16];
   std::uint32_t sum = 0;
@@ -167,9 +179,8 @@ __device__ inline void cope_backward_row(const Cope& cope, const Terms& terms, i
     float score = fmaf(s, cope.scale, formulas::cope_logit(low, slope, fraction));
     if constexpr (Terms::kHasBias) score += terms.bias(h, j);
     const float weight = exp2_fast(fmaf(score, kLog2e, -rows.lse2[h]));
-    const float kept = keep.factor(h, j);
-    d = formulas::softmax_gradient(weight, d * kept, rows.delta[h]);
-    s = kWeights ? weight * kept : d;
+    d = formulas::softmax_gradient(weight, d, rows.delta[h]);
+    s = kWeights ? weight : d;
     dpositions = fmaf(d, slope, dpositions);
     before[j] = dpositions;
     runs.add(segment, fraction, d);
@@ -191,11 +202,12 @@ __device__ inline void cope_backward(const CopeScores& cope, const float* w,
                                      const std::uint32_t (&carry)[2], float (&prefix)[2], Accum& x,
                                      Accum& y) {
   const WindowTerms<kMods> terms{cope, w};
+  keep_some(keep, y);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     float dlogits[16];
-    cope_backward_row<kWeights>(cope, terms, h, z[h], dz[h], column, rows, keep, carry[h],
-                                prefix[h], x, y, dlogits);
+    cope_backward_row<kWeights>(cope, terms, h, z[h], dz[h], column, rows, carry[h], prefix[h], x,
+                                y, dlogits);
 #pragma unroll
     for (int j = 0; j < 16; ++j) {
       float& d = y[j / 2][2 * h + j % 2];
@@ -203,6 +215,7 @@ __device__ inline void cope_backward(const CopeScores& cope, const float* w,
       if (!kWeights && cope.sees_bias) x[j / 2][2 * h + j % 2] = d;
     }
   }
+  if (kWeights) keep_some(keep, x);
 }
 
 }  // namespace posenc::cuda
