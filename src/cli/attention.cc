@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -60,7 +62,13 @@ int compute(const Options& options, const std::string& run, std::int64_t length)
   const fs::path lab = fs::read_symlink("/proc/self/exe").parent_path() / "posenc-lab";
   std::string log = (fs::temp_directory_path() / "posenc_attention_XXXXXX").string();
   const int file = ::mkstemp(log.data());
-  if (file >= 0) ::close(file);
+  if (file < 0) {
+    fmt::print(stderr,
+               "posenc: cannot make a file in {}: {}; set TMPDIR to a folder that can be written\n",
+               fs::temp_directory_path().string(), std::strerror(errno));
+    return kFailure;
+  }
+  ::close(file);
   Command command{
       .words = {lab.string(), "attention", run, "--sample", std::to_string(options.sample),
                 "--length", std::to_string(length), "--axis", options.axis, "--progress", "quiet"},

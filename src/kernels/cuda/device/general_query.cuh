@@ -69,7 +69,7 @@ class GeneralQuery {
     if (has_cope()) find_carries();
     walk_up(true, kGates && !walks_twice());
     store();
-    if (b_.dfire_rows != nullptr && p_.fire.segments > 0) finish_fire();
+    if (wants_fire()) finish_fire();
   }
 
   __device__ void load_rows(const Tensor4& x, int to) {
@@ -87,7 +87,7 @@ class GeneralQuery {
     if (has_cope()) start_cope();
     if constexpr (kGates) load_rows(has_plain() ? p_.cope.plain_q : p_.q, Layout::kPlain);
     if (has_plain()) load_rows(p_.q, 0);
-    if (p_.fire.segments > 0 && b_.dfire_rows != nullptr) start_fire();
+    if (wants_fire()) start_fire();
   }
   __device__ void start_cope() {
     const int stride = logit_stride(p_.cope.npos_max);
@@ -116,12 +116,14 @@ class GeneralQuery {
 
   __device__ bool in_chunk(int h) const { return query_ + mine_.row[h] < s_.queries; }
 
-  __device__ void load_gates(int key) {
-    stage_.template load<Kind, kDim, true>(gate_k_, key, s_.keys, p_.head_dim, [] {});
+  __device__ bool wants_fire() const { return p_.fire.segments > 0 && b_.dfire_rows != nullptr; }
+
+  __device__ void load(const RowsOf<T>& rows, int key) {
+    stage_.template load<Kind, kDim, true>(rows, key, s_.keys, p_.head_dim, [] {});
   }
-  __device__ void load_keys(int key) {
-    stage_.template load<Kind, kDim, true>(k_, key, s_.keys, p_.head_dim, [&] {
-      load_windows(base_ + Layout::kWindows, p_, head_, s_.place(query_), key, true);
+  __device__ void load_with_windows(const RowsOf<T>& rows, int key) {
+    stage_.template load<Kind, kDim, true>(rows, key, s_.keys, p_.head_dim, [&] {
+      load_windows(base_ + Layout::kWindows, p_, head_, s_.place(query_), key, wants_fire());
     });
   }
 
@@ -145,8 +147,7 @@ class GeneralQuery {
     if (threadIdx.x == 0) *sums_.first_counting(query_) = counting_;
   }
   __device__ void count_tile(int key, std::uint32_t (&carry)[2]) {
-    load_keys(key);  // and the windows, which gates may see
-    if constexpr (kGates) load_gates(key);
+    load_with_windows(kGates ? gate_k_ : k_, key);  // gates may see biases
     Accum x;
     multiply_staged<Kind, kDim>(stage_, base_ + (kGates ? Layout::kPlain : 0), x);
     hide(s_, mask_, mine_, query_, key, x);
@@ -173,16 +174,16 @@ class GeneralQuery {
     Accum g;
     if constexpr (kGates) {
       if (!counted) {
-        load_gates(key);
+        load(gate_k_, key);
         multiply_staged<Kind, kDim>(stage_, base_ + Layout::kPlain, g);
         hide(s_, mask_, mine_, query_, key, g);
       }
     }
     Accum y;
-    stage_.template load<Kind, kDim, true>(v_, key, s_.keys, p_.head_dim, [] {});
+    load(v_, key);
     multiply_staged<Kind, kDim>(stage_, base_ + Layout::kGradient, y);
     Accum x;
-    load_keys(key);
+    load_with_windows(k_, key);
     multiply_staged<Kind, kDim>(stage_, base_, x);
     hide(s_, mask_, mine_, query_, key, x);
     differentiate(key, scores, counted, carry, g, x, y);
@@ -193,7 +194,7 @@ class GeneralQuery {
     }
     if constexpr (kGates) {
       if (!gates || counted) return;
-      load_gates(key);
+      load(gate_k_, key);
       to_fragments(g, left);
       add_product<Kind, kDim>(stage_, left, dq_);
     }
@@ -214,17 +215,18 @@ class GeneralQuery {
     const Keep keep = keep_of(p_, s_, head_, query_, key, mine_);
     Biases biases;
     chain_.read_biases(biases);
-    float again[2] = {0.0f, 0.0f};
-    if (first) {
-      general_backward<kGates, false>(chain_.cope(), biases, counted, tables_, mine_.column, rows_,
-                                      keep, carry, prefix_, tail_, g, x, y);
-    } else {
-      general_backward<kGates, true>(chain_.cope(), biases, counted, tables_, mine_.column, rows_,
-                                     keep, carry, prefix_, again, g, x, y);
-      return;
+    if constexpr (kGates) {
+      if (!first) {
+        float again[2] = {0.0f, 0.0f};
+        general_backward<kGates, true>(chain_.cope(), biases, counted, tables_, mine_.column, rows_,
+                                       keep, carry, prefix_, again, g, x, y);
+        return;
+      }
     }
+    general_backward<kGates, false>(chain_.cope(), biases, counted, tables_, mine_.column, rows_,
+                                    keep, carry, prefix_, tail_, g, x, y);
     if (b_.dtoeplitz != nullptr) add_diagonals(key, x);
-    if (b_.dfire_rows != nullptr && p_.fire.segments > 0) chain_.add_fire_gradient(x, fire_);
+    if (wants_fire()) chain_.add_fire_gradient(x, fire_);
   }
   __device__ void add_diagonals(int key, const Accum& x) {
     Diagonals diagonals(reinterpret_cast<float*>(smem_ + Layout::kStrips), mine_);
