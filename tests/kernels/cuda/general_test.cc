@@ -150,6 +150,7 @@ TEST_F(CudaGeneral, GradientsThatAreNotWantedAreLeftOut) {
   const auto dk = problem.data.dk.bytes();
   device.params.dtoeplitz = device.params.dpos_emb = nullptr;
   device.params.dfire_rows = device.params.dfire_segments = nullptr;
+  device.params.forward.fire.dpsi = nullptr;
   device.backward();
   device.bring_back();
   EXPECT_EQ(dq, problem.data.dq.bytes());
