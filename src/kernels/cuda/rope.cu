@@ -1,6 +1,7 @@
 // One thread turns one access of a token (16 bytes of each half of its pairs) in all heads that its block
 // serves, so cos and sin are read once and stay in registers. Neighbouring threads hold neighbouring
-// accesses, then neighbouring tokens: every head's rows of a block are one run of memory.
+// accesses, then neighbouring tokens: every head's rows of a block are one run of memory. Queries and keys
+// have blocks of their own, and a block's heads are neighbours: the fewer streams, the faster the memory.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -26,7 +27,8 @@ struct Side {
 };
 
 struct RopeParams {
-  Side sides[2];  // queries, keys
+  Side sides[2];       // queries, keys
+  int first_side = 0;  // that there is; blocks of one z serve one side
   DevicePositions positions;
   DeviceAngles angles;
   unsigned items = 0;      // batches * tokens * accesses of this launch
@@ -35,8 +37,7 @@ struct RopeParams {
   unsigned turning = 0;    // accesses that turn
   std::int64_t batch = 0;  // of the first token
   int dim_offset = 0;
-  float sign = 1.0f;   // of the sine
-  bool apart = false;  // keys have tables of their own
+  float sign = 1.0f;  // of the sine
   int* out_of_range = nullptr;
 };
 
@@ -68,6 +69,17 @@ __device__ __forceinline__ void load_turn(const RopeParams& p, const float* tabl
   }
 }
 
+// The block's share of `heads` neighbouring ones.
+struct Share {
+  int first;
+  int end;
+  __device__ explicit Share(int heads) {
+    const int each = (heads + static_cast<int>(gridDim.y) - 1) / static_cast<int>(gridDim.y);
+    first = min(static_cast<int>(blockIdx.y) * each, heads);
+    end = min(first + each, heads);
+  }
+};
+
 template <class T, int kCount, bool kInterleaved>
 __device__ __forceinline__ void turn_heads(const Side& side, std::int64_t batch, std::int64_t token,
                                            int channel, int second, int group, int groups,
@@ -77,22 +89,22 @@ __device__ __forceinline__ void turn_heads(const Side& side, std::int64_t batch,
                 group * per_group * side.in_stride[1] + token * side.in_stride[2] + channel;
   T* out = static_cast<T*>(side.out) + batch * side.out_stride[0] +
            group * per_group * side.out_stride[1] + token * side.out_stride[2] + channel;
-  const int step = static_cast<int>(gridDim.y);
-  for (int h = static_cast<int>(blockIdx.y); h < per_group; h += kInFlight * step) {
+  const Share share(per_group);
+  for (int h = share.first; h < share.end; h += kInFlight) {
     Elements<T, kCount> a[kInFlight];
     Elements<T, kCount> b[kInFlight];
 #pragma unroll
     for (int i = 0; i < kInFlight; ++i) {
-      if (h + i * step >= per_group) break;
-      const T* row = in + (h + i * step) * side.in_stride[1];
+      if (h + i >= share.end) break;
+      const T* row = in + (h + i) * side.in_stride[1];
       a[i] = load_stream<T, kCount>(row);
       b[i] = load_stream<T, kCount>(row + second);
     }
 #pragma unroll
     for (int i = 0; i < kInFlight; ++i) {
-      if (h + i * step >= per_group) break;
+      if (h + i >= share.end) break;
       turn<kInterleaved>(cos, sin, a[i], b[i]);
-      T* row = out + (h + i * step) * side.out_stride[1];
+      T* row = out + (h + i) * side.out_stride[1];
       store_stream(row, a[i]);
       store_stream(row + second, b[i]);
     }
@@ -107,7 +119,8 @@ __device__ __forceinline__ void copy_heads(const Side& side, std::int64_t batch,
                 token * side.in_stride[2] + channel;
   T* out =
       static_cast<T*>(side.out) + batch * side.out_stride[0] + token * side.out_stride[2] + channel;
-  for (int h = static_cast<int>(blockIdx.y); h < side.heads; h += static_cast<int>(gridDim.y)) {
+  const Share share(side.heads);
+  for (int h = share.first; h < share.end; ++h) {
     store_stream(out + h * side.out_stride[1], load_stream<T, kCount>(in + h * side.in_stride[1]));
   }
 }
@@ -134,10 +147,12 @@ __global__ void __launch_bounds__(kThreads) rope_kernel(const __grid_constant__ 
     if (p.out_of_range != nullptr) *p.out_of_range = 1;
     return;
   }
+  const int which = p.first_side + static_cast<int>(blockIdx.z);
+  const Side& side = p.sides[which];
   if (access >= p.turning) {
     int channel = static_cast<int>(access - p.turning) * kCount;
     if (channel >= p.dim_offset) channel += 2 * p.angles.pairs;
-    for (const Side& side : p.sides) copy_heads<T, kCount>(side, batch, token, channel);
+    copy_heads<T, kCount>(side, batch, token, channel);
     return;
   }
   constexpr bool kNeighbours = kInterleaved && kCount == 1;
@@ -145,16 +160,12 @@ __global__ void __launch_bounds__(kThreads) rope_kernel(const __grid_constant__ 
   const int second = kNeighbours ? 1 : p.angles.pairs;
   float cos[kCount];
   float sin[kCount];
+  const float* table = which == 0 ? p.angles.query : p.angles.key;
   for (int group = 0; group < p.angles.groups; ++group) {
-#pragma unroll
-    for (int s = 0; s < 2; ++s) {
-      if (s == 0 || p.apart) {
-        load_turn<kCount, kInterleaved>(p, s == 0 ? p.angles.query : p.angles.key, batch, token,
-                                        group, static_cast<int>(access), cos, sin);
-      }
-      turn_heads<T, kCount, kInterleaved>(p.sides[s], batch, token, channel, second, group,
-                                          p.angles.groups, cos, sin);
-    }
+    load_turn<kCount, kInterleaved>(p, table, batch, token, group, static_cast<int>(access), cos,
+                                    sin);
+    turn_heads<T, kCount, kInterleaved>(side, batch, token, channel, second, group, p.angles.groups,
+                                        cos, sin);
   }
 }
 
@@ -213,6 +224,9 @@ void launch(const RopeCall& call, RopeParams p, Stream stream) {
   p.turning = static_cast<unsigned>(rotary.pairs() / kCount);
   p.accesses = p.turning + static_cast<unsigned>((rotary.head_dim - rotary.rotary_dim) / kCount);
   p.tokens = static_cast<unsigned>(call.q.tokens());
+  const bool both = p.sides[0].in != nullptr && p.sides[1].in != nullptr;
+  const unsigned sides = both ? 2 : 1;
+  p.first_side = p.sides[0].in != nullptr ? 0 : 1;
   const std::int64_t per_sequence = call.q.tokens() * p.accesses;
   const std::int64_t most = std::max<std::int64_t>((std::int64_t{1} << 31) / per_sequence, 1);
   const auto kernel = rotary.layout == PairLayout::kInterleaved ? rope_kernel<T, kCount, true>
@@ -221,7 +235,7 @@ void launch(const RopeCall& call, RopeParams p, Stream stream) {
     const std::int64_t batches = std::min(most, call.q.batch() - p.batch);
     p.items = static_cast<unsigned>(batches * per_sequence);
     const unsigned blocks = (p.items + kThreads - 1) / kThreads;
-    kernel<<<dim3(blocks, head_splits(call, blocks)), kThreads, 0,
+    kernel<<<dim3(blocks, head_splits(call, blocks * sides), sides), kThreads, 0,
              static_cast<cudaStream_t>(stream)>>>(p);
   }
 }
@@ -253,7 +267,6 @@ Status rope(const RopeCall& call, Stream stream) noexcept {
   p.angles = device_angles(*call.rotary, call.tables);
   p.dim_offset = static_cast<int>(call.rotary->dim_offset);
   p.sign = call.transposed ? -1.0f : 1.0f;
-  p.apart = call.tables.key != call.tables.query;
   p.out_of_range = call.out_of_range;
   with_type(call.q.dtype, [&](auto type) {
     using T = decltype(type);
