@@ -15,13 +15,15 @@ ROWS = []
 
 
 def milliseconds(call, repeats=5, inner=10, warm_up=3):
-    """The median over runs of `inner` calls, queued without waiting in between: what the device needs,
-    not what the host needs to launch. Inputs are larger than the cache, or are read as often by all."""
+    """The median over runs of `inner` calls, queued without waiting in between and behind a pause of
+    the device: what the device needs, not what the host needs to launch. Inputs are larger than the
+    cache, or are read as often by all."""
     for _ in range(warm_up):
         call()
     times = []
     for _ in range(repeats):
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        torch.cuda._sleep(2_000_000)  # about 1 ms, in which the first calls are queued
         start.record()
         for _ in range(inner):
             call()
