@@ -2,8 +2,7 @@
 // that see them, of every query head that reads this key head, in a fixed order.
 #pragma once
 
-#include "kernels/cuda/device/backward_space.cuh"
-#include "kernels/cuda/device/gradients.cuh"
+#include "kernels/cuda/device/backward_key_walk.cuh"
 
 namespace posenc::cuda {
 
@@ -39,41 +38,31 @@ class BackwardKey {
  public:
   __device__ BackwardKey(const AttentionBackwardParams& b, const BackwardSpace& space,
                          std::uint8_t* smem)
-      : b_(b),
-        p_(b.forward),
-        space_(space),
-        smem_(smem),
-        base_(smem_address(smem)),
-        s_(sequence_of(p_, blockIdx.z)) {
+      : walk_(b, space), p_(b.forward), s_(walk_.s), smem_(smem), base_(smem_address(smem)) {
     constexpr int kShares = kParts / kOutParts;
-    kv_head_ = blockIdx.y;
     group_ = warpgroup();
     first_part_ = static_cast<int>(blockIdx.x) % kShares * kOutParts;
-    first_key_ = static_cast<int>(blockIdx.x) / kShares * kGroups * 64;
-    key_ = first_key_ + 64 * group_;
+    walk_.begin(static_cast<int>(blockIdx.x) / kShares * kGroups * 64, kGroups * 64);
+    key_ = walk_.first_key + 64 * group_;
     mask_ = p_.key_mask == nullptr
                 ? nullptr
                 : p_.key_mask + static_cast<std::int64_t>(s_.batch) * p_.keys + s_.first_key;
   }
 
   __device__ void run() {
-    if (first_key_ >= s_.keys) return;
-    tiles_ = query_tiles(s_, first_key_, first_key_ + kGroups * 64 - 1, space_.first_query,
-                         space_.first_query + space_.chunk);
-    if (tiles_.end == tiles_.first && !space_.first_chunk && !space_.last_chunk) return;
-    heads_ = p_.heads / p_.kv_heads;
+    if (walk_.is_idle()) return;
 #pragma unroll
     for (int d = 0; d < kOutParts; ++d) {
       zero(dk_[d]);
       zero(dv_[d]);
     }
-    cope_ = {p_.scale, p_.cope.gates_see_bias,
-             static_cast<std::uint32_t>(p_.cope.npos_max - 1) << kPositionBits};
+    cope_ = walk_.cope_scores();
     next_counting_ = counting_at(0);
-    load_own(p_.k, base_);
-    load_own(p_.v, base_ + Layout::kOwn);
+    walk_.template load_own<T, kDim, kGroups, true, kThreads>(p_.k, base_, threadIdx.x);
+    walk_.template load_own<T, kDim, kGroups, true, kThreads>(p_.v, base_ + Layout::kOwn,
+                                                              threadIdx.x);
     for (int i = 0; i < kAhead; ++i) fetch(i);  // the first wait is for the keys too
-    const int count = heads_ * (tiles_.end - tiles_.first);
+    const int count = walk_.count();
     int pending = -1;
 #pragma unroll 1
     for (int i = 0; i < count; ++i) {
@@ -89,49 +78,29 @@ class BackwardKey {
     }
     if (kDefer && pending >= 0) add_keys(pending);
     copies_wait<0>();
-    store(b_.dk, space_.dk, dk_, p_.scale);
-    store(b_.dv, space_.dv, dv_, 1.0f);
-  }
-
- private:
-  __device__ int tile_of(int i) const { return tiles_.first + i % (tiles_.end - tiles_.first); }
-  __device__ int head_of(int i) const {
-    return kv_head_ * heads_ + i / (tiles_.end - tiles_.first);
-  }
-  // Whether some query of the tile sees some key of the warpgroup.
-  __device__ bool sees(int tile) const {
-    const int last = min(tile * 64 + 63, s_.queries - 1);
-    return s_.highest(last) >= key_ && s_.lowest(tile * 64) <= key_ + 63;
-  }
-
-  __device__ void load_own(const Tensor4& x, std::uint32_t to) {
-    const RowsOf<T> rows = rows_of<T>(x, s_.batch, kv_head_, s_.first_key);
-    for (int group = 0; group < kGroups; ++group) {
-      for (int d = 0; d < kParts; ++d) {
-        const RowsOf<T> part{rows.data + 64 * d, rows.stride};
-        load_tile<64, 64, true, kThreads>(to + (d * kGroups + group) * kTileBytes, part,
-                                          first_key_ + 64 * group, s_.keys,
-                                          min(p_.head_dim - 64 * d, 64));
-      }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int key = key_ + key_of_slot(mine_.row[h]);
+      walk_.template store<T>(walk_.b.dk, walk_.space.dk, key, dk_, p_.scale, h, mine_.column,
+                              first_part_);
+      walk_.template store<T>(walk_.b.dv, walk_.space.dv, key, dv_, 1.0f, h, mine_.column,
+                              first_part_);
     }
   }
 
-  __device__ std::int64_t sequence_head(int head) const {
-    return static_cast<std::int64_t>(s_.index) * p_.heads + head;
-  }
-
+ private:
   // Begins to copy the i-th tile of queries, of output gradients and of what goes with them.
   __device__ void fetch(int i) {
-    if (i < heads_ * (tiles_.end - tiles_.first)) {
-      const int tile = tile_of(i);
-      const int head = head_of(i);
+    if (i < walk_.count()) {
+      const int tile = walk_.tile_of(i);
+      const int head = walk_.head_of(i);
       const int stage = i % kStages;
       const std::uint32_t to = base_ + Layout::kStart + stage * Layout::kStage;
       load_tile<kDim, 64, false, kGroups * 128>(
           to, rows_of<T>(p_.q, s_.batch, head, s_.first_query), tile * 64, s_.queries, p_.head_dim);
       load_tile<kDim, 64, false, kGroups * 128>(
-          to + Layout::kOperand, rows_of<T>(b_.grad_out, s_.batch, head, s_.first_query), tile * 64,
-          s_.queries, p_.head_dim);
+          to + Layout::kOperand, rows_of<T>(walk_.b.grad_out, s_.batch, head, s_.first_query),
+          tile * 64, s_.queries, p_.head_dim);
       if constexpr ((kMods & kToeplitz) != 0) {
         Window<64>::load(base_ + Layout::kWindows + (stage * kGroups + group_) * Layout::kWindow,
                          p_.toeplitz, head, s_.place(tile * 64), key_, threadIdx.x % 128, 128);
@@ -156,23 +125,18 @@ class BackwardKey {
     const int stride = logit_stride(p_.cope.npos_max);
     const std::uint32_t to = base_ + Layout::kTables + stage * 64 * stride * 4;
     if (!has_logits(counting_[kAhead])) return;
-    const float* from = logits_of(tile, head);
+    const float* from = walk_.logits_of(tile, head);
     for (int i = threadIdx.x; i < 16 * stride; i += kThreads) {
       copy_16_async(to + 16 * i, from + 4 * i);
     }
   }
-  __device__ const float* logits_of(int tile, int head) const {
-    return space_.logits + (sequence_head(head) * space_.chunk + tile * 64 - space_.first_query) *
-                               logit_stride(p_.cope.npos_max);
-  }
   // The first tile of keys that the i-th tile of queries counts.
   __device__ int counting_at(int i) const {
-    if ((kMods & kCope) == 0 || i >= heads_ * (tiles_.end - tiles_.first)) return 0;
-    return space_.first_counting[sequence_head(head_of(i)) * (space_.chunk / 64) + tile_of(i) -
-                                 space_.first_query / 64];
+    if ((kMods & kCope) == 0 || i >= walk_.count()) return 0;
+    return walk_.first_counting(walk_.tile_of(i), walk_.head_of(i));
   }
   __device__ bool has_logits(int counting) const {
-    return first_key_ / 64 + kGroups - 1 >= counting;
+    return walk_.first_key / 64 + kGroups - 1 >= counting;
   }
 
   __device__ std::uint32_t stage_at(int i) const {
@@ -181,8 +145,8 @@ class BackwardKey {
 
   // The i-th tile, and the products of the one before where they are pending; returns what is.
   __device__ int step(int i, int pending) {
-    const int tile = tile_of(i);
-    if (key_ >= s_.keys || !sees(tile)) {
+    const int tile = walk_.tile_of(i);
+    if (!walk_.sees(tile, key_)) {
       if (kDefer && pending >= 0) add_keys(pending);
       return -1;
     }
@@ -251,9 +215,9 @@ class BackwardKey {
   // No branches here: they would make the products wait for each other.
   __device__ void overlap(int i, int tile) {
     RowState rows;
-    load_row_state(p_, space_.delta, s_, head_of(i), tile * 64, mine_, rows);
+    load_row_state(p_, walk_.space.delta, s_, walk_.head_of(i), tile * 64, mine_, rows);
     float last[2] = {0.0f, 0.0f};
-    if constexpr ((kMods & kCope) != 0) load_last(tile, head_of(i), last);
+    if constexpr ((kMods & kCope) != 0) load_last(tile, walk_.head_of(i), last);
     Accum x;
     Accum y;
     multiply_own(stage_at(i), x, y);
@@ -270,9 +234,9 @@ class BackwardKey {
   }
 
   __device__ void visit(int i, int tile) {
-    const int head = head_of(i);
+    const int head = walk_.head_of(i);
     RowState rows;
-    load_row_state(p_, space_.delta, s_, head, tile * 64, mine_, rows);
+    load_row_state(p_, walk_.space.delta, s_, head, tile * 64, mine_, rows);
     std::uint32_t carry[2] = {0, 0};
     float prefix[2] = {0.0f, 0.0f};
     float last[2] = {0.0f, 0.0f};
@@ -291,19 +255,17 @@ class BackwardKey {
 
   __device__ void load_sums(int tile, int head, std::uint32_t (&carry)[2], float (&prefix)[2],
                             float (&last)[2]) {
-    const int first = tile * 64 - space_.first_query;
-    const std::int64_t at =
-        (sequence_head(head) * space_.key_tiles + key_ / 64) * space_.chunk + first;
+    const std::int64_t at = walk_.sums_at(tile, head, key_);
     load_last(tile, head, last);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const bool real = key_ / 64 >= counting_[0] && tile * 64 + mine_.row[h] < s_.queries;
-      carry[h] = real ? space_.carries[at + mine_.row[h]] : cope_.last;
-      prefix[h] = real ? space_.prefixes[at + mine_.row[h]] : 0.0f;
+      carry[h] = real ? walk_.space.carries[at + mine_.row[h]] : cope_.last;
+      prefix[h] = real ? walk_.space.prefixes[at + mine_.row[h]] : 0.0f;
     }
   }
   __device__ void load_last(int tile, int head, float (&last)[2]) const {
-    const float* logits = logits_of(tile, head) + p_.cope.npos_max - 1;
+    const float* logits = walk_.logits_of(tile, head) + p_.cope.npos_max - 1;
 #pragma unroll
     for (int h = 0; h < 2; ++h) last[h] = logits[mine_.row[h] * logit_stride(p_.cope.npos_max)];
   }
@@ -348,53 +310,16 @@ class BackwardKey {
     softmax_backward<true>(rows, keep, kMods == kPlain ? p_.scale * kLog2e : kLog2e, x, y);
   }
 
-  // Adds what chunks before have summed; the last chunk writes elements.
-  __device__ void store(const Tensor4& to, float* sums, const Accum (&from)[kOutParts],
-                        float scale) const {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const int key = key_ + key_of_slot(mine_.row[h]);
-      if (key >= s_.keys) continue;
-      T* row = static_cast<T*>(to.data) + s_.batch * to.batch_stride + kv_head_ * to.head_stride +
-               (s_.first_key + key) * to.token_stride;
-      float* sum =
-          sums + ((static_cast<std::int64_t>(s_.batch) * p_.kv_heads + kv_head_) * p_.keys +
-                  s_.first_key + key) *
-                     p_.head_dim;
-#pragma unroll
-      for (int i = 0; i < kOutParts * 8; ++i) {
-        const int channel = 64 * first_part_ + 8 * i + 2 * mine_.column;
-        if (channel >= p_.head_dim) continue;
-        float2 value = {from[i / 8][i % 8][2 * h] * scale, from[i / 8][i % 8][2 * h + 1] * scale};
-        auto* kept = reinterpret_cast<float2*>(sum + channel);
-        if (!space_.first_chunk) {
-          value.x += kept->x;
-          value.y += kept->y;
-        }
-        if (space_.last_chunk) {
-          store_pair(row + channel, value.x, value.y);
-        } else {
-          *kept = value;
-        }
-      }
-    }
-  }
-
-  const AttentionBackwardParams& b_;
+  KeyWalk walk_;
   const AttentionParams& p_;
-  const BackwardSpace& space_;
+  Sequence s_;
   std::uint8_t* smem_;
   std::uint32_t base_;
-  Sequence s_;
   ThreadRows mine_;
-  int kv_head_;
-  int heads_;  // that read this key head
   int group_;
   int first_part_;
-  int first_key_;  // of the block
-  int key_;        // first of the warpgroup
+  int key_;  // first of the warpgroup
   const std::uint8_t* mask_;
-  Range tiles_;
   CopeScores cope_;
   int next_counting_ = 0;  // of the tile that is fetched next,
   int counting_[kAhead + 1] =
