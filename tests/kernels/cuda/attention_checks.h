@@ -1,6 +1,8 @@
 // A case of attention on the GPU against the float64 reference: poisoned outputs and workspace, two runs.
 #pragma once
 
+#include <array>
+
 #include "cases/tensor.h"
 #include "kernels/cuda/attention_device.h"
 
@@ -84,11 +86,14 @@ inline void check_case(const Case& c, std::int64_t chunk_bytes = std::int64_t{51
     EXPECT_LE(relative_error(got[n], want[n], judge.least(want[n])), judge.allowed(want[n].kind))
         << cases::name_of(c) << ", " << float_parts << " parts: " << want[n].name;
   }
-  const auto bytes = problem.data.dq.bytes();
+  const auto gradients = [&] {
+    return std::array{problem.data.dq.bytes(), problem.data.dk.bytes(), problem.data.dv.bytes()};
+  };
+  const auto first = gradients();
   const auto dparameters = problem.data.dparameters;
   device.backward();
   device.bring_back();
-  EXPECT_EQ(bytes, problem.data.dq.bytes()) << cases::name_of(c) << ": two runs differ";
+  EXPECT_EQ(first, gradients()) << cases::name_of(c) << ": two runs differ";
   EXPECT_EQ(dparameters, problem.data.dparameters) << cases::name_of(c) << ": two runs differ";
 }
 

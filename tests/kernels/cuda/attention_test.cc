@@ -83,6 +83,30 @@ TEST_F(CudaAttention, MasksAgreeWithTheReference) {
   }
 }
 
+// The walks of 128 channels, with grouped heads: what a block of keys begins and ends with.
+TEST_F(CudaAttention, MasksOfWideHeadsAgreeWithTheReference) {
+  for (const char* spec : {"none", "t5", "cope(npos_max=16)"}) {
+    Case c = small(spec, 300, 128);
+    c.batch = 1;
+    c.kv_heads = 1;
+    c.causal = false;
+    check_case(c);
+    c.window_left = 90;
+    c.window_right = 70;
+    check_case(c);
+    c = small(spec, 300, 128);
+    c.cumulative = {0, 60, 63, 300};
+    check_case(c);
+    c = small(spec, 1, 128);
+    c.queries = 70;
+    c.keys = 280;
+    check_case(c);
+    c.queries = 280;
+    c.keys = 130;
+    check_case(c);
+  }
+}
+
 TEST_F(CudaAttention, OddShapesAgreeWithTheReference) {
   for (const char* spec : {"none", "t5", "cope(npos_max=16)"}) {
     for (const std::int64_t tokens : {1, 63, 64, 65, 193, 400}) check_case(small(spec, tokens));

@@ -28,6 +28,17 @@ __device__ inline void barrier_wait(std::uint32_t barrier, int parity) {
       "r"(parity)
       : "memory");
 }
+// Whether it is, without waiting.
+__device__ inline bool barrier_is_over(std::uint32_t barrier, int parity) {
+  int over;
+  asm volatile(
+      "{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.s32 %0, 1, 0, "
+      "p; }"
+      : "=r"(over)
+      : "r"(barrier), "r"(parity)
+      : "memory");
+  return over != 0;
+}
 
 template <int kCount>
 __device__ inline void take_registers() {

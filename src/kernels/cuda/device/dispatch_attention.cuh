@@ -24,6 +24,23 @@ cudaError_t launch(Kernel* kernel, dim3 grid, int threads, int bytes, cudaStream
   return cudaGetLastError();
 }
 
+// Chains of one kind at up to 128 channels have kernels in which a warpgroup only copies (sm_90a).
+template <int kDim, int kChain>
+constexpr bool kHasStream = POSENC_CUDA_90A&& kDim <= 128 &&
+                            kChain != (kChainToeplitz | kChainCope);
+
+inline bool runs_on_90a() {
+  int device = 0;
+  int major = 0;
+  return cudaGetDevice(&device) == cudaSuccess &&
+         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
+         major == 9;
+}
+// Nothing that draws or looks up single keys, on a GPU that has the instructions.
+inline bool may_stream(const AttentionParams& p) {
+  return p.dropout_threshold == 0 && p.key_mask == nullptr && runs_on_90a();
+}
+
 // Calls f.template operator()<T, kChain>().
 template <class F>
 cudaError_t dispatch_chain(const AttentionParams& p, F&& f) {

@@ -7,20 +7,6 @@
 
 namespace posenc::cuda {
 
-// Chains of one kind at up to 128 channels have a kernel that wants sm_90a, and nothing that draws or
-// looks up single keys.
-template <int kDim, int kChain>
-constexpr bool kHasStream = POSENC_CUDA_90A&& kDim <= 128 &&
-                            kChain != (kChainToeplitz | kChainCope);
-
-inline bool runs_on_90a() {
-  int device = 0;
-  int major = 0;
-  return cudaGetDevice(&device) == cudaSuccess &&
-         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
-         major == 9;
-}
-
 template <class T, int kDim, int kChain>
 cudaError_t launch_stream(const AttentionParams& p, cudaStream_t stream) {
   using Of = StreamSizes<kDim>;
@@ -33,8 +19,7 @@ cudaError_t launch_stream(const AttentionParams& p, cudaStream_t stream) {
 template <class T, int kDim, int kChain, bool kCompact>
 cudaError_t launch_forward(const AttentionParams& p, cudaStream_t stream) {
   if constexpr (kHasStream<kDim, kChain>) {
-    if (p.dropout_threshold == 0 && p.key_mask == nullptr && runs_on_90a() &&
-        StreamLayout<kDim, kChain>::bytes(p.cope.npos_max) <= kMostSharedBytes) {
+    if (may_stream(p) && StreamLayout<kDim, kChain>::bytes(p.cope.npos_max) <= kMostSharedBytes) {
       return launch_stream<T, kDim, kChain>(p, stream);
     }
   }

@@ -122,6 +122,15 @@ __device__ inline std::uint64_t descriptor(std::uint32_t address) {
   return kFixed | static_cast<std::uint64_t>((address & 0x3ffff) >> 4);
 }
 
+// The low word of a descriptor, to which offsets in units of 16 bytes can be added, and back: where every
+// instruction between products counts.
+__device__ inline std::uint32_t descriptor_word(std::uint32_t address) {
+  return static_cast<std::uint32_t>(descriptor(address));
+}
+__device__ inline std::uint64_t descriptor_of(std::uint32_t word) {
+  return (descriptor(0) >> 32 << 32) | word;
+}
+
 __device__ inline void mma_begin() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ inline void mma_commit() {
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");

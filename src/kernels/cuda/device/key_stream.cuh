@@ -1,0 +1,324 @@
+// A block of threads for the keys' backward in which one warpgroup only copies and two compute, 64 keys
+// each, on tiles of 64 queries. Every tile has barriers of its own, full and free, so that the
+// computing warpgroups drift apart.
+//
+// With a tile come numbers of its rows that the copying warpgroup has read one tile before: where the
+// accumulators of scores and of weights' gradients start, and CoPE's sums.
+#pragma once
+
+#include "kernels/cuda/device/backward_key_walk.cuh"
+#include "kernels/cuda/device/barriers.cuh"
+
+namespace posenc::cuda {
+
+template <int kDim, int kMods>
+struct KeyStreamSizes {
+  static constexpr bool kHasCope = (kMods & kCope) != 0;
+  static constexpr int kGroups = 2;  // that compute
+  static constexpr int kStages = kDim == 128 && kHasCope ? 3 : 4;
+  static constexpr int kTableSlots = kDim == 128 ? 2 : kStages;  // CoPE's logits
+  static constexpr int kWeightTiles = kDim == 128 ? 1 : 2;       // per warpgroup, where CoPE counts
+  // Whether dk's product of a tile runs beside the next tile's scores, which holds its stage longer.
+  static constexpr bool kDefer = kStages > 3;
+  static constexpr int kThreads = (kGroups + 1) * 128;
+  static constexpr int kKeys = kGroups * 64;
+  // Of 168 a thread, most go to those who compute.
+  static constexpr int kComputing = kDim == 128 ? 240 : 232;
+  static constexpr int kCopying = 3 * 168 - 2 * kComputing;
+};
+
+// Biases at the distances of 64 queries to kKeys keys, over the scale of scores, and once more one entry
+// on: a thread reads pairs of them, which begin at even entries in one of the two.
+template <int kKeys>
+struct QueryWindow {
+  static constexpr int kEntries = kKeys + 64;
+  static constexpr int kCopy = kEntries + 16;
+  static_assert(kCopy % 32 == 16);
+
+  // The pair of queries 8 n + 2 column + {0, 1} at key `key` + 8 h of the block is at [4 (n - h)].
+  __device__ static const float2* at(const float* window, int key, int column) {
+    const int entry = 2 * column - key + kKeys - 1;
+    return reinterpret_cast<const float2*>(window + (entry % 2 == 0 ? entry : kCopy + entry + 1));
+  }
+};
+
+// Of one tile of queries.
+template <int kDim, int kMods>
+struct KeyStreamRows {
+  using Of = KeyStreamSizes<kDim, kMods>;
+  float scores[64];  // -lse / scale; with CoPE that of keys past its table
+  float grads[64];   // -delta
+  float lse2[Of::kHasCope ? 64 : 1];
+  std::uint32_t carry[Of::kHasCope ? Of::kGroups * 64 : 1];
+  float prefix[Of::kHasCope ? Of::kGroups * 64 : 1];
+  int counted[4];  // whether 32 rows of `carry` are past the table
+  alignas(16) float window[(kMods & kToeplitz) != 0 ? 2 * QueryWindow<Of::kKeys>::kCopy : 4];
+};
+
+template <int kDim, int kMods>
+struct KeyStreamLayout {
+  using Of = KeyStreamSizes<kDim, kMods>;
+  using Rows = KeyStreamRows<kDim, kMods>;
+  static constexpr int kOwn = kDim / 64 * Of::kGroups * kTileBytes;  // keys, or values
+  static constexpr int kOperand = kDim / 64 * kTileBytes;            // queries, or their gradients
+  static constexpr int kStage = 2 * kOperand;
+  static constexpr int kStart = 2 * kOwn;
+  static constexpr int kWeights = kStart + Of::kStages * kStage;
+  static constexpr int kGroupWeights = Of::kHasCope ? Of::kWeightTiles * kTileBytes : 0;
+  static constexpr int kRows = kWeights + Of::kGroups * kGroupWeights;
+  static constexpr int kBarriers = kRows + Of::kStages * static_cast<int>(sizeof(Rows));
+  static constexpr int kTables = kBarriers + 128;
+  static_assert(2 * Of::kStages * 8 <= 128 && sizeof(Rows) % 16 == 0);
+  static int bytes(int npos) {
+    return 1024 + kTables + (npos > 0 ? Of::kTableSlots * 64 * logit_stride(npos) * 4 : 0);
+  }
+};
+
+#if POSENC_WGMMA
+
+// Which stage it is the turn of, and the parity of its barriers.
+template <int kStages>
+struct KeyTurn {
+  int stage = 0;
+  int before = kStages - 1;
+  int parity = 0;
+  __device__ void next() {
+    before = stage;
+    stage = stage == kStages - 1 ? 0 : stage + 1;
+    if (stage == 0) parity ^= 1;
+  }
+};
+
+enum KeyBarrier : int { kFull = 0, kFree = 1 };
+
+// What both kinds of warpgroups know.
+template <class T, int kDim, int kMods>
+struct KeyStreamBlock {
+  using Of = KeyStreamSizes<kDim, kMods>;
+  using Layout = KeyStreamLayout<kDim, kMods>;
+  using Rows = typename Layout::Rows;
+  using Turn = KeyTurn<Of::kStages>;
+
+  // `memory` is an address in shared memory.
+  __device__ KeyStreamBlock(const AttentionBackwardParams& b, const BackwardSpace& space,
+                            std::uint32_t memory)
+      : walk(b, space),
+        base(__shfl_sync(~0u, memory, 0)),  // kept in a register
+        smem(static_cast<std::uint8_t*>(__cvta_shared_to_generic(base))) {
+    walk.begin(static_cast<int>(blockIdx.x) * Of::kKeys, Of::kKeys);
+  }
+  // By all threads, before they part.
+  __device__ void start() const {
+    if (threadIdx.x == 0) {
+      for (int stage = 0; stage < Of::kStages; ++stage) {
+        barrier_init(barrier(kFull, stage), 128);
+        barrier_init(barrier(kFree, stage), 128 * Of::kGroups);
+      }
+    }
+    __syncthreads();
+  }
+  __device__ std::uint32_t queries_at(int stage) const {
+    return base + Layout::kStart + stage * Layout::kStage;
+  }
+  __device__ Rows& rows_at(int stage) const {
+    return reinterpret_cast<Rows*>(smem + Layout::kRows)[stage];
+  }
+  __device__ int table_at(int slot) const {  // in bytes
+    return Layout::kTables + slot * 64 * logit_stride(walk.p.cope.npos_max) * 4;
+  }
+  __device__ std::uint32_t barrier(int kind, int stage) const {
+    return base + Layout::kBarriers + (kind * Of::kStages + stage) * 8;
+  }
+  __device__ void wait(int kind, int stage, int parity) const {
+    barrier_wait(barrier(kind, stage), parity);
+  }
+
+  KeyWalk walk;
+  std::uint32_t base;
+  std::uint8_t* smem;
+};
+
+// The copying warpgroup.
+template <class T, int kDim, int kMods>
+class KeyStreamCopies {
+  using Block = KeyStreamBlock<T, kDim, kMods>;
+  using Of = KeyStreamSizes<kDim, kMods>;
+  using Layout = KeyStreamLayout<kDim, kMods>;
+  using Window = QueryWindow<Of::kKeys>;
+  static constexpr bool kHasBias = (kMods & kToeplitz) != 0;
+  static constexpr int kEntries = (Window::kEntries + 127) / 128;  // of a window, per thread
+  static_assert(!Of::kHasCope || Of::kGroups == 2, "a thread has one row of one warpgroup");
+
+  // A tile of the walk.
+  struct Place {
+    int tile;
+    int head;
+  };
+
+ public:
+  __device__ explicit KeyStreamCopies(const Block& block)
+      : b_(block), walk_(block.walk), thread_(threadIdx.x % 128) {}
+
+  __device__ void run() {
+    const int count = walk_.count();
+    if (count == 0) return;
+    walk_.template load_own<T, kDim, Of::kGroups, Of::kHasCope, 128>(walk_.p.k, b_.base, thread_);
+    walk_.template load_own<T, kDim, Of::kGroups, Of::kHasCope, 128>(
+        walk_.p.v, b_.base + Layout::kOwn, thread_);
+    Place place{walk_.tiles.first, walk_.kv_head * walk_.heads};
+    const int heads_end = place.head + walk_.heads;
+    if constexpr (Of::kHasCope) counting_ = walk_.first_counting(place.tile, place.head);
+    read_rows(place, following(place), heads_end);
+#pragma unroll 1
+    for (int n = 0; n < count; ++n) {
+      if (n >= Of::kStages) make_room(n, turn_.stage, turn_.parity ^ 1);
+      const bool counts = store_rows();
+      const Place next = following(place);
+      if (next.head < heads_end) read_rows(next, following(next), heads_end);
+      copy(n, place, counts);
+      copies_commit();
+      if (announced_ < n) announce<1>(turn_.before);
+      place = next;
+      turn_.next();
+    }
+    announce<0>(turn_.before);
+  }
+
+ private:
+  __device__ Place following(const Place& place) const {
+    const bool last = place.tile + 1 == walk_.tiles.end;
+    return {last ? walk_.tiles.first : place.tile + 1, place.head + (last ? 1 : 0)};
+  }
+
+  // Waits until a stage is no longer read. What has been copied is announced first: the computing
+  // warpgroups may need it to go on.
+  __device__ void make_room(int n, int stage, int parity) {
+    const bool over = barrier_is_over(b_.barrier(kFree, stage), parity);
+    if (announced_ < n && !__all_sync(~0u, over)) announce<0>(turn_.before);
+    b_.wait(kFree, stage, parity);
+  }
+  // That a tile has arrived, with up to kLeft behind it under way.
+  template <int kLeft>
+  __device__ void announce(int stage) {
+    copies_wait<kLeft>();
+    publish_smem();
+    barrier_arrive(b_.barrier(kFull, stage));
+    ++announced_;
+  }
+
+  __device__ void copy(int n, const Place& place, bool counts) {
+    const AttentionParams& p = walk_.p;
+    const Sequence& s = walk_.s;
+    const std::uint32_t to = b_.queries_at(turn_.stage);
+    load_tile<kDim, 64, false, 128>(to, rows_of<T>(p.q, s.batch, place.head, s.first_query),
+                                    place.tile * 64, s.queries, p.head_dim, thread_);
+    load_tile<kDim, 64, false, 128>(
+        to + Layout::kOperand, rows_of<T>(walk_.b.grad_out, s.batch, place.head, s.first_query),
+        place.tile * 64, s.queries, p.head_dim, thread_);
+    if (Of::kHasCope && counts) copy_table(n, place);
+  }
+  __device__ void copy_table(int n, const Place& place) {
+    if constexpr (Of::kTableSlots < Of::kStages) {
+      // Tile n - kTableSlots had this slot.
+      const int stage = (n - Of::kTableSlots) % Of::kStages;
+      const int parity = (n - Of::kTableSlots) / Of::kStages & 1;
+      if (n >= Of::kTableSlots) make_room(n, stage, parity);
+    }
+    const std::uint32_t to = b_.base + b_.table_at(n % Of::kTableSlots);
+    const float* from = walk_.logits_of(place.tile, place.head);
+    for (int i = thread_; i < 16 * logit_stride(walk_.p.cope.npos_max); i += 128) {
+      copy_16_async(to + 16 * i, from + 4 * i);
+    }
+  }
+
+  // Begins to read what store_rows() will store. Threads 0 to 63 have the log-sum-exps, the others the
+  // products of outputs and their gradients.
+  __device__ void read_rows(const Place& place, const Place& next, int heads_end) {
+    const AttentionParams& p = walk_.p;
+    const Sequence& s = walk_.s;
+    const int query = place.tile * 64 + thread_ % 64;
+    const bool real = query < s.queries;
+    const std::int64_t at =
+        (static_cast<std::int64_t>(s.batch) * p.heads + place.head) * p.queries + s.first_query +
+        query;
+    const float* from = thread_ < 64 ? p.lse : walk_.space.delta;
+    value_ = thread_ < 64 ? -INFINITY : 0.0f;
+    if (real) value_ = from[at];
+    if constexpr (kHasBias) read_window(place);
+    if constexpr (Of::kHasCope) {
+      read_sums(place, real);
+      if (next.head < heads_end) counting_ = walk_.first_counting(next.tile, next.head);
+    }
+  }
+  __device__ void read_sums(const Place& place, bool real) {
+    const int row = thread_ % 64;
+    const int key = walk_.first_key + thread_ / 64 * 64;
+    last_ = walk_.logits_of(
+        place.tile,
+        place.head)[row * logit_stride(walk_.p.cope.npos_max) + walk_.p.cope.npos_max - 1];
+    carry_ = walk_.cope_scores().last;
+    prefix_ = 0.0f;
+    if (real && key < walk_.s.keys && key / 64 >= counting_) {
+      const std::int64_t at = walk_.sums_at(place.tile, place.head, key) + row;
+      carry_ = walk_.space.carries[at];
+      prefix_ = walk_.space.prefixes[at];
+    }
+  }
+  __device__ void read_window(const Place& place) {
+    const ToeplitzTable& toeplitz = walk_.p.toeplitz;
+    const float* table = toeplitz.table + place.head * toeplitz.head_stride;
+    const std::int64_t first =
+        toeplitz.zero + walk_.s.place(place.tile * 64) - walk_.first_key - (Of::kKeys - 1);
+#pragma unroll
+    for (int e = 0; e < kEntries; ++e) {
+      const std::int64_t at = first + 128 * e + thread_;
+      biases_[e] = at >= 0 && at < toeplitz.span ? table[at] : 0.0f;
+    }
+  }
+
+  // Returns whether some key of the block is not past CoPE's table.
+  __device__ bool store_rows() {
+    typename Block::Rows& rows = b_.rows_at(turn_.stage);
+    const float unscaled = 1.0f / walk_.p.scale;
+    const int row = thread_ % 64;
+    if (thread_ < 64) {
+      const float constant = Of::kHasCope ? last_ : 0.0f;
+      rows.scores[row] = value_ == -INFINITY ? -INFINITY : (constant - value_) * unscaled;
+      if (Of::kHasCope) rows.lse2[row] = value_ == -INFINITY ? INFINITY : value_ * kLog2e;
+    } else {
+      rows.grads[row] = -value_;
+    }
+    if constexpr (kHasBias) {
+#pragma unroll
+      for (int e = 0; e < kEntries; ++e) {
+        if (Window::kEntries % 128 != 0 && 128 * e + thread_ >= Window::kEntries) continue;
+        rows.window[128 * e + thread_] = biases_[e] * unscaled;
+        rows.window[Window::kCopy + 1 + 128 * e + thread_] = biases_[e] * unscaled;
+      }
+    }
+    if constexpr (!Of::kHasCope) return false;
+    const CopeScores cope = walk_.cope_scores();
+    rows.carry[thread_] = carry_;
+    rows.prefix[thread_] = prefix_;
+    const bool all = __all_sync(~0u, carry_ >= cope.last);
+    if (thread_ % 32 == 0) rows.counted[thread_ / 32] = all ? 1 : 0;
+    const std::uint32_t both[2] = {carry_, carry_};
+    return !all_counted_in_group(cope, both, Of::kGroups);
+  }
+
+  Block b_;
+  const KeyWalk& walk_;
+  int thread_;
+  typename Block::Turn turn_;
+  int announced_ = 0;  // tiles
+  int counting_ = 0;   // of the tile that is read next
+  float value_ = 0.0f;
+  float biases_[kEntries] = {};
+  float last_ = 0.0f;
+  std::uint32_t carry_ = 0;
+  float prefix_ = 0.0f;
+};
+
+#endif
+
+}  // namespace posenc::cuda
