@@ -85,7 +85,9 @@ class StreamForward {
     b_.wait(kFullValues, i);
     release(kFreeValues, i);
   }
+  // Biases are read by every lane, so the warp is together before one of them says that it has.
   __device__ void release(int kind, int i) {
+    if (kHasBias && kind == kFreeKeys) __syncwarp();
     if (mine_.lane == 0) barrier_arrive(b_.barrier(kind, i));
   }
   __device__ bool sees_whole(int i) const {

@@ -3,9 +3,8 @@
 // in a fixed order. As backward_key.cuh, with one operand of the queries at a time in shared memory.
 #pragma once
 
+#include "kernels/cuda/device/backward_key_walk.cuh"
 #include "kernels/cuda/device/general_block.cuh"
-#include "kernels/cuda/device/general_sums.cuh"
-#include "kernels/cuda/device/key_sums.cuh"
 
 namespace posenc::cuda {
 
@@ -35,25 +34,19 @@ class GeneralKey {
  public:
   __device__ GeneralKey(const AttentionBackwardParams& b, const BackwardSpace& space,
                         std::uint8_t* smem)
-      : b_(b),
+      : walk_(b, space),
         p_(b.forward),
-        space_(space),
         smem_(smem),
         base_(smem_address(smem)),
-        s_(sequence_of(p_, blockIdx.z)),
-        kv_head_(blockIdx.y),
         stage_(base_ + Layout::kStaged) {
     constexpr int kShares = kParts / kOutParts;
     first_part_ = static_cast<int>(blockIdx.x) % kShares * kOutParts;
-    key_ = static_cast<int>(blockIdx.x) / kShares * 64;
-    mask_ = key_mask_of(p_, s_);
+    walk_.begin(static_cast<int>(blockIdx.x) / kShares * 64, 64);
+    mask_ = key_mask_of(p_, walk_.s);
   }
 
   __device__ void run() {
-    if (key_ >= s_.keys) return;
-    const Range tiles =
-        query_tiles(s_, key_, key_ + 63, space_.first_query, space_.first_query + space_.chunk);
-    if (tiles.end == tiles.first && !space_.first_chunk && !space_.last_chunk) return;
+    if (walk_.is_idle()) return;
 #pragma unroll
     for (int d = 0; d < kOutParts; ++d) {
       zero(dk_[d]);
@@ -61,23 +54,24 @@ class GeneralKey {
       if constexpr (kGates) zero(dgates_[d]);
     }
     load_own();
-    const int heads = p_.heads / p_.kv_heads;
+    const int first = walk_.kv_head * walk_.heads;
 #pragma unroll 1
-    for (int head = kv_head_ * heads; head < (kv_head_ + 1) * heads; ++head) {
+    for (int head = first; head < first + walk_.heads; ++head) {
       GeneralChain chain(p_, head, reinterpret_cast<const float*>(smem_ + Layout::kWindows), mine_);
 #pragma unroll 1
-      for (int tile = tiles.first; tile < tiles.end; ++tile) visit(chain, head, tile * 64);
+      for (int tile = walk_.tiles.first; tile < walk_.tiles.end; ++tile) visit(chain, head, tile);
     }
-    store(b_.dk, space_.dk, dk_, p_.scale);
-    store(b_.dv, space_.dv, dv_, 1.0f);
-    if constexpr (kGates) store(b_.dgate_k, space_.dgate_k, dgates_, p_.scale);
+    store(walk_.b.dk, walk_.space.dk, dk_, p_.scale);
+    store(walk_.b.dv, walk_.space.dv, dv_, 1.0f);
+    if constexpr (kGates) store(walk_.b.dgate_k, walk_.space.dgate_k, dgates_, p_.scale);
   }
 
  private:
   __device__ void load_own() {
     const auto load = [&](const Tensor4& x, int to) {
-      load_operand<Kind, kDim, true>(base_ + to, rows_of<T>(x, s_.batch, kv_head_, s_.first_key),
-                                     key_, s_.keys, p_.head_dim);
+      load_operand<Kind, kDim, true>(base_ + to,
+                                     rows_of<T>(x, walk_.s.batch, walk_.kv_head, walk_.s.first_key),
+                                     walk_.first_key, walk_.s.keys, p_.head_dim);
     };
     load(p_.k, 0);
     load(p_.v, Layout::kValues);
@@ -92,9 +86,9 @@ class GeneralKey {
     staged_ = rows;
     const Tensor4& x = rows == Rows::kQueries ? p_.q
                        : rows == Rows::kPlain ? p_.cope.plain_q
-                                              : b_.grad_out;
-    stage_.template load<Kind, kDim, false>(rows_of<T>(x, s_.batch, head, s_.first_query), query,
-                                            s_.queries, p_.head_dim, [] {});
+                                              : walk_.b.grad_out;
+    stage_.template load<Kind, kDim, false>(rows_of<T>(x, walk_.s.batch, head, walk_.s.first_query),
+                                            query, walk_.s.queries, p_.head_dim, [] {});
   }
 
   // Of the staged rows with own keys or values.
@@ -123,23 +117,24 @@ class GeneralKey {
                                 kPlaneBytes<kDim>);
   }
 
-  __device__ void visit(GeneralChain& chain, int head, int query) {
+  __device__ void visit(GeneralChain& chain, int head, int tile) {
+    const int query = tile * 64;
     staged_ = Rows::kNone;
-    chain.start_rows(s_, query);
-    const bool counts = load_sums(chain.cope(), head, query);
-    load_windows(base_ + Layout::kWindows, p_, head, s_.place(query), key_, false);
+    chain.start_rows(walk_.s, query);
+    const bool counts = load_sums(chain.cope(), head, tile);
+    load_windows(base_ + Layout::kWindows, p_, head, walk_.s.place(query), walk_.first_key, false);
     Accum gates;
     if constexpr (kGates) {
       if (counts) {
         need(Rows::kPlain, head, query);
         multiply_own(Layout::kGateKeys, gates);
-        hide(s_, mask_, mine_, query, key_, gates);
+        hide(walk_.s, mask_, mine_, query, walk_.first_key, gates);
       }
     }
     Accum x;
     need(Rows::kQueries, head, query);
     multiply_own(0, x);
-    hide(s_, mask_, mine_, query, key_, x);
+    hide(walk_.s, mask_, mine_, query, walk_.first_key, x);
     Accum y;
     need(Rows::kGradients, head, query);
     multiply_own(Layout::kValues, y);
@@ -157,8 +152,8 @@ class GeneralKey {
   __device__ void differentiate(GeneralChain& chain, int head, int query, bool counts, Accum& gates,
                                 Accum& x, Accum& y) {
     RowState rows;
-    load_row_state(p_, space_.delta, s_, head, query, mine_, rows);
-    const Keep keep = keep_of(p_, s_, head, query, key_, mine_);
+    load_row_state(p_, walk_.space.delta, walk_.s, head, query, mine_, rows);
+    const Keep keep = keep_of(p_, walk_.s, head, query, walk_.first_key, mine_);
     Biases biases;
     chain.read_biases(biases);
     float tail[2] = {0.0f, 0.0f};
@@ -167,40 +162,40 @@ class GeneralKey {
   }
 
   // What the queries' kernel has kept for this tile; whether CoPE counts here.
-  __device__ bool load_sums(const LongCopeScores& cope, int head, int query) {
+  __device__ bool load_sums(const LongCopeScores& cope, int head, int tile) {
     if (p_.cope.npos_max == 0) return false;
-    const GeneralSums sums(space_, p_, s_.index, head);
+    const BackwardSpace& space = walk_.space;
     const int stride = logit_stride(p_.cope.npos_max);
-    const bool counts = key_ / 64 >= *sums.first_counting(query);
+    const bool counts = walk_.first_key / 64 >= walk_.first_counting(tile, head);
+    const std::int64_t sums = walk_.sums_at(tile, head, walk_.first_key);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int row = query + mine_.row[h];
-      const bool real = counts && row < s_.queries;
-      tables_.z[h] = sums.logits(query) + mine_.row[h] * stride;
+      const bool real = counts && tile * 64 + mine_.row[h] < walk_.s.queries;
+      tables_.z[h] = walk_.logits_of(tile, head) + mine_.row[h] * stride;
       tables_.last[h] = tables_.z[h][p_.cope.npos_max - 1];
-      carry_[h] = real ? *sums.carry(key_ / 64, row) : cope.last;
-      prefix_[h] = real ? *sums.prefix(key_ / 64, row) : 0.0f;
+      carry_[h] = real ? space.carries[sums + mine_.row[h]] : cope.last;
+      prefix_[h] = real ? space.prefixes[sums + mine_.row[h]] : 0.0f;
     }
     return counts;
   }
 
   __device__ void store(const Tensor4& to, float* sums, const Accum (&from)[kOutParts],
                         float scale) const {
-    store_key_rows<T>(p_, space_, s_, kv_head_, key_, first_part_, mine_, to, sums, from, scale);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int key = walk_.first_key + key_of_slot(mine_.row[h]);
+      walk_.template store<T>(to, sums, key, from, scale, h, mine_.column, first_part_);
+    }
   }
 
-  const AttentionBackwardParams& b_;
+  KeyWalk walk_;
   const AttentionParams& p_;
-  const BackwardSpace& space_;
   std::uint8_t* smem_;
   std::uint32_t base_;
-  Sequence s_;
-  int kv_head_;
   ThreadRows mine_;
   Stage stage_;
   Rows staged_ = Rows::kNone;
   int first_part_;
-  int key_;
   const std::uint8_t* mask_;
   GeneralTables tables_{};
   std::uint32_t carry_[2] = {0, 0};
