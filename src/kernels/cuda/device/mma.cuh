@@ -114,6 +114,25 @@ __device__ inline void load_fragment(std::uint32_t tile, Fragment& a) {
   }
 }
 
+// d += A B of one warp: 16 rows, 8 columns, a sum of 16.
+template <class T>
+__device__ inline void mma_16_8_16(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                                   std::uint32_t b1) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  } else {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
+        "{%8,%9}, {%0,%1,%2,%3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+}
+
 #if POSENC_WGMMA
 
 // 128-byte swizzle, groups of eight rows 1024 bytes apart.
@@ -318,24 +337,6 @@ __device__ inline void mma_commit() {}
 template <int kLeft = 0>
 __device__ inline void mma_wait() {}
 __device__ inline void publish_smem() {}
-
-template <class T>
-__device__ inline void mma_16_8_16(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
-                                   std::uint32_t b1) {
-  if constexpr (std::is_same_v<T, Bf16>) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-        "{%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  } else {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, "
-        "{%8,%9}, {%0,%1,%2,%3};"
-        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  }
-}
 
 template <class T, bool kTransB>
 __device__ inline void multiply(Accum& d, const Fragment& a, std::uint32_t b) {

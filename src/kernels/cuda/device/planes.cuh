@@ -45,10 +45,17 @@ template <class Kind, int kDim>
 inline constexpr int kOperandBytes = Planes<Kind>::kCount* kPlaneBytes<kDim>;
 
 // Takes the rounded value of a pair off it.
+template <class T = Bf16>
 __device__ inline std::uint32_t take_part(float& low, float& high) {
-  const std::uint32_t value = pack<Bf16>(low, high);
-  low -= __uint_as_float(value << 16);
-  high -= __uint_as_float(value & 0xffff0000u);
+  const std::uint32_t value = pack<T>(low, high);
+  if constexpr (std::is_same_v<T, Bf16>) {
+    low -= __uint_as_float(value << 16);
+    high -= __uint_as_float(value & 0xffff0000u);
+  } else {
+    const float2 taken = __half22float2(*reinterpret_cast<const __half2*>(&value));
+    low -= taken.x;
+    high -= taken.y;
+  }
   return value;
 }
 

@@ -95,9 +95,10 @@ __device__ inline std::uint32_t visible_bits(const Sequence& s, int query, int k
   const int high = min(s.highest(query) - key, 15);
   return high < low ? 0u : (0xffffu << low) & (0xffffu >> (15 - high));
 }
+template <int kKeys = 16>
 __device__ inline std::uint32_t real_bits(const std::uint8_t* key_mask, int key, int keys) {
   std::uint32_t bits = 0;
-  for (int j = 0; j < 16; ++j) {
+  for (int j = 0; j < kKeys; ++j) {
     if (key + j < keys && key_mask[key + j] != 0) bits |= 1u << j;
   }
   return bits;

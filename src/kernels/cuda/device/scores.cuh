@@ -135,15 +135,15 @@ struct WindowTerms {
   }
 };
 
-// Only the sums of a tile's gates, for both rows.
-template <class Cope, class Terms>
-__device__ inline void count_gates(const Cope& cope, const Terms& terms, const Accum& x,
+// Only the sums of a tile's gates, for both rows. Here and below a thread has 2 kN neighbouring keys.
+template <class Cope, class Terms, int kN>
+__device__ inline void count_gates(const Cope& cope, const Terms& terms, const float (&x)[kN][4],
                                    std::uint32_t (&carry)[2]) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     std::uint32_t sum = 0;
 #pragma unroll
-    for (int j = 0; j < 16; ++j) {
+    for (int j = 0; j < 2 * kN; ++j) {
       sum += cope.fixed(sigmoid(terms.gate_logit(h, j, x[j / 2][2 * h + j % 2])));
     }
     sum += __shfl_xor_sync(~0u, sum, 1);
@@ -153,20 +153,20 @@ __device__ inline void count_gates(const Cope& cope, const Terms& terms, const A
 }
 
 // A row's raw scores to scores with CoPE's logits and biases, carrying the sum of gates on.
-template <class Cope, class Terms>
+template <class Cope, class Terms, int kN>
 __device__ inline void add_cope_row(const Cope& cope, const Terms& terms, int h, const float* z,
-                                    int column, Accum& x, std::uint32_t& carry) {
-  std::uint32_t position[16];
+                                    int column, float (&x)[kN][4], std::uint32_t& carry) {
+  std::uint32_t position[2 * kN];
   std::uint32_t sum = 0;
 #pragma unroll
-  for (int j = 15; j >= 0; --j) {
+  for (int j = 2 * kN - 1; j >= 0; --j) {
     sum += cope.fixed(sigmoid(terms.gate_logit(h, j, x[j / 2][2 * h + j % 2])));
     position[j] = sum;
   }
   const Suffix suffix = suffix_of(sum, column);
   const std::uint32_t base = carry + suffix.after;
 #pragma unroll
-  for (int j = 0; j < 16; ++j) {
+  for (int j = 0; j < 2 * kN; ++j) {
     const std::uint32_t p = min(base + position[j], cope.last);
     const float* segment = z + cope.segment(p);
     const float low = segment[0];
@@ -186,18 +186,23 @@ __device__ inline void add_cope(const CopeScores& cope, const float* w, const fl
 }
 
 // Where every row has counted as far as the table goes: one constant per row.
-template <int kMods>
-__device__ inline void add_constants(const CopeScores& cope, const float* w,
-                                     const float (&constant)[2], Accum& x) {
+template <class Terms, int kN>
+__device__ inline void add_constants(const Terms& terms, const float (&constant)[2],
+                                     float (&x)[kN][4]) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
 #pragma unroll
-    for (int j = 0; j < 16; ++j) {
+    for (int j = 0; j < 2 * kN; ++j) {
       float& s = x[j / 2][2 * h + j % 2];
-      s = fmaf(s, cope.scale, constant[h]);
-      if constexpr ((kMods & kToeplitz) != 0) s += w[8 * h - j];
+      s = fmaf(s, terms.cope.scale, constant[h]);
+      if constexpr (Terms::kHasBias) s += terms.bias(h, j);
     }
   }
+}
+template <int kMods>
+__device__ inline void add_constants(const CopeScores& cope, const float* w,
+                                     const float (&constant)[2], Accum& x) {
+  add_constants(WindowTerms<kMods>{cope, w}, constant, x);
 }
 
 template <class Cope>

@@ -5,14 +5,15 @@
 
 namespace posenc::cuda {
 
-// The largest of the sixteen keys of row h in four parts: chains of dependent instructions are what a
-// warp waits for.
-__device__ inline float row_maximum(const Accum& x, int h) {
+// The largest of a thread's 2 kN keys of row h in four parts: chains of dependent instructions are what
+// a warp waits for.
+template <int kN>
+__device__ inline float row_maximum(const float (&x)[kN][4], int h) {
   float part[4];
 #pragma unroll
   for (int j = 0; j < 4; ++j) part[j] = x[j / 2][2 * h + j % 2];
 #pragma unroll
-  for (int j = 4; j < 16; ++j) part[j % 4] = fmaxf(part[j % 4], x[j / 2][2 * h + j % 2]);
+  for (int j = 4; j < 2 * kN; ++j) part[j % 4] = fmaxf(part[j % 4], x[j / 2][2 * h + j % 2]);
   return fmaxf(fmaxf(part[0], part[1]), fmaxf(part[2], part[3]));
 }
 // The largest among the four lanes of a row, for both rows.
@@ -32,7 +33,8 @@ struct OnlineSoftmax {
 
   // Scores to weights relative to the rows' maxima; `factor` turns a score into an exponent of two, and
   // what was summed before is to be multiplied by `shrink`.
-  __device__ void exponentiate(Accum& x, float factor, float (&shrink)[2]) {
+  template <int kN>
+  __device__ void exponentiate(float (&x)[kN][4], float factor, float (&shrink)[2]) {
     float largest[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) largest[h] = fmaxf(row_maximum(x, h), maximum[h]);
@@ -44,7 +46,7 @@ struct OnlineSoftmax {
       maximum[h] = largest[h];
       float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
 #pragma unroll
-      for (int j = 0; j < 16; ++j) {
+      for (int j = 0; j < 2 * kN; ++j) {
         float& s = x[j / 2][2 * h + j % 2];
         s = exp2_fast(fmaf(s, factor, -shift));
         part[j % 4] += s;
