@@ -16,25 +16,69 @@ Status launch_decode<__half>(const DecodeParams& p, Stream stream);
 
 namespace {
 
-DecodeParams decode_params(const AttentionParams& params) {
-  DecodeParams p;
-  p.a = params;
-  const std::int64_t heads = static_cast<std::int64_t>(params.batch) * params.kv_heads;
-  const std::int64_t wanted =
-      std::max<std::int64_t>(6 * multiprocessors() / std::max<std::int64_t>(heads, 1), 1);
-  const std::int64_t keys = (params.keys + wanted - 1) / wanted;
-  p.split_keys = static_cast<int>(std::clamp<std::int64_t>((keys + 63) / 64 * 64, 64, kSplitKeys));
-  p.splits = (params.keys + p.split_keys - 1) / p.split_keys;
-  const std::int64_t rows = static_cast<std::int64_t>(params.batch) * params.heads * params.queries;
-  auto* at = static_cast<float*>(params.workspace);
-  p.softmax = reinterpret_cast<float2*>(at);
-  at += 2 * rows * p.splits;
-  p.parts = at;
-  at += rows * p.splits * params.head_dim;
-  if (params.cope.npos_max == 0) return p;
-  p.gate_sums = at;
-  p.scores = at + rows * p.splits;
-  return p;
+constexpr std::int64_t kLeastSplit = 128;  // keys
+constexpr std::int64_t kBlockCost = 128;   // what a block's start and end take, in keys
+constexpr std::int64_t kMostWaves = 8;
+
+std::int64_t round_up(std::int64_t x, std::int64_t unit) { return (x + unit - 1) / unit * unit; }
+
+// Splits of each of `heads`, of which the device works on `places` at once: few waves of long splits, and
+// none that leaves places empty.
+std::int64_t splits_of(std::int64_t heads, std::int64_t places, std::int64_t keys) {
+  std::int64_t best = 1;
+  std::int64_t least = (heads + places - 1) / places * (keys + kBlockCost);
+  for (std::int64_t waves = 1; waves <= kMostWaves; ++waves) {
+    const std::int64_t splits = std::min(waves * places / heads, keys / kLeastSplit);
+    if (splits < 1) continue;
+    const std::int64_t cost =
+        (heads * splits + places - 1) / places * ((keys + splits - 1) / splits + kBlockCost);
+    if (cost >= least) continue;
+    least = cost;
+    best = splits;
+  }
+  return best;
+}
+
+void cut_keys(DecodeParams& p) {
+  const AttentionParams& a = p.a;
+  const int group = a.heads / std::max(a.kv_heads, 1);
+  p.row_groups = (group * a.queries + kStepRows - 1) / kStepRows;
+  if (a.window_left >= 0) {
+    const std::int64_t lowest = std::max<std::int64_t>(a.keys - a.queries - a.window_left, 0);
+    p.first_key = static_cast<int>(lowest / kStepKeys * kStepKeys);
+  }
+  const std::int64_t heads = static_cast<std::int64_t>(a.batch) * a.kv_heads * p.row_groups;
+  const int places = multiprocessors() * decode_blocks(a.head_dim, a.cope.npos_max > 0);
+  const std::int64_t keys = a.keys - p.first_key;
+  const std::int64_t splits = splits_of(std::max<std::int64_t>(heads, 1), places, keys);
+  const std::int64_t share = std::max<std::int64_t>((keys + splits - 1) / splits, 1);
+  p.split_keys = static_cast<int>(round_up(share, kStepKeys * decode_warps(a.head_dim)));
+  p.splits = static_cast<int>((keys + p.split_keys - 1) / p.split_keys);
+}
+
+// Lays out the workspace, and returns how many floats it takes. What is read 16 bytes at a time goes first.
+std::int64_t lay_out(DecodeParams& p) {
+  const AttentionParams& a = p.a;
+  const std::int64_t rows = static_cast<std::int64_t>(a.batch) * a.heads * a.queries;
+  auto* const first = static_cast<float*>(a.workspace);
+  std::int64_t used = 0;
+  const auto take = [&](std::int64_t floats) {
+    float* const at = first == nullptr ? nullptr : first + used;
+    used += rows * floats;
+    return at;
+  };
+  p.parts = take(static_cast<std::int64_t>(p.splits) * a.head_dim);
+  if (a.cope.npos_max > 0) {
+    p.kept_row = round_up(a.keys, kStepKeys);
+    p.scores = take(p.kept_row);
+    p.logits = take(logit_stride(a.cope.npos_max));
+  }
+  p.softmax = reinterpret_cast<float2*>(take(2 * static_cast<std::int64_t>(p.splits)));
+  if (a.cope.npos_max > 0) {
+    p.gates = reinterpret_cast<std::uint32_t*>(
+        take(static_cast<std::int64_t>(p.splits) * decode_warps(a.head_dim)));
+  }
+  return used;
 }
 
 }  // namespace
@@ -45,11 +89,10 @@ bool is_decode(const AttentionParams& params) noexcept {
 }
 
 std::size_t decode_workspace_bytes(const AttentionParams& params) noexcept {
-  const DecodeParams p = decode_params(params);
-  const std::int64_t rows = static_cast<std::int64_t>(params.batch) * params.heads * params.queries;
-  std::int64_t floats = rows * p.splits * (2 + params.head_dim);
-  if (params.cope.npos_max > 0) floats += rows * (p.splits + params.keys);
-  return static_cast<std::size_t>(floats) * sizeof(float);
+  DecodeParams p;
+  p.a = params;
+  cut_keys(p);
+  return static_cast<std::size_t>(lay_out(p)) * sizeof(float);
 }
 
 Status launch_attention_decode(const AttentionParams& params, Stream stream) noexcept {
@@ -65,7 +108,10 @@ Status launch_attention_decode(const AttentionParams& params, Stream stream) noe
   if (params.workspace == nullptr || params.workspace_bytes < decode_workspace_bytes(params)) {
     return {StatusCode::kInvalidArgument, "[attention_decode] workspace is too small"};
   }
-  const DecodeParams p = decode_params(params);
+  DecodeParams p;
+  p.a = params;
+  cut_keys(p);
+  lay_out(p);
   return params.element == Element::kFloat16 ? launch_decode<__half>(p, stream)
                                              : launch_decode<__nv_bfloat16>(p, stream);
 }

@@ -48,9 +48,9 @@ class OnDevice {
     params.lse = lse_.as<float>();
     fill_table();
     fill_cope();
-    workspace_ = Bytes(decode_workspace_bytes(params));
-    params.workspace = workspace_.data();
     params.workspace_bytes = decode_workspace_bytes(params);
+    workspace_ = Bytes(std::vector<std::uint8_t>(params.workspace_bytes, 0xff));  // NaN
+    params.workspace = workspace_.data();
   }
   void bring_back() {
     testing::check(cudaDeviceSynchronize());
@@ -112,6 +112,12 @@ void expect_reference(const Case& c) {
   OnDevice on(problem);
   launch_attention_decode(on.params, nullptr).throw_if_error();
   on.bring_back();
+  const auto bytes = problem.data.out.bytes();
+  const auto row_sums = problem.data.row_sums;
+  launch_attention_decode(on.params, nullptr).throw_if_error();
+  on.bring_back();
+  EXPECT_EQ(bytes, problem.data.out.bytes()) << cases::name_of(c) << ": two runs differ";
+  EXPECT_EQ(row_sums, problem.data.row_sums) << cases::name_of(c) << ": two runs differ";
   const cases::Comparison found = cases::compare(c.dtype, problem.results(false), want);
   EXPECT_TRUE(found.fine()) << cases::name_of(c) << ": " << found.mismatch;
 }
@@ -150,6 +156,66 @@ TEST_F(CudaDecode, AgreesWithTheReference) {
       window.window_left = 70;
       expect_reference(window);
     }
+  }
+}
+
+// Groups of one, four and eight query heads; 1 to 64 rows, where a product has 16; key counts that end
+// within a step, a warp's keys and a split.
+TEST_F(CudaDecode, RowsAndKeysOfEveryCount) {
+  for (const char* spec : {"none", "alibi", "cope(npos_max=64)"}) {
+    for (const std::int64_t group : {1, 4, 8}) {
+      for (const std::int64_t queries : {1, 3, 8}) {
+        for (const std::int64_t keys : {9, 127, 333, 1025}) {
+          Case c = case_of(spec, queries, keys, keys % 2 == 0 ? 128 : 64);
+          c.heads = 2 * group;
+          c.dtype = (group + queries + keys) % 2 == 0 ? DType::kFloat16 : DType::kBfloat16;
+          expect_reference(c);
+        }
+      }
+    }
+  }
+}
+
+// So many heads that splits are long, and a warp has more steps than its ring has stages.
+TEST_F(CudaDecode, RingsTurnOver) {
+  const auto check = [](const char* spec, std::int64_t keys, std::int64_t head_dim) {
+    Case c = case_of(spec, 1, keys, head_dim);
+    c.heads = c.kv_heads = 64;
+    c.order = cases::Order::kTokensFirst;
+    expect_reference(c);
+  };
+  check("none", 2990, 40);
+  check("t5 + kerple", 1211, 200);
+  check("alibi + cope(npos_max=16, gates_see_bias=true)", 2003, 128);
+}
+
+TEST_F(CudaDecode, WindowsOnBothSides) {
+  for (const char* spec : kSpecs) {
+    for (const std::int64_t left : {0, 40, 700}) {
+      Case c = case_of(spec, 5, 1500, 64);
+      c.window_left = left;
+      expect_reference(c);
+      c.causal = false;
+      c.window_right = 2;
+      c.padding = true;
+      expect_reference(c);
+    }
+  }
+}
+
+// Positions that never reach the end of the table, that reach it far behind, and at the last keys.
+TEST_F(CudaDecode, GatesOpenAndClosed) {
+  for (const char* spec : {"cope(npos_max=2)", "cope(npos_max=256)"}) {
+    const auto check = [&](std::int64_t keys, double shift) {
+      Case c = case_of(spec, 2, keys, 128);
+      c.query_shift = 0.5;
+      c.gate_shift = shift;
+      expect_reference(c);
+    };
+    check(300, -0.45);
+    check(300, 0.0);
+    check(2100, 0.0);
+    check(2100, 1.0);
   }
 }
 

@@ -4,7 +4,9 @@
 
 #include <cuda_runtime.h>
 
-#include "kernels/cuda/device/decode.cuh"
+#include <algorithm>
+
+#include "kernels/cuda/device/decode_warp.cuh"
 #include "kernels/cuda/launch.h"
 
 namespace posenc::cuda {
@@ -16,155 +18,154 @@ namespace decode_unit {
 
 inline constexpr const char* kOp = "attention_decode";
 
-// Raw scores to global memory, and each row's sum of gates in the split.
-template <int kRows>
-__device__ void keep_scores(const DecodeParams& p, int first_row, int first_key, int count,
-                            const float* scores) {
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  for (int r = warp; r < kRows; r += kDecodeWarps) {
-    const DecodeRow row = decode_row(p, first_row + r);
-    if (!row.valid) continue;
-    const DecodeSight sight(p, row);
-    const std::int64_t at = row_index(p, row);
-    float sum = 0.0f;
-    for (int j = lane; j < count; j += 32) {
-      const float score = scores[j * kRows + r];
-      p.scores[at * p.a.keys + first_key + j] = score;
-      sum += gate(p, sight, score, first_key + j);
-    }
-    sum = warp_sum(sum);
-    if (lane == 0) p.gate_sums[at * p.splits + blockIdx.x] = sum;
-  }
-}
+template <class T, int kDim, DecodePhase kPhase>
+inline constexpr int kRingBytes = decode_warps(kDim) * DecodeRing<T, kDim, kPhase>::kBytes;
 
-// Scores as they were kept, with the position logits that the gates behind the split allow.
-template <class T, int kRows>
-__device__ void add_cope(const DecodeParams& p, int first_row, int first_key, int count,
-                         float* scores, float* tables) {
-  fill_position_tables<T, kRows>(p, first_row, tables);
-  __syncthreads();
-  const int warp = static_cast<int>(threadIdx.x) / 32;
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  for (int r = warp; r < kRows; r += kDecodeWarps) {
-    const DecodeRow row = decode_row(p, first_row + r);
-    if (!row.valid) continue;
-    const std::int64_t at = row_index(p, row);
-    for (int j = lane; j < count; j += 32) {
-      scores[j * kRows + r] = p.scores[at * p.a.keys + first_key + j];
-    }
-    float behind = 0.0f;
-    for (int s = static_cast<int>(blockIdx.x) + 1 + lane; s < p.splits; s += 32) {
-      behind += p.gate_sums[at * p.splits + s];
-    }
-    __syncwarp();
-    add_positions<kRows>(p, DecodeSight(p, row), first_key, count, warp_sum(behind),
-                         tables + r * p.a.cope.npos_max, scores + r);
-  }
-}
-
-template <class T, int kRows, int kLanes, DecodePhase kPhase>
-__global__ void __launch_bounds__(kDecodeThreads, kDecodeBlocks<kRows>)
+template <class T, int kDim, DecodePhase kPhase>
+__global__ void __launch_bounds__(32 * decode_warps(kDim),
+                                  decode_blocks(kDim, kPhase != DecodePhase::kAll))
     decode_kernel(const __grid_constant__ DecodeParams p) {
   extern __shared__ float4 memory[];
-  float* scores = reinterpret_cast<float*>(memory);  // [kSplitKeys][kRows]
-  float* sums = scores + kRows * kSplitKeys;         // [kRows][channels]
-  float* tables = sums + kRows * p.a.head_dim;       // [kRows][npos_max]
-  const int first_row = static_cast<int>(blockIdx.z) * kRows;
-  const int first_key = static_cast<int>(blockIdx.x) * p.split_keys;
-  const int count = min(p.split_keys, p.a.keys - first_key);
-  if constexpr (kPhase != DecodePhase::kWeights) {
-    split_scores<T, kRows, kLanes>(p, first_row, first_key, count, scores);
-    __syncthreads();
-  }
+  constexpr int kWarps = decode_warps(kDim);
+  const DecodeBlock block(p);
+  const DecodeRows mine(p, block);
+  const int warp = static_cast<int>(threadIdx.x) / 32;
+  const Range keys = block.keys<kWarps>(p, warp);
+  const std::uint32_t ring = smem_address(memory) + warp * DecodeRing<T, kDim, kPhase>::kBytes;
+  const int unit = block.split * kWarps + warp;
+  const int units = p.splits * kWarps;
   if constexpr (kPhase == DecodePhase::kScores) {
-    keep_scores<kRows>(p, first_row, first_key, count, scores);
+    walk_scores<T, kDim>(p, block, mine, keys, unit, units, ring);
   } else {
-    if constexpr (kPhase == DecodePhase::kWeights) {
-      add_cope<T, kRows>(p, first_row, first_key, count, scores, tables);
-      __syncthreads();
+    static_assert(kRingBytes<T, kDim, kPhase> >= sizeof(JoinSpace<kDim>));
+    DecodeSums<kDim> sums;
+    if constexpr (kPhase == DecodePhase::kAll) {
+      walk_all<T, kDim>(p, block, mine, keys, ring, sums);
+    } else {
+      float* tables = reinterpret_cast<float*>(memory) + kRingBytes<T, kDim, kPhase> / 4;
+      walk_weights<T, kDim>(p, block, mine, keys, unit, units, ring, tables, sums);
     }
-    for (int r = static_cast<int>(threadIdx.x) / 32; r < kRows; r += kDecodeWarps) {
-      const DecodeRow row = decode_row(p, first_row + r);
-      float* mine = scores + r;
-      if (!row.valid) {
-        for (int j = static_cast<int>(threadIdx.x) % 32; j < count; j += 32) mine[j * kRows] = 0.0f;
-        continue;
-      }
-      const float2 part = softmax_row<kRows>(DecodeSight(p, row), first_key, count, mine);
-      if (threadIdx.x % 32 == 0) p.softmax[row_index(p, row) * p.splits + blockIdx.x] = part;
-    }
+    copies_wait<0>();
     __syncthreads();
-    weigh_values<T, kRows, kLanes>(p, first_row, first_key, count, scores, sums);
+    auto& space = *reinterpret_cast<JoinSpace<kDim>*>(memory);
+    store_sums(mine, warp, sums, space);
+    __syncthreads();
+    join_warps(p, block, space);
   }
 }
 
-// Joins the parts of a row: one block per row, a thread per channel.
-template <class T>
-__global__ void join_kernel(const __grid_constant__ DecodeParams p) {
-  const std::int64_t index = blockIdx.x;
-  float largest = -CUDART_INF_F;
-  for (int s = 0; s < p.splits; ++s) largest = fmaxf(largest, p.softmax[index * p.splits + s].x);
-  const std::int64_t batch = index / p.a.queries / p.a.heads;
-  const std::int64_t head = index / p.a.queries % p.a.heads;
-  T* out = static_cast<T*>(p.a.out.data) + batch * p.a.out.batch_stride +
-           head * p.a.out.head_stride + index % p.a.queries * p.a.out.token_stride;
-  const int channel = static_cast<int>(threadIdx.x);
-  float sum = 0.0f;
+inline constexpr int kJoinThreads = 256;
+
+// The weights of a row's parts, and their sum; each thread has some of them.
+__device__ inline float part_weights(const DecodeParams& p, std::int64_t row, float largest,
+                                     float* weights) {
+  const float2* parts = p.softmax + row * p.splits;
   float total = 0.0f;
-  for (int s = 0; s < p.splits && largest > -CUDART_INF_F; ++s) {
-    const std::int64_t part = index * p.splits + s;
-    const float scale = __expf(p.softmax[part].x - largest);
-    total += scale * p.softmax[part].y;
-    if (channel < p.a.head_dim) sum += scale * p.parts[part * p.a.head_dim + channel];
+  for (int s = static_cast<int>(threadIdx.x); s < p.splits; s += kJoinThreads) {
+    const float2 part = parts[s];
+    const float weight = part.x == -INFINITY ? 0.0f : exp2_fast((part.x - largest) * kLog2e);
+    weights[s] = weight;
+    total += weight * part.y;
   }
-  if (channel < p.a.head_dim) out[channel] = from_float<T>(total > 0.0f ? sum / total : 0.0f);
-  if (channel == 0 && p.a.lse != nullptr) {
-    p.a.lse[index] = total > 0.0f ? largest + logf(total) : -CUDART_INF_F;
+  return total;
+}
+__device__ inline float largest_part(const DecodeParams& p, std::int64_t row) {
+  const float2* parts = p.softmax + row * p.splits;
+  float largest = -INFINITY;
+  for (int s = static_cast<int>(threadIdx.x) % 32; s < p.splits; s += 32) {
+    largest = fmaxf(largest, parts[s].x);
   }
+  for (int step = 16; step > 0; step /= 2) {
+    largest = fmaxf(largest, __shfl_xor_sync(~0u, largest, step));
+  }
+  return largest;
+}
+// Of a block's threads, in a fixed order, to all of them.
+__device__ inline float block_sum(float x) {
+  __shared__ float of_warp[kJoinThreads / 32];
+  for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(~0u, x, step);
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = x;
+  __syncthreads();
+  float sum = 0.0f;
+  for (int w = 0; w < kJoinThreads / 32; ++w) sum += of_warp[w];
+  return sum;
 }
 
-template <class T, int kRows, int kLanes, DecodePhase kPhase>
-Status launch_phase(const DecodeParams& p, Stream stream) {
-  const int rows = p.a.heads / p.a.kv_heads * p.a.queries;
-  const dim3 grid(static_cast<unsigned>(p.splits), static_cast<unsigned>(p.a.batch * p.a.kv_heads),
-                  static_cast<unsigned>((rows + kRows - 1) / kRows));
-  const int floats = kRows * (kSplitKeys + p.a.head_dim + p.a.cope.npos_max);
-  const std::size_t bytes = static_cast<std::size_t>(floats) * sizeof(float);
-  const auto kernel = decode_kernel<T, kRows, kLanes, kPhase>;
-  if (bytes > 48 * 1024) {
-    const cudaError_t error = cudaFuncSetAttribute(
-        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
-    if (error != cudaSuccess) return launch_status(kOp);
+// Joins the parts of a row, a block each: threads have four channels of every so many-th part.
+template <class T>
+__global__ void __launch_bounds__(kJoinThreads)
+    join_kernel(const __grid_constant__ DecodeParams p) {
+  extern __shared__ float4 memory[];  // sums of the threads, then weights of the parts
+  float* weights = reinterpret_cast<float*>(memory + kJoinThreads);
+  const std::int64_t row = blockIdx.x;
+  const float largest = largest_part(p, row);
+  const float total = block_sum(part_weights(p, row, largest, weights));
+  const int fours = p.a.head_dim / 4;
+  const int thread = static_cast<int>(threadIdx.x);
+  const int together = kJoinThreads / fours;
+  const auto* parts = reinterpret_cast<const float4*>(p.parts) + row * p.splits * fours;
+  float4 sum = {};
+#pragma unroll 4
+  for (int s = thread / fours; thread < together * fours && s < p.splits; s += together) {
+    const float4 part = parts[s * fours + thread % fours];
+    sum.x += weights[s] * part.x;
+    sum.y += weights[s] * part.y;
+    sum.z += weights[s] * part.z;
+    sum.w += weights[s] * part.w;
   }
-  kernel<<<grid, kDecodeThreads, bytes, static_cast<cudaStream_t>(stream)>>>(p);
+  memory[thread] = sum;
+  __syncthreads();
+  if (thread == 0 && p.a.lse != nullptr) {
+    p.a.lse[row] = total > 0.0f ? largest + logf(total) : -INFINITY;
+  }
+  if (thread >= fours) return;
+  for (int g = 1; g < together; ++g) {
+    const float4 part = memory[g * fours + thread];
+    sum = {sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w};
+  }
+  const float scale = total > 0.0f ? 1.0f / total : 0.0f;
+  const std::int64_t head = row / p.a.queries;
+  T* out = static_cast<T*>(p.a.out.data) + head / p.a.heads * p.a.out.batch_stride +
+           head % p.a.heads * p.a.out.head_stride + row % p.a.queries * p.a.out.token_stride +
+           4 * thread;
+  store_pair(out, sum.x * scale, sum.y * scale);
+  store_pair(out + 2, sum.z * scale, sum.w * scale);
+}
+
+template <class T, int kDim, DecodePhase kPhase>
+Status launch_phase(const DecodeParams& p, Stream stream) {
+  const int blocks = p.row_groups * p.splits * p.a.kv_heads * p.a.batch;
+  std::size_t bytes = kRingBytes<T, kDim, kPhase>;
+  if (kPhase == DecodePhase::kWeights) {
+    const int rows = std::min(p.a.heads / p.a.kv_heads * p.a.queries, kStepRows);
+    bytes += static_cast<std::size_t>(rows * logit_stride(p.a.cope.npos_max)) * sizeof(float);
+  }
+  const auto kernel = decode_kernel<T, kDim, kPhase>;
+  const cudaError_t error = cudaFuncSetAttribute(
+      kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes));
+  if (error != cudaSuccess) return launch_status(kOp);
+  kernel<<<static_cast<unsigned>(blocks), 32 * decode_warps(kDim), bytes,
+           static_cast<cudaStream_t>(stream)>>>(p);
   return launch_status(kOp);
 }
 
-template <class T, int kRows, int kLanes>
-Status launch_lanes(const DecodeParams& p, Stream stream) {
-  if (p.a.cope.npos_max == 0) return launch_phase<T, kRows, kLanes, DecodePhase::kAll>(p, stream);
-  if (Status s = launch_phase<T, kRows, kLanes, DecodePhase::kScores>(p, stream); !s.ok()) return s;
-  return launch_phase<T, kRows, kLanes, DecodePhase::kWeights>(p, stream);
-}
-
-template <class T, int kRows>
-Status launch_rows(const DecodeParams& p, Stream stream) {
-  if (p.a.head_dim <= 64) return launch_lanes<T, kRows, 8>(p, stream);
-  if (p.a.head_dim <= 128) return launch_lanes<T, kRows, 16>(p, stream);
-  return launch_lanes<T, kRows, 32>(p, stream);
+template <class T, int kDim>
+Status launch_phases(const DecodeParams& p, Stream stream) {
+  if (p.a.cope.npos_max == 0) return launch_phase<T, kDim, DecodePhase::kAll>(p, stream);
+  if (Status s = launch_phase<T, kDim, DecodePhase::kScores>(p, stream); !s.ok()) return s;
+  return launch_phase<T, kDim, DecodePhase::kWeights>(p, stream);
 }
 
 template <class T>
 Status launch(const DecodeParams& p, Stream stream) {
-  const int rows = p.a.heads / p.a.kv_heads * p.a.queries;
-  const Status status = rows == 1   ? launch_rows<T, 1>(p, stream)
-                        : rows <= 4 ? launch_rows<T, 4>(p, stream)
-                                    : launch_rows<T, 8>(p, stream);
+  const Status status = p.a.head_dim <= 64    ? launch_phases<T, 64>(p, stream)
+                        : p.a.head_dim <= 128 ? launch_phases<T, 128>(p, stream)
+                                              : launch_phases<T, 256>(p, stream);
   if (!status.ok()) return status;
-  const auto all = static_cast<unsigned>(p.a.batch * p.a.heads * p.a.queries);
-  const auto threads = static_cast<unsigned>((p.a.head_dim + 31) / 32 * 32);
-  join_kernel<T><<<all, threads, 0, static_cast<cudaStream_t>(stream)>>>(p);
+  const auto rows = static_cast<unsigned>(p.a.batch * p.a.heads * p.a.queries);
+  const std::size_t bytes =
+      kJoinThreads * sizeof(float4) + static_cast<std::size_t>(p.splits) * sizeof(float);
+  join_kernel<T><<<rows, kJoinThreads, bytes, static_cast<cudaStream_t>(stream)>>>(p);
   return launch_status(kOp);
 }
 
