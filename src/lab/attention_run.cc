@@ -175,8 +175,8 @@ std::filesystem::path attention_run(const std::filesystem::path& run, const Atte
                  .hint = "train it first: posenc train"});
   }
   const runs::AttentionRecord record = attention_of(loaded, *task, *checkpoint, query);
-  const auto path = runs::attention_path(run, record.example.axis, record.example.length,
-                                         record.example.sample, best);
+  auto path = runs::attention_path(run, record.example.axis, record.example.length,
+                                   record.example.sample, best);
   runs::write_attention(path, record);
   return path;
 }

@@ -40,7 +40,7 @@ int set_threads(int threads) {
 }
 
 std::string set_onednn(OneDnn choice) {
-  if (!at::globalContext().hasMKLDNN()) return "libtorch has no oneDNN";
+  if (!at::Context::hasMKLDNN()) return "libtorch has no oneDNN";
   if (choice != OneDnn::kAuto) {
     at::globalContext().setUserEnabledMkldnn(choice == OneDnn::kOn);
     return choice == OneDnn::kOn ? "oneDNN on, as told" : "oneDNN off, as told";

@@ -146,7 +146,7 @@ void TransformerImpl::add_blocks(const AttentionFactory& factory) {
                         : nn::Attention(attention, parameters);
       if (shares_layers(spec) && shared.is_empty()) shared = softmax->pos;
     }
-    blocks_.push_back(Block(config_, softmax, linear));
+    blocks_.emplace_back(config_, softmax, linear);
     blocks->push_back(blocks_.back());
   }
 }

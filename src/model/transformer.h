@@ -49,8 +49,8 @@ TORCH_MODULE(Mlp);
 
 class BlockImpl : public torch::nn::Module {
  public:
-  BlockImpl(const experiment::ModelConfig& config, nn::Attention attention,
-            nn::LinearAttention linear);
+  BlockImpl(const experiment::ModelConfig& config, nn::Attention softmax,
+            nn::LinearAttention linear_attention);
   at::Tensor forward(const at::Tensor& x, const at::Tensor& positions,
                      const at::Tensor& query_scale);
 

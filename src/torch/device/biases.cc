@@ -40,7 +40,7 @@ at::Tensor kerple_bias(const Kerple& config, const Tensors& parameters, const at
 
 // The bucket of each distance, found on the host, where the formula is.
 at::Tensor t5_entries(const T5& config, std::int64_t least, std::int64_t most) {
-  const at::Tensor entries = at::empty({most - least + 1}, at::kLong);
+  at::Tensor entries = at::empty({most - least + 1}, at::kLong);
   auto* at = entries.data_ptr<std::int64_t>();
   for (std::int64_t d = least; d <= most; ++d) *at++ = t5_bucket(config, -d);
   return entries;

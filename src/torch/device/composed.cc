@@ -45,7 +45,7 @@ at::Tensor angle_of(const Rotary& rotary, const at::Tensor& positions, const at:
   return rotary.inverse ? -angle : angle;
 }
 at::Tensor magnitude_of(const Rotary& rotary, Role role, const at::Tensor& positions) {
-  const at::Tensor factor = on(positions, {rotary.attention_factor});
+  at::Tensor factor = on(positions, {rotary.attention_factor});
   if (rotary.log_zeta.empty()) return factor;
   const double sign = role == Role::kQuery ? 1.0 : -1.0;
   const at::Tensor power =
