@@ -106,7 +106,8 @@ constexpr std::array<const char*, 7> kSpecs = {"none",
                                                "cope(npos_max=8, variant=alibi)",
                                                "alibi + cope(npos_max=16, gates_see_bias=true)"};
 
-void expect_reference(const Case& c) {
+// `most`: of what is allowed for the type.
+void expect_reference(const Case& c, double most = 1.0) {
   AttentionProblem problem(c);
   const auto want = problem.expected(false);
   OnDevice on(problem);
@@ -119,7 +120,7 @@ void expect_reference(const Case& c) {
   EXPECT_EQ(bytes, problem.data.out.bytes()) << cases::name_of(c) << ": two runs differ";
   EXPECT_EQ(row_sums, problem.data.row_sums) << cases::name_of(c) << ": two runs differ";
   const cases::Comparison found = cases::compare(c.dtype, problem.results(false), want);
-  EXPECT_TRUE(found.fine()) << cases::name_of(c) << ": " << found.mismatch;
+  EXPECT_LE(found.worst, most) << cases::name_of(c) << ": " << found.mismatch;
 }
 
 Case case_of(const char* spec, std::int64_t queries, std::int64_t keys, std::int64_t head_dim) {
@@ -203,16 +204,18 @@ TEST_F(CudaDecode, WindowsOnBothSides) {
   }
 }
 
-// Positions that never reach the end of the table, that reach it far behind, and at the last keys.
+// Positions that never reach the end of the table, that reach it far behind, and at the last keys. A gate
+// has 23 bits behind the point: thousands that are almost closed round more than the type allows for.
 TEST_F(CudaDecode, GatesOpenAndClosed) {
   for (const char* spec : {"cope(npos_max=2)", "cope(npos_max=256)"}) {
-    const auto check = [&](std::int64_t keys, double shift) {
+    const auto check = [&](std::int64_t keys, double shift, double most = 1.0) {
       Case c = case_of(spec, 2, keys, 128);
       c.query_shift = 0.5;
       c.gate_shift = shift;
-      expect_reference(c);
+      expect_reference(c, most);
     };
     check(300, -0.45);
+    check(2100, -1.0, 4.0);
     check(300, 0.0);
     check(2100, 0.0);
     check(2100, 1.0);
