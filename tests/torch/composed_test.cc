@@ -176,6 +176,8 @@ TEST(ComposedAttention, ExplainSaysWhatRunsOnCuda) {
   EXPECT_EQ(path("cope(gate_source=separate, npos_max=1024)"), "fused on cuda, cope");
   EXPECT_EQ(path("rope", split),
             "fused on cuda, float32 as sums of two bfloat16, rope in a pass of its own");
+  EXPECT_EQ(path("cope", split), "fused on cuda, float32 as sums of three bfloat16, cope");
+  EXPECT_EQ(path("cope", split, 256), "fused on cuda, float32 as sums of two bfloat16, cope");
   EXPECT_EQ(path("alibi", exact),
             "fused on cuda, float32 as sums of three bfloat16, toeplitz table (alibi)");
   EXPECT_EQ(path("none", exact, 256),

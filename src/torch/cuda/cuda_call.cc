@@ -34,11 +34,11 @@ CudaCall::CudaCall(const at::Tensor& q_in, const at::Tensor& k_in, const at::Ten
   check();
 }
 
-bool CudaCall::fused() const {
-  const CudaProblem problem{cuda_numbers(composed_.q.scalar_type()), composed_.q.size(3),
-                            composed_.q.size(2), tokens_.explicit_positions()};
-  return cuda_obstacle(state(), problem).empty();
+CudaProblem CudaCall::problem() const {
+  return {cuda_numbers(composed_.q.scalar_type()), composed_.q.size(3), composed_.q.size(2),
+          tokens_.explicit_positions()};
 }
+bool CudaCall::fused() const { return cuda_obstacle(state(), problem()).empty(); }
 
 const Cope* CudaCall::cope() const {
   return state().cope ? &std::get<Cope>(state().spec.encodings[*state().cope]) : nullptr;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "torch/device/composed.h"
+#include "torch/device/paths.h"
 
 namespace posenc::ops {
 
@@ -13,6 +14,7 @@ class CudaCall {
   CudaCall& operator=(const CudaCall&) = delete;
 
   [[nodiscard]] const ComposedCall& composed() const { return composed_; }
+  [[nodiscard]] CudaProblem problem() const;
   // Whether the fused kernels should be asked.
   [[nodiscard]] bool fused() const;
   [[nodiscard]] const AttentionPlan::State& state() const {

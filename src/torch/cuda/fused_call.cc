@@ -51,7 +51,7 @@ void FusedCall::give_workspace(std::size_t bytes) {
 void FusedCall::fill_shapes() {
   const ComposedCall& c = call_.composed();
   p.element = element_of(c.q.scalar_type());
-  p.float_parts = cuda_numbers(c.q.scalar_type()) == CudaNumbers::kExactFloat32 ? 3 : 2;
+  p.float_parts = float_parts(call_.state(), call_.problem());
   p.batch = static_cast<std::int32_t>(c.q.size(0));
   p.heads = static_cast<std::int32_t>(c.q.size(1));
   p.kv_heads = static_cast<std::int32_t>(c.k.size(1));

@@ -65,6 +65,11 @@ CudaNumbers cuda_numbers(at::ScalarType type) {
   return allows_split_float32() ? CudaNumbers::kSplitFloat32 : CudaNumbers::kExactFloat32;
 }
 
+int float_parts(const AttentionPlan::State& state, const CudaProblem& problem) {
+  const bool counts = state.cope && problem.head_dim <= kMostExactChannels;
+  return counts || problem.numbers == CudaNumbers::kExactFloat32 ? 3 : 2;
+}
+
 std::string cuda_obstacle(const AttentionPlan::State& state, const CudaProblem& problem) {
   if (!state.obstacle.empty()) return state.obstacle;
   if (std::string type = type_obstacle(problem); !type.empty()) return type;
@@ -82,8 +87,10 @@ std::string explain_cuda(const AttentionPlan::State& state, const CudaProblem& p
   if (!obstacle.empty()) return "composed on cuda, scores as tensors: " + obstacle;
   const bool decodes = is_tuned(state, problem) && problem.queries <= cuda::kMostDecodeQueries;
   std::string text = decodes ? "decode on cuda" : "fused on cuda";
-  if (problem.numbers == CudaNumbers::kSplitFloat32) text += ", float32 as sums of two bfloat16";
-  if (problem.numbers == CudaNumbers::kExactFloat32) text += ", float32 as sums of three bfloat16";
+  if (problem.numbers != CudaNumbers::kHalf) {
+    const char* parts = float_parts(state, problem) == 3 ? "three" : "two";
+    text += std::string(", float32 as sums of ") + parts + " bfloat16";
+  }
   if (!state.rotary.empty()) {
     text += ", " + joined_names(state, state.rotary) + " in a pass of its own";
   }

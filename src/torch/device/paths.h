@@ -21,6 +21,10 @@ struct CudaProblem {
   bool explicit_positions = false;
 };
 
+// Of how many bfloat16 numbers a float32 is the sum in the kernels. CoPE takes three wherever they are served:
+// its gradient jumps where a position passes a whole number, and at 16 bits too many take the other side.
+int float_parts(const AttentionPlan::State& state, const CudaProblem& problem);
+
 // Why no fused kernel serves it; empty where one does.
 std::string cuda_obstacle(const AttentionPlan::State& state, const CudaProblem& problem);
 
