@@ -5,7 +5,7 @@
 # BUILD names the build folder, OUT a folder for logs, HIGHWAY the sources of Highway where the system
 # has none, BENCH further arguments of benchmarks/cuda_table.py.
 set -uo pipefail
-cd "$(dirname "$0")/.."
+cd "$(dirname "$0")/.." || exit 1
 BUILD="${BUILD:-build/gpu}"
 OUT="${OUT:-$BUILD/logs}"
 PYTHON="${PYTHON:-python3}"
@@ -15,20 +15,26 @@ mkdir -p "$OUT"
 failed=0
 
 wanted() { [[ " ${steps[*]} " == *" $1 "* ]]; }
+# What a step says is shown when it ends, at once: several may be under way.
 step() {
-  local name="$1" start=$SECONDS verdict=ok
-  shift
+  local name="$1" start=$SECONDS verdict=ok status=0
   wanted "$name" || return 0
-  echo "==== $name"
-  if ! "$@" >"$OUT/$name.log" 2>&1; then
-    verdict=FAILED
-    failed=1
-  fi
-  tail -n "${LINES_SHOWN:-25}" "$OUT/$name.log"
-  echo "---- $name: $verdict, $((SECONDS - start)) s"
+  "run_$name" >"$OUT/$name.log" 2>&1 || { verdict=FAILED status=1; }
+  printf '==== %s\n%s\n---- %s: %s, %d s\n' "$name" \
+    "$(tail -n "${LINES_SHOWN:-25}" "$OUT/$name.log")" "$name" "$verdict" $((SECONDS - start))
+  return "$status"
+}
+# Steps of which nothing is timed, beside each other.
+together() {
+  local name jobs=()
+  for name in "$@"; do
+    step "$name" &
+    jobs+=($!)
+  done
+  for job in "${jobs[@]}"; do wait "$job" || failed=1; done
 }
 
-build() {
+run_build() {
   local prefix options=()
   prefix="$("$PYTHON" -c 'import torch; print(torch.utils.cmake_prefix_path)')"
   [[ -n "${HIGHWAY:-}" ]] && options+=("-DFETCHCONTENT_SOURCE_DIR_HIGHWAY=$HIGHWAY")
@@ -37,28 +43,25 @@ build() {
     -DPOSENC_BUILD_CAPI=OFF -DCMAKE_PREFIX_PATH="$prefix" "${options[@]}" &&
     cmake --build "$BUILD" -j"$JOBS" --target posenc_cuda posenc_python posenc_lab_tests
 }
-kernels() { "$BUILD/bin/posenc_cuda_tests"; }
-python_tests() {
+run_kernels() { "$BUILD/bin/posenc_cuda_tests"; }
+run_python() {
   POSENC_PYTHON="$BUILD/python" "$PYTHON" -m pytest -q -p no:cacheprovider --maxfail="${MAXFAIL:-30}" \
     python/tests ${PYTEST:-}
 }
-lab() { "$BUILD/bin/posenc_lab_tests" --gtest_filter='*OnGpu*'; }
+run_lab() { "$BUILD/bin/posenc_lab_tests" --gtest_filter='*OnGpu*'; }
 # Small shapes only: the tools are a hundred times slower than the kernels, the race checker most of all.
-sanitize() {
+run_sanitize() {
   compute-sanitizer --tool memcheck --error-exitcode 7 "$BUILD/bin/posenc_cuda_tests" \
     --gtest_brief=1 --gtest_filter="${MEMCHECK:-*}" &&
     compute-sanitizer --tool racecheck --error-exitcode 7 "$BUILD/bin/posenc_cuda_tests" \
       --gtest_brief=1 --gtest_filter="${RACECHECK:-*Small*:CudaLinearScan.*}"
 }
-bench() {
+run_bench() {
   # shellcheck disable=SC2086
   POSENC_PYTHON="$BUILD/python" "$PYTHON" benchmarks/cuda_table.py --json "$OUT/table.json" ${BENCH:-}
 }
 
-step build build
-step kernels kernels
-step python python_tests
-step lab lab
-step sanitize sanitize
-LINES_SHOWN=80 step bench bench
+step build || failed=1
+together kernels python lab sanitize
+LINES_SHOWN=80 step bench || failed=1
 exit "$failed"
