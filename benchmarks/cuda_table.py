@@ -15,7 +15,7 @@ import torch
 import torch.nn.functional as F
 
 from cuda_timing import (  # before posenc, which it finds
-    ROWS, both, eager_cope, guarded, milliseconds, params_of, peak_bytes, row, rows, sdpa, with_backward)
+    ROWS, both, eager_cope, guarded, in_turn, milliseconds, params_of, peak_bytes, row, rows, sdpa, with_backward)
 from cuda_general import fire_rows, float32_rows, gate_rows
 
 import posenc
@@ -61,17 +61,27 @@ def bias_rows(args):
     for dim in (64,) if args.quick else (64, 128):
         q, k, v = rows(8, 16, 4096, dim)
         grad_out = torch.randn_like(q)
-        plain = both(lambda: posenc.attention(q, k, v, causal=True), [q, k, v], grad_out)
+
+        def plain():
+            return posenc.attention(q, k, v, causal=True)
+
         for spec in ("alibi(trainable=true)", "t5", "kerple", "alibi"):
             trained = spec != "alibi"  # else slopes are what the spec says, and nobody asks for gradients
             params = params_of(spec, 16, dim) if trained else None
             leaves = [q, k, v, *(params.values() if trained else ())]
-            ours = both(lambda: posenc.attention(q, k, v, spec, params, causal=True), leaves, grad_out)
+
+            def biased():
+                return posenc.attention(q, k, v, spec, params, causal=True)
+
             name = spec.split("(")[0] if trained else "alibi with fixed slopes"
-            row(f"{name} D{dim} forward, over our plain kernel", f"{ours[0]:.3f} ms",
-                f"none {plain[0]:.3f} ms", ours[0] / plain[0], 1.15)
-            row(f"{name} D{dim} with backward, over our plain kernel", f"{ours[1]:.3f} ms",
-                f"none {plain[1]:.3f} ms", ours[1] / plain[1], 1.3)
+            with torch.no_grad():
+                ours, none = in_turn(biased, plain)
+            row(f"{name} D{dim} forward, over our plain kernel", f"{ours:.3f} ms", f"none {none:.3f} ms",
+                ours / none, 1.15)
+            ours, none = in_turn(with_backward(biased, leaves, grad_out),
+                                 with_backward(plain, [q, k, v], grad_out), 5)
+            row(f"{name} D{dim} with backward, over our plain kernel", f"{ours:.3f} ms",
+                f"none {none:.3f} ms", ours / none, 1.3)
 
 
 def flex_bias(spec, params, tokens):

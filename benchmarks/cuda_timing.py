@@ -14,23 +14,37 @@ import posenc  # noqa: E402
 ROWS = []
 
 
+def one_run(call, inner):
+    """Milliseconds per call of `inner` calls, queued without waiting in between and behind a pause of the
+    device: what the device needs, not what the host needs to launch."""
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda._sleep(2_000_000)  # about 1 ms, in which the first calls are queued
+    start.record()
+    for _ in range(inner):
+        call()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / inner
+
+
+def median(times):
+    return sorted(times)[len(times) // 2]
+
+
 def milliseconds(call, repeats=5, inner=10, warm_up=3):
-    """The median over runs of `inner` calls, queued without waiting in between and behind a pause of
-    the device: what the device needs, not what the host needs to launch. Inputs are larger than the
-    cache, or are read as often by all."""
+    """The median over runs. Inputs are larger than the cache, or are read as often by all."""
     for _ in range(warm_up):
         call()
-    times = []
-    for _ in range(repeats):
-        start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        torch.cuda._sleep(2_000_000)  # about 1 ms, in which the first calls are queued
-        start.record()
-        for _ in range(inner):
-            call()
-        end.record()
-        end.synchronize()
-        times.append(start.elapsed_time(end) / inner)
-    return sorted(times)[len(times) // 2]
+    return median([one_run(call, inner) for _ in range(repeats)])
+
+
+def in_turn(call, other, repeats=9, inner=10, warm_up=3):
+    """Medians of two calls whose runs take turns: what drifts, drifts for both."""
+    for _ in range(warm_up):
+        call()
+        other()
+    times = [(one_run(call, inner), one_run(other, inner)) for _ in range(repeats)]
+    return median([t for t, _ in times]), median([t for _, t in times])
 
 
 def peak_bytes(call):
