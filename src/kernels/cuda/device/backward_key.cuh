@@ -44,9 +44,7 @@ class BackwardKey {
     first_part_ = static_cast<int>(blockIdx.x) % kShares * kOutParts;
     walk_.begin(static_cast<int>(blockIdx.x) / kShares * kGroups * 64, kGroups * 64);
     key_ = walk_.first_key + 64 * group_;
-    mask_ = p_.key_mask == nullptr
-                ? nullptr
-                : p_.key_mask + static_cast<std::int64_t>(s_.batch) * p_.keys + s_.first_key;
+    mask_ = key_mask_of(p_, s_);
   }
 
   __device__ void run() {
@@ -333,8 +331,7 @@ __global__ void __launch_bounds__(kGroups * 128, kBlocks)
     attention_backward_key_kernel(const __grid_constant__ AttentionBackwardParams b,
                                   const __grid_constant__ BackwardSpace space) {
   extern __shared__ std::uint8_t raw_smem[];
-  const std::uint32_t skip = (1024 - smem_address(raw_smem) % 1024) % 1024;
-  BackwardKey<T, kDim, kMods, kGroups, kStages, kOutParts>(b, space, raw_smem + skip).run();
+  BackwardKey<T, kDim, kMods, kGroups, kStages, kOutParts>(b, space, aligned_smem(raw_smem)).run();
 }
 
 }  // namespace posenc::cuda

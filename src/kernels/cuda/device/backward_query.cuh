@@ -55,9 +55,7 @@ class BackwardQuery {
     const int kv_head = head_ / (p_.heads / p_.kv_heads);
     k_ = rows_of<T>(p_.k, s_.batch, kv_head, s_.first_key);
     v_ = rows_of<T>(p_.v, s_.batch, kv_head, s_.first_key);
-    mask_ = p_.key_mask == nullptr
-                ? nullptr
-                : p_.key_mask + static_cast<std::int64_t>(s_.batch) * p_.keys + s_.first_key;
+    mask_ = key_mask_of(p_, s_);
     sequence_head_ = static_cast<std::int64_t>(s_.index) * p_.heads + head_;
     if constexpr ((kMods & kToeplitz) != 0) {
       auto* strips = reinterpret_cast<float*>(smem_ + Layout::kStrips);
@@ -65,17 +63,10 @@ class BackwardQuery {
     }
   }
 
-  // Long rows first, and each slot its share of them.
   __device__ void run() {
     const int rows = min(space_.chunk, s_.queries - space_.first_query);
     const int blocks = (rows + kGroups * 64 - 1) / (kGroups * 64);
-    const int slots = static_cast<int>(gridDim.x);
-    const int slot = static_cast<int>(blockIdx.x);
-#pragma unroll 1
-    for (int turn = 0; turn * slots < blocks; ++turn) {
-      const int index = turn * slots + (turn % 2 == 0 ? slot : slots - 1 - slot);
-      if (index < blocks) run_block(blocks - 1 - index);
-    }
+    for_each_block(blocks, [&](int block) { run_block(block); });
   }
 
  private:
@@ -460,8 +451,7 @@ __global__ void __launch_bounds__(kGroups * 128, kBlocks)
     attention_backward_query_kernel(const __grid_constant__ AttentionBackwardParams b,
                                     const __grid_constant__ BackwardSpace space) {
   extern __shared__ std::uint8_t raw_smem[];
-  const std::uint32_t skip = (1024 - smem_address(raw_smem) % 1024) % 1024;
-  BackwardQuery<T, kDim, kMods, kGroups, kStages>(b, space, raw_smem + skip).run();
+  BackwardQuery<T, kDim, kMods, kGroups, kStages>(b, space, aligned_smem(raw_smem)).run();
 }
 
 }  // namespace posenc::cuda

@@ -45,9 +45,7 @@ class Forward {
     k_ = rows_of<T>(p_.k, s_.batch, kv_head, s_.first_key);
     v_ = rows_of<T>(p_.v, s_.batch, kv_head, s_.first_key);
     tiles_ = key_tiles(s_, first_row_, first_row_ + kGroups * 64 - 1);
-    mask_ = p_.key_mask == nullptr
-                ? nullptr
-                : p_.key_mask + static_cast<std::int64_t>(s_.batch) * p_.keys + s_.first_key;
+    mask_ = key_mask_of(p_, s_);
     start();
     const Range own = key_tiles(s_, query_, query_ + 63);
     const int count = tiles_.end - tiles_.first;
@@ -255,8 +253,7 @@ template <class T, int kDim, int kMods, int kGroups, int kStages, int kBlocks>
 __global__ void __launch_bounds__(kGroups * 128, kBlocks)
     attention_forward_kernel(const __grid_constant__ AttentionParams p) {
   extern __shared__ std::uint8_t raw_smem[];
-  const std::uint32_t skip = (1024 - smem_address(raw_smem) % 1024) % 1024;
-  Forward<T, kDim, kMods, kGroups, kStages>(p, raw_smem + skip).run();
+  Forward<T, kDim, kMods, kGroups, kStages>(p, aligned_smem(raw_smem)).run();
 }
 
 }  // namespace posenc::cuda

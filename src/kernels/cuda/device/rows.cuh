@@ -39,6 +39,29 @@ __device__ inline Sequence sequence_of(const AttentionParams& p, int index) {
   return s;
 }
 
+// Tiles begin at multiples of 1024 bytes.
+__device__ inline std::uint8_t* aligned_smem(std::uint8_t* raw) {
+  return raw + (1024 - smem_address(raw) % 1024) % 1024;
+}
+
+__device__ inline const std::uint8_t* key_mask_of(const AttentionParams& p, const Sequence& s) {
+  if (p.key_mask == nullptr) return nullptr;
+  return p.key_mask + static_cast<std::int64_t>(s.batch) * p.keys + s.first_key;
+}
+
+// Calls f(block) for this slot's share of the blocks of rows: long rows first, and each slot as many of
+// them as of short ones.
+template <class F>
+__device__ inline void for_each_block(int blocks, F&& f) {
+  const int slots = static_cast<int>(gridDim.x);
+  const int slot = static_cast<int>(blockIdx.x);
+#pragma unroll 1
+  for (int turn = 0; turn * slots < blocks; ++turn) {
+    const int index = turn * slots + (turn % 2 == 0 ? slot : slots - 1 - slot);
+    if (index < blocks) f(blocks - 1 - index);
+  }
+}
+
 struct Range {
   int first;
   int end;
