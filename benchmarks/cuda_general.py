@@ -1,4 +1,4 @@
-"""Rows of cuda_table.py about the general kernels: float32 as sums of two bfloat16 numbers, FIRE, and CoPE
+"""Rows of cuda_table.py about the general kernels: float32 as sums of bfloat16 numbers, FIRE, and CoPE
 with gates of other keys and long tables."""
 
 import math

@@ -105,6 +105,16 @@ def compare(spec, tokens, keys, dtype, slack=1.0, **options):
         assert apart < (1.5 if index > 2 else 1.0) * backward, f"{spec}: gradient {index}: {apart}"
 
 
+def expect_same_bits(spec, dtype):
+    _, (rows, params) = problem(spec, 300, 300, dtype)
+    grad_out = torch.randn(rows[0].shape, device="cuda")
+    first = run(rows, params, spec, grad_out, causal=True)
+    second = run(rows, params, spec, grad_out, causal=True)
+    assert torch.equal(first[0], second[0])
+    for a, b in zip(first[2], second[2]):
+        assert torch.equal(a, b)
+
+
 def jumps(spec, dtype):
     """Turned queries and keys are rounded to their type, gates from their scores too, and CoPE's gradient
     jumps where a position passes a whole number: not comparable with a reference that does not round, see
@@ -362,13 +372,7 @@ def test_no_worse_than_eager_in_bfloat16(spec):
 
 @pytest.mark.parametrize("spec", ["rope + alibi(trainable=true)", "t5", "rope + cope(npos_max=16)"])
 def test_two_runs_are_the_same_bits(spec):
-    _, (rows, params) = problem(spec, 300, 300, torch.bfloat16)
-    grad_out = torch.randn(rows[0].shape, device="cuda")
-    first = run(rows, params, spec, grad_out, causal=True)
-    second = run(rows, params, spec, grad_out, causal=True)
-    assert torch.equal(first[0], second[0])
-    for a, b in zip(first[2], second[2]):
-        assert torch.equal(a, b)
+    expect_same_bits(spec, torch.bfloat16)
 
 
 def test_streams_do_not_matter():

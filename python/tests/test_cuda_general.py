@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import posenc
-from test_cuda import MASKS, MORE_SPECS, REASON, compare, error, problem, run
+from test_cuda import MASKS, MORE_SPECS, REASON, compare, error, expect_same_bits, problem, run
 from test_functions import SPECS
 
 pytestmark = pytest.mark.skipif(bool(REASON), reason=f"SKIPPED: {REASON}")
@@ -154,13 +154,7 @@ def test_fixed_parameters_cost_no_gradient(spec):
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("spec", ["rope + t5", FIRE, GATES[0], GATES[3], LONG[1]])
 def test_two_runs_are_the_same_bits(spec, dtype):
-    _, (rows, params) = problem(spec, 300, 300, dtype)
-    grad_out = torch.randn(rows[0].shape, device="cuda")
-    first = run(rows, params, spec, grad_out, causal=True)
-    second = run(rows, params, spec, grad_out, causal=True)
-    assert torch.equal(first[0], second[0])
-    for a, b in zip(first[2], second[2]):
-        assert torch.equal(a, b)
+    expect_same_bits(spec, dtype)
 
 
 def peak_bytes(spec, tokens, dtype, heads):

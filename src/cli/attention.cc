@@ -60,12 +60,14 @@ bool is_current(const fs::path& record, const runs::RunDirectory& run, bool best
 // Runs posenc-lab, which needs libtorch. What it says is passed on where it fails.
 int compute(const Options& options, const std::string& run, std::int64_t length) {
   const fs::path lab = fs::read_symlink("/proc/self/exe").parent_path() / "posenc-lab";
-  std::string log = (fs::temp_directory_path() / "posenc_attention_XXXXXX").string();
+  const fs::path folder = fs::temp_directory_path();
+  std::string log = (folder / "posenc_attention_XXXXXX").string();
   const int file = ::mkstemp(log.data());
   if (file < 0) {
+    const int reason = errno;
     fmt::print(stderr,
                "posenc: cannot make a file in {}: {}; set TMPDIR to a folder that can be written\n",
-               fs::temp_directory_path().string(), std::strerror(errno));
+               folder.string(), std::strerror(reason));
     return kFailure;
   }
   ::close(file);

@@ -43,7 +43,8 @@ Status check_sizes(const char* op, const AttentionParams& p) {
     return unsupported(op, "a head_dim that is not a multiple of 8 up to 256");
   }
   if (p.element == Element::kFloat32 && p.float_parts != 2 && p.float_parts != 3) {
-    return invalid(op, "float_parts must be 2 or 3");
+    return Status::format(StatusCode::kInvalidArgument, "[%s] float_parts must be 2 or 3 but is %d",
+                          op, p.float_parts);
   }
   if (!(p.scale > 0.0f)) return unsupported(op, "a scale that is not positive");
   if (p.segments != nullptr && (p.segment_count < 1 || p.segment_count > 65535)) {
@@ -62,7 +63,10 @@ Status check_modifiers(const char* op, const AttentionParams& p) {
   const CopeTable& cope = p.cope;
   if (cope.npos_max == 0) return {};
   if (cope.npos_max < 0 || cope.npos_max > kMostPositions) {
-    return unsupported(op, "CoPE with more than 65536 positions");
+    return Status::format(StatusCode::kUnsupported,
+                          "[%s] the CUDA kernel does not serve CoPE with %d positions; it serves "
+                          "up to %d",
+                          op, cope.npos_max, kMostPositions);
   }
   if ((cope.pos_emb == nullptr) == (cope.slopes == nullptr)) {
     return invalid(op, "CoPE needs either pos_emb or slopes");

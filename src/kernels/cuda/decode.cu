@@ -105,8 +105,11 @@ Status launch_attention_decode(const AttentionParams& params, Stream stream) noe
   if (params.keys == 0) {
     return {StatusCode::kInvalidArgument, "[attention_decode] there must be keys"};
   }
-  if (params.workspace == nullptr || params.workspace_bytes < decode_workspace_bytes(params)) {
-    return {StatusCode::kInvalidArgument, "[attention_decode] workspace is too small"};
+  const std::size_t bytes = decode_workspace_bytes(params);
+  if (params.workspace == nullptr || params.workspace_bytes < bytes) {
+    return Status::format(StatusCode::kInvalidArgument,
+                          "[attention_decode] workspace holds %zu bytes; it must hold %zu",
+                          params.workspace_bytes, bytes);
   }
   DecodeParams p;
   p.a = params;
