@@ -76,6 +76,14 @@ TEST_F(AttentionVerb, ComparesTwoRuns) {
                  "token 4 is 'E' in first and 'Z' in third");
 }
 
+TEST_F(AttentionVerb, AFolderThatCannotBeWrittenIsNamed) {
+  const Result result =
+      run("attention " + first_ + " --sample 3 --again -o " + (folder_ / "a.svg"), "TMPDIR=/proc ");
+  EXPECT_EQ(result.code, 1) << result.out;
+  EXPECT_NE(result.out.find("cannot make a file in /proc"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("set TMPDIR"), std::string::npos) << result.out;
+}
+
 TEST_F(AttentionVerb, MistakesAreOneLineAndWriteNothing) {
   const std::string out = folder_ / "none.svg";
   expect_mistake(first_ + " --sample 3 --layer 7 -o " + out, "layer must be one of 2");
