@@ -1,6 +1,8 @@
 // Attention forward for calls without dropout and padding mask, on sm_90a: what the computing
 // warpgroups of a stream do. A warpgroup keeps the next tile's scores and this tile's output under way
-// together; scores become weights meanwhile.
+// together; scores become weights meanwhile. Warpgroups take turns in issuing their products, so that the
+// tensor cores have one's while another makes weights; with CoPE they do not, whose tiles take unequally
+// long.
 //
 // A score's exponent of two is factor * x + offset, the offset that of its row. Saturated CoPE is one
 // constant per row, so it costs no more than none.
@@ -33,6 +35,7 @@ class StreamForward {
 
   __device__ void run() {
     const int count = b_.tiles.end - b_.tiles.first;
+    turns_ = {group_, count};
     const Range own = b_.tiles_of(query_, query_ + 63);
     const int first = own.end > own.first ? b_.tiles.end - own.end : count;
     const int end = own.end > own.first ? b_.tiles.end - own.first : count;
@@ -80,6 +83,8 @@ class StreamForward {
   }
   // A tile of which the warpgroup sees nothing.
   __device__ void pass(int i) {
+    turns_.take(i);
+    turns_.give(i);
     b_.wait(kFullKeys, i);
     release(kFreeKeys, i);
     b_.wait(kFullValues, i);
@@ -98,8 +103,9 @@ class StreamForward {
   // Scores to weights, step by step.
   __device__ void visit(int i) {
     Scores x;
-    b_.wait(kFullKeys, i);
+    start_scores(i, x);
     multiply_keys(i, x);
+    turns_.give(i);
     mma_wait<0>();
     pin(x[0]);
     pin(x[1]);
@@ -132,10 +138,11 @@ class StreamForward {
   template <bool kMasked>
   __device__ void step(int i) {
     Scores x;
-    b_.wait(kFullKeys, i);
+    start_scores(i, x);
     multiply_keys(i, x);
     b_.wait(kFullValues, i - 1);
     multiply_values(i - 1);
+    turns_.give(i);
     mma_wait<1>();
     pin(x[0]);
     pin(x[1]);
@@ -171,9 +178,19 @@ class StreamForward {
     to_fragment<T>(x[1], weights_[1]);
   }
 
+  // What needs no tensor cores is done before the turn.
+  __device__ void start_scores(int i, Scores& x) {
+    b_.wait(kFullKeys, i);
+    if constexpr (kHasBias) {
+      const float2* pairs =
+          Layout::Pairs::at(b_.window_at(i), 64 * group_ + mine_.row[0], mine_.column);
+      start_from_biases(pairs, 0, x[0]);
+      start_from_biases(pairs, 8, x[1]);
+    }
+    turns_.take(i);
+  }
   __device__ void multiply_keys(int i, Scores& x) {
     const std::uint32_t queries = b_.base + group_ * kTileBytes;
-    if constexpr (kHasBias) start_from_biases(i, x);
     mma_begin();
 #pragma unroll
     for (int d = 0; d < kParts; ++d) {
@@ -209,38 +226,14 @@ class StreamForward {
     release(kFreeKeys, i);
     if constexpr (kMasked) hide_scores(i, x);
   }
-  // Accumulators that start as the biases: the product adds the scores to them.
-  __device__ void start_from_biases(int i, Scores& x) {
-    const float2* pairs =
-        Layout::Pairs::at(b_.window_at(i), 64 * group_ + mine_.row[0], mine_.column);
-#pragma unroll
-    for (int m = 0; m < 16; ++m) {
-      float(&s)[4] = x[m / 8][m % 8];
-      const float2 own = pairs[-4 * m];
-      const float2 above = pairs[4 - 4 * m];
-      s[0] = own.y;
-      s[1] = own.x;
-      s[2] = above.y;
-      s[3] = above.x;
-    }
-  }
   __device__ void hide_scores(int i, Scores& x) {
     const int key = b_.tile(i) * kStreamKeys;
     if constexpr (kHasCope) {
       hide(b_.s, nullptr, mine_, query_, key, x[0]);
       hide(b_.s, nullptr, mine_, query_, key + 64, x[1]);
     } else {
-#pragma unroll
-      for (int h = 0; h < 2; ++h) {
-        const int from = key + 2 * mine_.column;
-        const int low = b_.s.lowest(query_ + mine_.row[h]) - from;
-        const int high = b_.s.highest(query_ + mine_.row[h]) - from;
-#pragma unroll
-        for (int j = 0; j < 32; ++j) {
-          const int column = j / 2 * 8 + j % 2;
-          if (column < low || column > high) x[j / 16][j / 2 % 8][2 * h + j % 2] = -INFINITY;
-        }
-      }
+      hide_in_order(b_.s, mine_, query_, key, x[0]);
+      hide_in_order(b_.s, mine_, query_, key + 64, x[1]);
     }
   }
 
@@ -276,6 +269,7 @@ class StreamForward {
   }
 
   Block b_;
+  Turns<Of::kGroups, !kHasCope> turns_;
   ThreadRows mine_;
   int group_;
   int query_;

@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/device/barriers.cuh"
 #include "kernels/cuda/device/embedding.cuh"
+#include "kernels/cuda/device/pair_window.cuh"
 
 namespace posenc::cuda {
 
@@ -23,26 +24,10 @@ struct StreamSizes {
 
 inline constexpr int kStreamKeys = 128;  // of a tile
 
-// Biases of kRows rows at the distances to the keys of a tile, over the scale of scores, and once more one
-// entry on: a thread reads pairs of them, which begin at even entries in one of the two.
-template <int kRows>
-struct PairWindow {
-  static constexpr int kEntries = kRows + kStreamKeys;
-  static constexpr int kCopy = kEntries + 16;
-  static constexpr int kBytes = 2 * kCopy * 4;
-  static_assert(kCopy % 32 == 16);
-
-  // The pair of columns 8 m + 2 column + {1, 0} of row h is at [4 (h - m)].
-  __device__ static const float2* at(const float* window, int row, int column) {
-    const int entry = row - 2 * column + kStreamKeys - 2;
-    return reinterpret_cast<const float2*>(window + (row % 2 == 0 ? entry : kCopy + entry + 1));
-  }
-};
-
 template <int kDim, int kMods>
 struct StreamLayout {
   using Of = StreamSizes<kDim>;
-  using Pairs = PairWindow<Of::kRows>;
+  using Pairs = PairWindow<Of::kRows, kStreamKeys>;
   static constexpr int kQueries = kDim / 64 * Of::kGroups * kTileBytes;
   static constexpr int kPart = kStreamKeys * 128;  // 64 channels of a tile
   static constexpr int kOperand = kDim / 64 * kPart;
@@ -60,6 +45,25 @@ struct StreamLayout {
 #if POSENC_WGMMA
 
 enum StreamBarrier : int { kFullKeys = 0, kFullValues = 1, kFreeKeys = 2, kFreeValues = 3 };
+
+// The computing warpgroups' turns, once per tile and in their order, if they take any.
+template <int kGroups, bool kTaken>
+struct Turns {
+  static constexpr int kBarrier = 8;  // the first of theirs among the block's named barriers
+
+  __device__ void take(int i) const {
+    if (!kTaken || (group == 0 && i == 0)) return;
+    asm volatile("bar.sync %0, 256;" ::"r"(kBarrier + group) : "memory");
+  }
+  __device__ void give(int i) const {
+    if (!kTaken || (group == kGroups - 1 && i == tiles - 1)) return;
+    const int next = group == kGroups - 1 ? 0 : group + 1;
+    asm volatile("bar.arrive %0, 256;" ::"r"(kBarrier + next) : "memory");
+  }
+
+  int group;
+  int tiles;
+};
 
 // What both kinds of warpgroups know.
 template <class T, int kDim, int kMods>
@@ -146,9 +150,7 @@ class StreamCopies {
   using Block = StreamBlock<T, kDim, kMods>;
   using Of = StreamSizes<kDim>;
   using Layout = StreamLayout<kDim, kMods>;
-  using Pairs = typename Layout::Pairs;
   static constexpr int kLag = 2;
-  static constexpr int kEntries = (Pairs::kEntries + 127) / 128;  // of a window, per thread
 
  public:
   __device__ explicit StreamCopies(const Block& block) : b_(block), thread_(threadIdx.x % 128) {
@@ -191,13 +193,16 @@ class StreamCopies {
     const int i = tile_of(n, count);
     if (i >= Of::kStages) b_.wait(keys ? kFreeKeys : kFreeValues, i - Of::kStages);
     const int first = b_.tile(i) * kStreamKeys;
-    float biases[kEntries];
-    const bool window = (kMods & kToeplitz) != 0 && keys;
-    if (window) load_window(first, biases);
+    WindowCopy<typename Layout::Pairs, kStreamKeys> window;
+    const bool has_window = (kMods & kToeplitz) != 0 && keys;
+    const AttentionParams& p = b_.params;
+    if (has_window) {
+      window.read(p.toeplitz, b_.head, b_.s.place(b_.first_row), first, thread_);
+    }
     // Not a reference to one of two: that would take both to memory.
     const RowsOf<T> from{keys ? k_.data : v_.data, keys ? k_.stride : v_.stride};
     copy_rows(keys ? b_.keys_at(i) : b_.values_at(i), from, first);
-    if (window) store_window(i, biases);
+    if (has_window) window.store(b_.window_at(i), p.scale, thread_);
   }
   __device__ void copy_rows(std::uint32_t to, const RowsOf<T>& from, int first) const {
     if constexpr ((kMods & kCope) == 0) {
@@ -211,27 +216,6 @@ class StreamCopies {
                                      RowsOf<T>{from.data + 64 * d, from.stride}, first + n % 2 * 64,
                                      b_.s.keys, min(b_.params.head_dim - 64 * d, 64), thread_);
       }
-    }
-  }
-  // Read before the rows are copied and stored after: the copies do not wait for it.
-  __device__ void load_window(int key, float (&biases)[kEntries]) const {
-    const ToeplitzTable& toeplitz = b_.params.toeplitz;
-    const float* table = toeplitz.table + b_.head * toeplitz.head_stride;
-    const std::int64_t first = toeplitz.zero + b_.s.place(b_.first_row) - key - (kStreamKeys - 1);
-#pragma unroll
-    for (int n = 0; n < kEntries; ++n) {
-      const std::int64_t at = first + 128 * n + thread_;
-      biases[n] = at >= 0 && at < toeplitz.span ? table[at] : 0.0f;
-    }
-  }
-  __device__ void store_window(int i, const float (&biases)[kEntries]) const {
-    float* to = b_.window_at(i) + thread_;
-    const float unscaled = 1.0f / b_.params.scale;
-#pragma unroll
-    for (int n = 0; n < kEntries; ++n) {
-      if (Pairs::kEntries % 128 != 0 && 128 * n + thread_ >= Pairs::kEntries) continue;
-      to[128 * n] = biases[n] * unscaled;
-      to[Pairs::kCopy + 1 + 128 * n] = biases[n] * unscaled;
     }
   }
 
