@@ -36,6 +36,10 @@ constexpr Sizes backward_query_sizes(int dim, int chain, bool compact) {
   if ((chain & kChainCope) == 0) return {3, 4, 1};
   return chain == kChainCope ? Sizes{3, 4, 1} : Sizes{2, 4, 1};
 }
+// Of keys, where a warpgroup only copies; values have one less.
+constexpr int query_stream_stages(int dim, int chain) {
+  return (dim == 128 ? 4 : 5) - ((chain & kChainCope) != 0 ? 1 : 0);
+}
 constexpr Sizes backward_key_sizes(int dim, int chain, bool compact) {
   if (dim == 256) return {1, 1, 1};
   if (compact) return {2, 1, 1};

@@ -146,6 +146,40 @@ TEST_F(CudaAttention, ChunksOfQueriesGiveTheSameGradients) {
   check_case(c, 1);
 }
 
+// So many heads that each of the blocks of threads which share one's rows takes several blocks of rows.
+TEST_F(CudaAttention, BlocksOfRowsOneAfterTheOther) {
+  for (const char* spec : {"t5", "cope(npos_max=16)"}) {
+    for (const auto& [tokens, dim] : {std::pair<std::int64_t, std::int64_t>{200, 8}, {130, 72}}) {
+      Case c = small(spec, tokens, dim);
+      c.batch = 34;
+      c.heads = 32;
+      c.kv_heads = 32;
+      check_case(c);
+    }
+  }
+}
+
+// The last position's gradient is what the others leave, but only where keys are past the table.
+TEST_F(CudaAttention, PositionsThatNoKeyReachesHaveNoGradient) {
+  for (const DType dtype : {DType::kBfloat16, DType::kFloat32}) {
+    Case c = small("cope(npos_max=64)", 40);
+    c.dtype = dtype;
+    AttentionProblem problem(c);
+    DeviceAttention device(problem);
+    device.forward();
+    device.backward();
+    device.bring_back();
+    const std::vector<double> gradient = problem.data.dparameters.at(0).at(0);  // [D, npos_max]
+    ASSERT_EQ(gradient.size(), 64u * 64u);
+    for (std::size_t i = 0; i < gradient.size(); ++i) {
+      if (i % 64 > 40) {
+        EXPECT_EQ(gradient[i], 0.0) << "channel " << i / 64 << ", position " << i % 64;
+      }
+    }
+    EXPECT_GT(testing::norm(gradient), 0.0);
+  }
+}
+
 // The same in the element type, rounded after every operation.
 std::vector<double> composed(const cases::AttentionData& d) {
   const auto round = [&](double x) { return cases::stored_value(d.c.dtype, x); };

@@ -46,7 +46,7 @@ class BackwardKeyStream {
     for (int head = 0; head < walk.heads; ++head) {
 #pragma unroll 1
       for (int tile = walk.tiles.first; tile < walk.tiles.end; ++tile) {
-        b_.wait(kFull, turn_.stage, turn_.parity);
+        b_.wait(kFull, turn_.slot, turn_.parity);
         visit(tile, tile >= seen.first && tile < seen.end, tile >= whole.first && tile < whole.end);
         turn_.next();
         slot_ = slot_ == Of::kTableSlots - 1 ? 0 : slot_ + 1;
@@ -78,7 +78,7 @@ class BackwardKeyStream {
       if constexpr (Of::kHasCope) {
         if (seen) count(tile);
       }
-      release(turn_.stage);
+      release(turn_.slot);
       return;
     }
     if constexpr (!Of::kDefer) {
@@ -100,7 +100,7 @@ class BackwardKeyStream {
   }
   __device__ bool counts() const {
     if constexpr (!Of::kHasCope) return false;
-    const int* counted = b_.rows_at(turn_.stage).counted + 2 * group_;
+    const int* counted = b_.rows_at(turn_.slot).counted + 2 * group_;
     return !__all_sync(~0u, counted[0] != 0 && counted[1] != 0);
   }
   // By every thread: each has read numbers of its own.
@@ -121,7 +121,7 @@ class BackwardKeyStream {
   __device__ void step(int tile) {
     Accum x;
     Accum y;
-    const std::uint32_t queries = queries_at(turn_.stage);
+    const std::uint32_t queries = queries_at(turn_.slot);
     const std::uint32_t grads = queries + Layout::kOperand / 16;
     start(x, y);
     mma_begin();
@@ -161,7 +161,7 @@ class BackwardKeyStream {
     pin_all(dv_);
     if constexpr (!Of::kDefer) {
       pin_all(dk_);
-      release(turn_.stage);
+      release(turn_.slot);
     }
   }
   __device__ static void pin_all(Accum (&x)[kParts]) {
@@ -202,7 +202,7 @@ class BackwardKeyStream {
   }
 
   __device__ void start(Accum& x, Accum& y) {
-    const typename Block::Rows& rows = b_.rows_at(turn_.stage);
+    const typename Block::Rows& rows = b_.rows_at(turn_.slot);
     spread(rows.scores, x);
     if constexpr (kHasBias) add_window(rows.window, x);
     pin(x);  // complete before the products begin
@@ -251,7 +251,7 @@ class BackwardKeyStream {
 
   // A tile that CoPE counts, step by step.
   __device__ void count(int tile) {
-    const typename Block::Rows& state = b_.rows_at(turn_.stage);
+    const typename Block::Rows& state = b_.rows_at(turn_.slot);
     RowState rows;
     std::uint32_t carry[2];
     float prefix[2];
@@ -270,7 +270,7 @@ class BackwardKeyStream {
     Accum y;
     zero(x);
     zero(y);
-    const std::uint32_t queries = b_.queries_at(turn_.stage);
+    const std::uint32_t queries = b_.queries_at(turn_.slot);
     mma_begin();
 #pragma unroll
     for (int d = 0; d < kParts; ++d) {
@@ -291,16 +291,15 @@ class BackwardKeyStream {
                                 const std::uint32_t (&carry)[2], float (&prefix)[2], Accum& x,
                                 Accum& y) {
     const CopeScores cope = b_.walk.cope_scores();
-    const Keep all{{0xffffu, 0xffffu}, 1.0f};
     if (all_counted(cope, carry)) {
       const int last = b_.walk.p.cope.npos_max - 1;
       const float constant[2] = {z[0][last], z[1][last]};
-      softmax_backward<true>(without_constants(rows, constant), all, factor_, x, y);
+      softmax_backward<true>(without_constants(rows, constant), keep_all(), factor_, x, y);
       return;
     }
     float* const none[2] = {nullptr, nullptr};
-    cope_backward<kMods, true>(cope, nullptr, z, none, mine_.column, rows, all, carry, prefix, x,
-                               y);
+    cope_backward<kMods, true>(cope, nullptr, z, none, mine_.column, rows, keep_all(), carry,
+                               prefix, x, y);
   }
   // dv += weights^T dO, dk += ds^T q, through tiles in shared memory: both are read transposed. With
   // one tile they take turns.

@@ -3,43 +3,25 @@
 // begins; both sums are kept for the keys' kernel. Gradients of parameters are added up here too.
 #pragma once
 
-#include "kernels/cuda/device/backward_space.cuh"
-#include "kernels/cuda/device/diagonals.cuh"
 #include "kernels/cuda/device/gradients.cuh"
+#include "kernels/cuda/device/query_stream.cuh"
 #include "kernels/cuda/device/softmax.cuh"
 #include "kernels/cuda/device/table_gradients.cuh"
 
 namespace posenc::cuda {
 
-template <int kDim, int kMods, int kGroups, int kStages>
-struct QueryLayout {
-  static constexpr int kRows = kDim / 64 * kGroups * kTileBytes;  // queries, or output gradients
-  static constexpr int kOperand = kDim / 64 * kTileBytes;
-  static constexpr int kStage = 2 * kOperand;
-  static constexpr int kStart = 2 * kRows;
-  static constexpr int kWindow = Window<kGroups * 64>::kBytes;
-  static constexpr int kWindows = kStart + kStages * kStage;
-  static constexpr bool kHasToeplitz = (kMods & kToeplitz) != 0;
-  static constexpr int kStrips = kWindows + (kHasToeplitz ? kStages * kWindow : 0);
-  static constexpr int kTables = kStrips + (kHasToeplitz ? kGroups * kStripsBytes : 0);
-  static int bytes(int npos) {
-    return 1024 + kTables + (npos > 0 ? 2 * kGroups * 64 * logit_stride(npos) * 4 : 0);
-  }
-};
-
-template <class T, int kDim, int kMods, int kGroups, int kStages>
+template <class T, int kDim, int kMods, int kGroups, int kStages, bool kStream>
 class BackwardQuery {
-  using Layout = QueryLayout<kDim, kMods, kGroups, kStages>;
+  using Layout = QueryLayout<kDim, kMods, kGroups, kStages, kStream>;
+  using Feed = QueryFeed<T, kDim, kMods, kGroups, kStages, kStream>;
   static constexpr int kParts = kDim / 64;
-  static constexpr int kThreads = kGroups * 128;
+  static constexpr int kThreads = kGroups * 128;  // that compute
   // The queries' product of a tile runs while the next tile's scores are differentiated, so that its
   // keys stay one step longer. CoPE allows that where it only adds constants.
-  static constexpr bool kDefer = kStages > 2;
+  static constexpr bool kDefer = Feed::kDefer;
+  static constexpr int kAhead = Feed::kAhead;
   static constexpr bool kWide = (kMods & kCope) == 0;  // beside CoPE there are too few registers
-  static constexpr int kAhead = kStages - (kDefer ? 2 : 1);  // tiles under way during another
-  static_assert(!kDefer || kAhead >= 1);
-  // The scratch of the tables' products must fit into the stages.
-  static_assert(kStages * Layout::kStage >= kGroups * 2 * kTileBytes);
+  static constexpr bool kInOrder = Layout::kInOrder;
 
  public:
   __device__ BackwardQuery(const AttentionBackwardParams& b, const BackwardSpace& space,
@@ -49,24 +31,22 @@ class BackwardQuery {
         space_(space),
         smem_(smem),
         base_(smem_address(smem)),
-        s_(sequence_of(p_, blockIdx.z)) {
-    head_ = blockIdx.y;
+        feed_(base_),
+        s_(sequence_of(p_, blockIdx.z)),
+        head_(static_cast<int>(blockIdx.y)) {
     group_ = warpgroup();
-    const int kv_head = head_ / (p_.heads / p_.kv_heads);
-    k_ = rows_of<T>(p_.k, s_.batch, kv_head, s_.first_key);
-    v_ = rows_of<T>(p_.v, s_.batch, kv_head, s_.first_key);
     mask_ = key_mask_of(p_, s_);
     sequence_head_ = static_cast<std::int64_t>(s_.index) * p_.heads + head_;
     if constexpr ((kMods & kToeplitz) != 0) {
       auto* strips = reinterpret_cast<float*>(smem_ + Layout::kStrips);
-      for (int i = threadIdx.x; i < kGroups * kStripsBytes / 4; i += kThreads) strips[i] = 0.0f;
+      for (int i = threadIdx.x; i < kGroups * Layout::kGroupStrips / 4; i += kThreads) {
+        strips[i] = 0.0f;
+      }
     }
   }
 
   __device__ void run() {
-    const int rows = min(space_.chunk, s_.queries - space_.first_query);
-    const int blocks = (rows + kGroups * 64 - 1) / (kGroups * 64);
-    for_each_block(blocks, [&](int block) { run_block(block); });
+    for_each_block(query_blocks<kGroups>(space_, s_), [&](int block) { run_block(block); });
   }
 
  private:
@@ -75,12 +55,18 @@ class BackwardQuery {
     query_ = first_row_ + 64 * group_;
     tiles_ = key_tiles(s_, first_row_, first_row_ + kThreads / 2 - 1);
     own_ = key_tiles(s_, query_, query_ + 63);
-    __syncthreads();
+    threads_sync<kThreads>();
     start();
-    if constexpr ((kMods & kCope) != 0) find_carries();
+    if constexpr ((kMods & kCope) != 0) {
+      find_carries();
+      feed_.let_copy(mine_.lane);
+    }
     walk_up();
-    if constexpr ((kMods & kCope) != 0) finish_tables();
-    store();
+    if constexpr ((kMods & kCope) != 0) {
+      finish_tables();
+    } else {
+      store_queries(b_.dq, p_.scale);
+    }
   }
 
   __device__ void load_rows(const Tensor4& x, std::uint32_t to) {
@@ -91,7 +77,7 @@ class BackwardQuery {
     copies_commit();
     copies_wait<0>();
     publish_smem();
-    __syncthreads();
+    threads_sync<kThreads>();
   }
   __device__ bool has_plain() const { return p_.cope.plain_q.data != nullptr; }
 
@@ -118,52 +104,48 @@ class BackwardQuery {
     const int first = first_row_ - space_.first_query;
     float* kept = space_.logits + (sequence_head_ * space_.chunk + first) * stride;
     const int kept_count = min(kGroups * 64, space_.chunk - first) * stride;
-    for (int i = threadIdx.x; i < count; i += kThreads) {
-      dtables[i] = 0.0f;
-      if (i < kept_count) kept[i] = tables[i];
+#pragma unroll 4
+    for (int i = 4 * static_cast<int>(threadIdx.x); i < count; i += 4 * kThreads) {
+      *reinterpret_cast<float4*>(dtables + i) = {0.0f, 0.0f, 0.0f, 0.0f};
+      if (i >= kept_count) continue;
+      *reinterpret_cast<float4*>(kept + i) = *reinterpret_cast<const float4*>(tables + i);
     }
-    __syncthreads();
+    threads_sync<kThreads>();
     cope_ = {p_.scale, p_.cope.gates_see_bias,
              static_cast<std::uint32_t>(p_.cope.npos_max - 1) << kPositionBits};
+    const TableRows own = table_rows();
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int at = (64 * group_ + mine_.row[h]) * stride;
-      z_[h] = tables + at;
-      dz_[h] = dtables + at;
-      last_[h] = z_[h][p_.cope.npos_max - 1];
-      prefix_[h] = tail_[h] = 0.0f;
+      last_[h] = own.z[h][p_.cope.npos_max - 1];
+      prefix_[h] = 0.0f;
     }
+    saturated_ = false;
+  }
+  // Of the thread's two rows: logits and their gradients.
+  struct TableRows {
+    const float* z[2];
+    float* dz[2];
+  };
+  __device__ TableRows table_rows() const {
+    const int stride = logit_stride(p_.cope.npos_max);
+    float* first =
+        reinterpret_cast<float*>(smem_ + Layout::kTables) + (64 * group_ + mine_.row[0]) * stride;
+    float* dfirst = first + kGroups * 64 * stride;
+    return {{first, first + 8 * stride}, {dfirst, dfirst + 8 * stride}};
   }
 
-  // Begins to copy the i-th tile of a walk.
-  __device__ void fetch(int i, int tile, bool values) {
-    const int stage = i % kStages;
-    if (tile >= tiles_.first && tile < tiles_.end) {
-      const std::uint32_t to = base_ + Layout::kStart + stage * Layout::kStage;
-      load_tile<kDim, 64, true, kGroups * 128>(to, k_, tile * 64, s_.keys, p_.head_dim);
-      if (values) {
-        load_tile<kDim, 64, true, kGroups * 128>(to + Layout::kOperand, v_, tile * 64, s_.keys,
-                                                 p_.head_dim);
-      }
-      if constexpr ((kMods & kToeplitz) != 0) {
-        Window<kGroups * 64>::load(base_ + Layout::kWindows + stage * Layout::kWindow, p_.toeplitz,
-                                   head_, s_.place(first_row_), tile * 64, threadIdx.x, kThreads);
-      }
-    }
-    copies_commit();
-  }
-  __device__ const float* window(int stage) const {
+  __device__ const float* window(int slot) const {
     if constexpr ((kMods & kToeplitz) == 0) return nullptr;
     const auto* start =
-        reinterpret_cast<const float*>(smem_ + Layout::kWindows + stage * Layout::kWindow);
+        reinterpret_cast<const float*>(smem_ + Layout::kWindows + slot * Layout::kWindow);
     return Window<kGroups * 64>::at(start, 64 * group_ + mine_.row[0], mine_.column);
   }
-
-  __device__ void raw_scores(std::uint32_t keys, Accum& x) {
+  // x = own rows of queries, or of output gradients, times rows of a tile; or (more) x += that.
+  __device__ void multiply_own(std::uint32_t own, std::uint32_t tile, Accum& x, bool more) {
 #pragma unroll
     for (int d = 0; d < kParts; ++d) {
-      multiply<T, false, false>(x, base_ + (d * kGroups + group_) * kTileBytes,
-                                keys + d * kTileBytes);
+      multiply<T, false, false>(x, own + (d * kGroups + group_) * kTileBytes, tile + d * kTileBytes,
+                                more || d > 0);
     }
   }
 
@@ -175,27 +157,32 @@ class BackwardQuery {
     return query_ + mine_.row[h] < min(s_.queries, space_.first_query + space_.chunk);
   }
 
+  // The i-th tile of the walk down.
+  __device__ void fetch_keys(const typename Feed::Tiles& copies, int i) const {
+    feed_.fetch(copies, tiles_, first_row_, i, tiles_.end - 1 - i, false);
+  }
   __device__ void find_carries() {
     std::uint32_t carry[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) carry[h] = in_chunk(h) ? 0 : cope_.last;
-    for (int i = 0; i < kAhead; ++i) fetch(i, tiles_.end - 1 - i, false);
+    const auto copies = feed_.copies(p_, s_, head_);
+    for (int i = 0; i < kAhead; ++i) fetch_keys(copies, i);
     counting_ = tiles_.first;
     const int count = tiles_.end - tiles_.first;
 #pragma unroll 1
     for (int i = 0; i < count; ++i) {
       const int tile = tiles_.end - 1 - i;
       if constexpr (kAhead == 0) {
-        __syncthreads();
-        fetch(i, tile, false);
+        threads_sync<kThreads>();
+        fetch_keys(copies, i);
       }
       copies_wait<(kAhead > 0 ? kAhead - 1 : 0)>();
       publish_smem();
-      if (__syncthreads_and(carry[0] >= cope_.last && carry[1] >= cope_.last)) {
+      if (all_counted_by<kThreads>(cope_, carry, 0)) {
         counting_ = tile + 1;
         break;
       }
-      if constexpr (kAhead > 0) fetch(i + kAhead, tile - kAhead, false);
+      if constexpr (kAhead > 0) fetch_keys(copies, i + kAhead);
       if (tile < own_.first || tile >= own_.end) continue;
 #pragma unroll
       for (int h = 0; h < 2; ++h) {
@@ -203,9 +190,8 @@ class BackwardQuery {
       }
       if (all_counted_in_group(cope_, carry, group_)) continue;
       Accum x;
-      zero(x);
       mma_begin();
-      raw_scores(base_ + Layout::kStart + i % kStages * Layout::kStage, x);
+      multiply_own(base_, feed_.keys_at(i % kStages), x, false);
       mma_commit();
       mma_wait();
       pin(x);
@@ -217,62 +203,62 @@ class BackwardQuery {
       space_.first_counting[sequence_head_ * (space_.chunk / 64) +
                             (query_ - space_.first_query) / 64] = counting_;
     }
-    __syncthreads();
+    threads_sync<kThreads>();
   }
+
   __device__ void walk_up() {
-    for (int i = 0; i < kAhead; ++i) fetch(i, tiles_.first + i, true);
-    const int count = tiles_.end - tiles_.first;
-    const Range steps = own_.end > own_.first
-                            ? Range{own_.first - tiles_.first, own_.end - tiles_.first}
-                            : Range{count + 1, count + 1};
+    whole_ = whole_tiles();
+    const auto copies = feed_.copies(p_, s_, head_);
+    feed_.begin(copies, tiles_, first_row_);
 #pragma unroll 1
-    for (int i = 0; i <= count; ++i) {
-      if (i < count) {
-        if constexpr (kAhead == 0) {
-          __syncthreads();
-          fetch(i, tiles_.first + i, true);
-        }
-        copies_wait<(kAhead > 0 ? kAhead - 1 : 0)>();
-        publish_smem();
-        __syncthreads();
-        if constexpr (kAhead > 0) fetch(i + kAhead, tiles_.first + i + kAhead, true);
+    for (int tile = tiles_.first; tile < tiles_.end; ++tile) {
+      feed_.need(copies, tiles_, first_row_, tile);
+      const bool seen = tile >= own_.first && tile < own_.end;
+      if (seen) {
+        step(tile);
+      } else {
+        if (pending_) add_queries();
+        feed_.release_values(mine_.lane);
+        feed_.release_keys(feed_.key_slot(), mine_.lane);
       }
-      if (i >= steps.first && i < steps.end) step(i, i > steps.first);
-      if (kDefer && i == steps.end) add_queries(i - 1);
+      pending_ = kDefer && seen;
+      feed_.next();
     }
-    copies_wait<0>();
-    __syncthreads();
+    if (pending_) add_queries();
+    pending_ = false;
+    if constexpr (!kStream) copies_wait<0>();
+    threads_sync<kThreads>();
+  }
+  // Tiles of which all of the warpgroup's rows see all keys and of which nothing is counted or dropped.
+  __device__ Range whole_tiles() const {
+    if (p_.dropout_threshold != 0 || mask_ != nullptr) return {0, 0};
+    const int first = (s_.lowest(query_ + 63) + 63) / 64;
+    const int end = (s_.highest(query_) + 1) / 64;
+    return {first, (kMods & kCope) != 0 ? min(end, counting_) : end};
   }
 
-  __device__ std::uint32_t stage_at(int i) const {
-    return base_ + Layout::kStart + i % kStages * Layout::kStage;
-  }
-
-  // The i-th tile, and the queries' product of the one before where that is `pending`.
-  __device__ void step(int i, bool pending) {
-    const int tile = tiles_.first + i;
+  // A tile, and the queries' product of the one before where that is pending.
+  __device__ void step(int tile) {
     if constexpr (!kDefer) {
-      visit(i, tile);
-      add_queries(i);
-    } else if (pending && p_.dropout_threshold == 0 && sees_all(s_, mask_, query_, tile * 64) &&
-               ((kMods & kCope) == 0 || tile < counting_)) {
-      overlap(i);
+      visit(tile);
+      multiply_queries(feed_.key_slot());
+    } else if (pending_ && tile >= whole_.first && tile < whole_.end) {
+      overlap(tile);
     } else {
-      if (pending) add_queries(i - 1);
-      visit(i, tile);
+      if (pending_) add_queries();
+      visit(tile);
     }
   }
 
-  __device__ void multiply_tile(std::uint32_t keys, Accum& x, Accum& y) {
-    zero(x);
-    zero(y);
-    mma_begin();
-    raw_scores(keys, x);
-#pragma unroll
-    for (int d = 0; d < kParts; ++d) {
-      multiply<T, false, false>(y, base_ + Layout::kRows + (d * kGroups + group_) * kTileBytes,
-                                keys + Layout::kOperand + d * kTileBytes);
+  __device__ void multiply_tile(Accum& x, Accum& y) {
+    if constexpr (kInOrder) {
+      const auto* start = reinterpret_cast<const float*>(smem_ + Layout::kWindows +
+                                                         feed_.key_slot() * Layout::kWindow);
+      start_from_biases(Layout::Pairs::at(start, 64 * group_ + mine_.row[0], mine_.column), 0, x);
     }
+    mma_begin();
+    multiply_own(base_, feed_.keys_at(feed_.key_slot()), x, kInOrder);
+    multiply_own(base_ + Layout::kRows, feed_.values_at(feed_.value_slot()), y, false);
     mma_commit();
   }
   __device__ void multiply_keys(std::uint32_t keys) {
@@ -280,33 +266,36 @@ class BackwardQuery {
     multiply_rows<T, kWide>(dq_, ds_, keys);
     mma_commit();
   }
-  __device__ void add_queries(int i) {
-    multiply_keys(stage_at(i));
+  __device__ void multiply_queries(int slot) {
+    multiply_keys(feed_.keys_at(slot));
     mma_wait<0>();
 #pragma unroll
     for (int d = 0; d < kParts; ++d) pin(dq_[d]);
+    feed_.release_keys(slot, mine_.lane);
   }
+  __device__ void add_queries() { multiply_queries(feed_.slot_before()); }
 
   // No branches here: they would make the products wait for each other.
-  __device__ void overlap(int i) {
+  __device__ void overlap(int tile) {
     Accum x;
     Accum y;
-    multiply_tile(stage_at(i), x, y);
-    multiply_keys(stage_at(i - 1));
+    multiply_tile(x, y);
+    multiply_keys(feed_.keys_at(feed_.slot_before()));
     mma_wait<1>();
     pin(x);
     pin(y);
-    const Keep all{{0xffffu, 0xffffu}, 1.0f};
-    differentiate_simply(i % kStages, all, x, y);
+    feed_.release_values(mine_.lane);
+    differentiate_simply(keep_all(), x, y);
     pin(y);
     mma_wait<0>();
 #pragma unroll
     for (int d = 0; d < kParts; ++d) pin(dq_[d]);
+    feed_.release_keys(feed_.slot_before(), mine_.lane);
     to_fragment<T>(y, ds_);
-    add_diagonals(tiles_.first + i, x);
+    add_diagonals(tile, x);
   }
 
-  __device__ void visit(int i, int tile) {
+  __device__ void visit(int tile) {
     std::uint32_t carry[2] = {0, 0};
     if constexpr ((kMods & kCope) != 0) {
 #pragma unroll
@@ -320,84 +309,97 @@ class BackwardQuery {
     }
     Accum x;
     Accum y;
-    multiply_tile(stage_at(i), x, y);
+    multiply_tile(x, y);
     mma_wait<0>();
     pin(x);
     pin(y);
-    hide(s_, mask_, mine_, query_, tile * 64, x);
-    const Keep keep = keep_of(p_, s_, head_, query_, tile * 64, mine_);
-    differentiate(i % kStages, keep, carry, x, y);
+    feed_.release_values(mine_.lane);
+    if constexpr (kInOrder) {
+      hide_in_order(s_, mine_, query_, tile * 64, x);
+      differentiate_simply(keep_all(), x, y);
+    } else {
+      hide(s_, mask_, mine_, query_, tile * 64, x);
+      differentiate(keep_of(p_, s_, head_, query_, tile * 64, mine_), carry, x, y);
+    }
     add_diagonals(tile, x);
     to_fragment<T>(y, ds_);
   }
 
-  __device__ void differentiate(int stage, const Keep& keep, const std::uint32_t (&carry)[2],
-                                Accum& x, Accum& y) {
+  __device__ void differentiate(const Keep& keep, const std::uint32_t (&carry)[2], Accum& x,
+                                Accum& y) {
     if constexpr ((kMods & kCope) != 0) {
       if (!all_counted(cope_, carry)) {
-        cope_backward<kMods, false>(cope_, window(stage), z_, dz_, mine_.column, rows_, keep, carry,
-                                    prefix_, x, y);
+        const TableRows own = table_rows();
+        cope_backward<kMods, false>(cope_, window(feed_.key_slot()), own.z, own.dz, mine_.column,
+                                    rows_, keep, carry, prefix_, x, y);
         return;
       }
     }
-    differentiate_simply(stage, keep, x, y);
+    differentiate_simply(keep, x, y);
   }
   // Where CoPE, if any, only adds constants.
-  __device__ void differentiate_simply(int stage, const Keep& keep, Accum& x, Accum& y) {
-    const float* w = window(stage);
+  __device__ void differentiate_simply(const Keep& keep, Accum& x, Accum& y) {
+    RowState rows = rows_;
     if constexpr ((kMods & kCope) != 0) {
-      add_constants<kMods>(cope_, w, last_, x);
-    } else if constexpr ((kMods & kToeplitz) != 0) {
-      add_biases(w, p_.scale, x);
+      rows = without_constants(rows_, last_);
+      saturated_ = true;
     }
-    softmax_backward<false>(rows_, keep, kMods == kPlain ? p_.scale * kLog2e : kLog2e, x, y);
-    if constexpr ((kMods & kCope) != 0) {
-#pragma unroll
-      for (int i = 0; i < 32; ++i) tail_[i / 2 % 2] += y[i / 4][i % 4];
-    }
+    constexpr bool kAdds = (kMods & kToeplitz) != 0 && !kInOrder;
+    if constexpr (kAdds) add_biases(window(feed_.key_slot()), p_.scale, x);
+    const float factor = kAdds ? kLog2e : p_.scale * kLog2e;
+    softmax_backward<false>(rows, keep, factor, x, y);
   }
 
   __device__ void add_diagonals(int tile, const Accum& x) {
     if ((kMods & kToeplitz) == 0 || b_.dtoeplitz == nullptr) return;
-    Diagonals diagonals(reinterpret_cast<float*>(smem_ + Layout::kStrips + group_ * kStripsBytes),
-                        mine_);
+    auto* strips =
+        reinterpret_cast<float*>(smem_ + Layout::kStrips + group_ * Layout::kGroupStrips);
     const std::int64_t partial =
         ((static_cast<std::int64_t>(s_.index) * gridDim.x + blockIdx.x) * kGroups + group_) *
             p_.heads +
         head_;
     float* table = space_.dtoeplitz + partial * p_.toeplitz.span + p_.toeplitz.zero;
-    diagonals.add(x, group_, tile % 2, table, -p_.toeplitz.zero,
-                  p_.toeplitz.span - p_.toeplitz.zero, s_.place(query_) - tile * 64);
+    const std::int64_t low = -p_.toeplitz.zero;
+    const std::int64_t high = p_.toeplitz.span - p_.toeplitz.zero;
+    const std::int64_t distance = s_.place(query_) - tile * 64;
+    if constexpr (kInOrder) {
+      OrderedDiagonals(strips, mine_).add(x, group_, table, low, high, distance);
+    } else {
+      Diagonals(strips, mine_).add(x, group_, tile % 2, table, low, high, distance);
+    }
   }
 
-  // From the tables' gradient to that of the plain queries and of the embedding.
+  // From the tables' gradient to that of the plain queries, and after these are stored and hold no
+  // registers any more, to that of the embedding.
   __device__ void finish_tables() {
+    const TableRows own = table_rows();
     const TableGradient<T, kDim, kGroups> tables(p_, base_, smem_ + Layout::kStart, group_, mine_,
-                                                 dz_);
-    tables.settle(tail_);
+                                                 own.dz);
+    tables.settle(saturated_);
     if (p_.cope.slopes != nullptr) {
+      store_queries(b_.dq, p_.scale);
       if (b_.dpos_emb != nullptr) tables.add_slopes(partial(4));
       return;
     }
+    start_plain_queries();
+    for (int first = 0; first < p_.cope.npos_max; first += 64) tables.add_to_queries(first, dq_);
+    store_queries(has_plain() ? b_.dplain_q : b_.dq, 1.0f);
+    for (int first = 0; b_.dpos_emb != nullptr && first < p_.cope.npos_max; first += 64) {
+      tables.add_to_embedding(first, partial(p_.head_dim * p_.cope.npos_max));
+    }
+  }
+  // What is added from here on is of the plain queries.
+  __device__ void start_plain_queries() {
     if (has_plain()) {
-      store_queries(b_.dq, p_.scale);  // what is added from here on is of the plain queries
+      store_queries(b_.dq, p_.scale);
 #pragma unroll
       for (int d = 0; d < kParts; ++d) zero(dq_[d]);
       load_rows(p_.cope.plain_q, base_);
       settle();
-    } else {
-#pragma unroll
-      for (int d = 0; d < kParts; ++d) {
-#pragma unroll
-        for (int i = 0; i < 32; ++i) dq_[d][i / 4][i % 4] *= p_.scale;
-      }
+      return;
     }
-    for (int first = 0; first < p_.cope.npos_max; first += 64) {
-      tables.add_to_queries(first, dq_);
-      if (b_.dpos_emb != nullptr) {
-        tables.add_to_embedding(first, partial(p_.head_dim * p_.cope.npos_max));
-      }
-    }
+#pragma unroll
+    for (int i = 0; i < kParts * 32; ++i) dq_[i / 32][i / 4 % 8][i % 4] *= p_.scale;
   }
   // The warpgroup's own partial sum of the embedding's gradient.
   __device__ float* partial(int entries) const {
@@ -405,14 +407,6 @@ class BackwardQuery {
            ((sequence_head_ * gridDim.x + blockIdx.x) * kGroups + group_) * entries;
   }
 
-  __device__ void store() {
-    const bool from_tables = (kMods & kCope) != 0 && p_.cope.slopes == nullptr;
-    if (from_tables && has_plain()) {
-      store_queries(b_.dplain_q, 1.0f);
-    } else {
-      store_queries(b_.dq, from_tables ? 1.0f : p_.scale);
-    }
-  }
   __device__ void store_queries(const Tensor4& to, float scale) const {
     store_rows<T>(to, p_, s_, head_, query_, mine_, dq_, {scale, scale});
   }
@@ -422,36 +416,27 @@ class BackwardQuery {
   const BackwardSpace& space_;
   std::uint8_t* smem_;
   std::uint32_t base_;
+  Feed feed_;
   Sequence s_;
-  ThreadRows mine_;
   int head_;
+  ThreadRows mine_;
   int group_;
   std::int64_t sequence_head_;
   int first_row_;
   int query_;
-  RowsOf<T> k_;
-  RowsOf<T> v_;
   const std::uint8_t* mask_;
   Range tiles_;
   Range own_;
-  int counting_;  // the first tile that is not saturated
+  Range whole_;
+  bool pending_ = false;  // whether the queries' product of the last tile is yet to be made
+  int counting_;          // the first tile that is not saturated
   RowState rows_;
   CopeScores cope_;
-  const float* z_[2];
-  float* dz_[2];
   float last_[2];
   float prefix_[2];
-  float tail_[2];  // what saturated keys ask of the last entry
+  bool saturated_;  // whether keys of these rows are past the table
   Fragment ds_;
   Accum dq_[kParts];
 };
-
-template <class T, int kDim, int kMods, int kGroups, int kStages, int kBlocks>
-__global__ void __launch_bounds__(kGroups * 128, kBlocks)
-    attention_backward_query_kernel(const __grid_constant__ AttentionBackwardParams b,
-                                    const __grid_constant__ BackwardSpace space) {
-  extern __shared__ std::uint8_t raw_smem[];
-  BackwardQuery<T, kDim, kMods, kGroups, kStages>(b, space, aligned_smem(raw_smem)).run();
-}
 
 }  // namespace posenc::cuda

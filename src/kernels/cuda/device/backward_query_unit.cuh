@@ -1,4 +1,4 @@
-// What a unit of compilation of the queries' backward instantiates.
+// The kernels of the queries' backward, and what a unit of compilation of them instantiates.
 #pragma once
 
 #include "kernels/cuda/device/backward_query.cuh"
@@ -6,24 +6,73 @@
 
 namespace posenc::cuda {
 
+template <class T, int kDim, int kMods, int kGroups, int kStages, int kBlocks>
+__global__ void __launch_bounds__(kGroups * 128, kBlocks)
+    attention_backward_query_kernel(const __grid_constant__ AttentionBackwardParams b,
+                                    const __grid_constant__ BackwardSpace space) {
+  extern __shared__ std::uint8_t raw_smem[];
+  BackwardQuery<T, kDim, kMods, kGroups, kStages, false>(b, space, aligned_smem(raw_smem)).run();
+}
+
+template <class T, int kDim, int kMods, int kGroups, int kStages>
+__global__ void __launch_bounds__(QueryStreamSizes<kGroups>::kThreads, 1)
+    attention_query_stream_kernel(const __grid_constant__ AttentionBackwardParams b,
+                                  const __grid_constant__ BackwardSpace space) {
+#if POSENC_WGMMA
+  using Of = QueryStreamSizes<kGroups>;
+  using Layout = QueryLayout<kDim, kMods, kGroups, kStages, true>;
+  extern __shared__ std::uint8_t raw_smem[];
+  std::uint8_t* smem = aligned_smem(raw_smem);
+  const std::uint32_t base = smem_address(smem);
+  if (threadIdx.x == 0) QueryBarriers<Layout>{base}.init(kGroups);
+  __syncthreads();
+  if (warpgroup() == kGroups) {
+    leave_registers<Of::kCopying>();
+    QueryCopies<T, kDim, kMods, kGroups, kStages>(b.forward, space, base).run();
+  } else {
+    take_registers<Of::kComputing>();
+    BackwardQuery<T, kDim, kMods, kGroups, kStages, true>(b, space, smem).run();
+  }
+#endif
+}
+
 template <int kDim, int kChain, bool kCompact>
 int backward_query_bytes(const AttentionParams& p) {
   constexpr Sizes kSizes = backward_query_sizes(kDim, kChain, kCompact);
-  return QueryLayout<kDim, kChain, kSizes.groups, kSizes.stages>::bytes(p.cope.npos_max);
+  return QueryLayout<kDim, kChain, kSizes.groups, kSizes.stages, false>::bytes(p.cope.npos_max);
+}
+
+template <class T, int kDim, int kChain>
+cudaError_t launch_query_stream(const AttentionBackwardParams& b, const BackwardSpace& space,
+                                dim3 grid, int bytes, cudaStream_t stream) {
+  constexpr int kGroups = backward_query_sizes(kDim, kChain, false).groups;
+  constexpr int kStages = query_stream_stages(kDim, kChain);
+  return launch(attention_query_stream_kernel<T, kDim, kChain, kGroups, kStages>, grid,
+                QueryStreamSizes<kGroups>::kThreads, bytes, stream, b, space);
 }
 
 template <class T, int kDim, int kChain, bool kCompact>
 cudaError_t launch_backward_query(const AttentionBackwardParams& b, const BackwardSpace& space,
                                   cudaStream_t stream) {
   constexpr Sizes kSizes = backward_query_sizes(kDim, kChain, kCompact);
+  const dim3 grid(static_cast<unsigned>(space.slots), static_cast<unsigned>(b.forward.heads),
+                  static_cast<unsigned>(sequences_of(b.forward)));
   const int bytes = backward_query_bytes<kDim, kChain, kCompact>(b.forward);
+  if constexpr (kHasStream<kDim, kChain> && !kCompact) {
+    const int streamed =
+        QueryLayout<kDim, kChain, kSizes.groups, query_stream_stages(kDim, kChain), true>::bytes(
+            b.forward.cope.npos_max);
+    // The blocks of rows must be those that the workspace was laid out for.
+    const bool may = kChain == kChainToeplitz ? may_stream(b.forward) : runs_on_90a();
+    if (may && streamed <= kMostSharedBytes && bytes <= kMostSharedBytes) {
+      return launch_query_stream<T, kDim, kChain>(b, space, grid, streamed, stream);
+    }
+  }
   if constexpr (!kCompact && (kChain & kChainCope) != 0) {
     if (bytes > kMostSharedBytes) {
       return launch_backward_query<T, kDim, kChain, true>(b, space, stream);
     }
   }
-  const dim3 grid(static_cast<unsigned>(space.slots), static_cast<unsigned>(b.forward.heads),
-                  static_cast<unsigned>(sequences_of(b.forward)));
   return launch(
       attention_backward_query_kernel<T, kDim, kChain, kSizes.groups, kSizes.stages, kSizes.blocks>,
       grid, kSizes.groups * 128, bytes, stream, b, space);

@@ -6,6 +6,23 @@
 
 namespace posenc::cuda {
 
+// Which of kSlots slots it is the turn of, and the parity of its barriers.
+template <int kSlots>
+struct SlotTurn {
+  int slot = 0;
+  int before = kSlots - 1;
+  int parity = 0;
+  bool again = false;  // whether every slot has had its turn
+  __device__ void next() {
+    before = slot;
+    slot = slot == kSlots - 1 ? 0 : slot + 1;
+    if (slot == 0) {
+      parity ^= 1;
+      again = true;
+    }
+  }
+};
+
 #if POSENC_WGMMA
 
 __device__ inline void barrier_init(std::uint32_t barrier, int arrivals) {

@@ -91,9 +91,9 @@ struct DecodeTerms {
   const CopeScores& cope;
   const StepBiases& biases;
   __device__ float bias(int h, int j) const { return biases[h][j]; }
-  __device__ float gate_logit(int h, int j, float raw) const {
-    const float logit = raw * cope.scale;
-    return cope.sees_bias ? logit + biases[h][j] : logit;
+  __device__ float gate_exponent(int h, int j, float raw) const {
+    const float exponent = raw * (cope.scale * -kLog2e);
+    return cope.sees_bias ? fmaf(biases[h][j], -kLog2e, exponent) : exponent;
   }
 };
 

@@ -7,23 +7,37 @@
 
 namespace posenc::cuda {
 
+// A value and its rests into the planes of [channel][position].
+template <class M, int kCount, int kDim>
+__device__ inline void store_parts_of(std::uint8_t* to, int channel, int position, float x) {
+  const std::uint32_t at = channel / 64 * kTileBytes + chunk_offset(channel % 64, position / 8) +
+                           position % 8 * sizeof(M);
+#pragma unroll
+  for (int part = 0; part < kCount; ++part) {
+    *reinterpret_cast<M*>(to + part * kPlaneBytes<kDim> + at) = static_cast<M>(x);
+    x -= round_to<M>(x);
+  }
+}
+
 // Positions [first, first + 64) of E as kCount planes of kDim / 64 tiles of [64 channels][64 positions].
 template <class M, int kCount, int kDim>
 __device__ inline void load_embedding(std::uint8_t* to, const CopeTable& cope, int dim, int first,
                                       int thread, int threads) {
-  for (int i = thread; i < kDim * 64; i += threads) {
-    const int channel = i / 64;
-    const int n = first + i % 64;
-    float x = 0.0f;
-    if (channel < dim && n < cope.npos_max) {
-      x = cope.logit_scale * cope.pos_emb[channel * cope.npos_max + n];
-    }
-    const std::uint32_t at =
-        (channel / 64) * kTileBytes + chunk_offset(channel % 64, i % 64 / 8) + i % 8 * sizeof(M);
+  constexpr int kBatch = 8;  // loads under way together: there is little else to wait beside
+#pragma unroll 1
+  for (int start = thread; start < kDim * 64; start += kBatch * threads) {
+    float x[kBatch];
 #pragma unroll
-    for (int part = 0; part < kCount; ++part) {
-      *reinterpret_cast<M*>(to + part * kPlaneBytes<kDim> + at) = static_cast<M>(x);
-      x -= round_to<M>(x);
+    for (int b = 0; b < kBatch; ++b) {
+      const int channel = (start + b * threads) / 64;
+      const int n = first + (start + b * threads) % 64;
+      const bool real = channel < dim && n < cope.npos_max;
+      x[b] = real ? cope.logit_scale * cope.pos_emb[channel * cope.npos_max + n] : 0.0f;
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const int i = start + b * threads;
+      if (i < kDim * 64) store_parts_of<M, kCount, kDim>(to, i / 64, i % 64, x[b]);
     }
   }
 }
@@ -49,7 +63,7 @@ __device__ inline void fill_tables(const AttentionParams& p, int head, std::uint
     load_embedding<MmaOf<Kind>, kFloatPlanes<Kind>, kDim>(scratch, p.cope, p.head_dim, first,
                                                           threadIdx.x, kThreads);
     publish_smem();
-    __syncthreads();
+    threads_sync<kThreads>();
     if (group >= 0) {
       Accum z;
       zero(z);
@@ -71,9 +85,9 @@ __device__ inline void fill_tables(const AttentionParams& p, int head, std::uint
         if (n == npos - 1) row[h][npos] = z[i / 4][i % 4];
       }
     }
-    __syncthreads();
+    threads_sync<kThreads>();
   }
-  __syncthreads();
+  threads_sync<kThreads>();
 }
 
 }  // namespace posenc::cuda

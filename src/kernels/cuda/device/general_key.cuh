@@ -156,9 +156,8 @@ class GeneralKey {
     const Keep keep = keep_of(p_, walk_.s, head, query, walk_.first_key, mine_);
     Biases biases;
     chain.read_biases(biases);
-    float tail[2] = {0.0f, 0.0f};
     general_backward<kGates, true>(chain.cope(), biases, !counts, tables_, mine_.column, rows, keep,
-                                   carry_, prefix_, tail, gates, x, y);
+                                   carry_, prefix_, gates, x, y);
   }
 
   // What the queries' kernel has kept for this tile; whether CoPE counts here.

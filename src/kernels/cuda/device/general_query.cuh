@@ -102,7 +102,7 @@ class GeneralQuery {
       tables_.z[h] = tables + at;
       tables_.dz[h] = dtables + at;
       tables_.last[h] = tables_.z[h][p_.cope.npos_max - 1];
-      prefix_[h] = tail_[h] = 0.0f;
+      prefix_[h] = 0.0f;
     }
   }
   __device__ void start_fire() {
@@ -217,14 +217,13 @@ class GeneralQuery {
     chain_.read_biases(biases);
     if constexpr (kGates) {
       if (!first) {
-        float again[2] = {0.0f, 0.0f};
         general_backward<kGates, true>(chain_.cope(), biases, counted, tables_, mine_.column, rows_,
-                                       keep, carry, prefix_, again, g, x, y);
+                                       keep, carry, prefix_, g, x, y);
         return;
       }
     }
     general_backward<kGates, false>(chain_.cope(), biases, counted, tables_, mine_.column, rows_,
-                                    keep, carry, prefix_, tail_, g, x, y);
+                                    keep, carry, prefix_, g, x, y);
     if (b_.dtoeplitz != nullptr) add_diagonals(key, x);
     if (wants_fire()) chain_.add_fire_gradient(x, fire_);
   }
@@ -290,7 +289,7 @@ class GeneralQuery {
     if (!kGates && has_plain()) load_rows(p_.cope.plain_q, 0);
     const TableGradient<Kind, kDim, 1> tables(p_, base_ + plain, smem_ + Layout::kStaged, 0, mine_,
                                               tables_.dz);
-    tables.settle(tail_);
+    tables.settle(counting_ > tiles_.first);
     __syncthreads();
     if (p_.cope.slopes != nullptr) {
       if (b_.dpos_emb != nullptr) tables.add_slopes(sums_.dembedding(4));
@@ -325,7 +324,6 @@ class GeneralQuery {
   RowState rows_;
   GeneralTables tables_{};
   float prefix_[2];
-  float tail_[2];
   FireRowSums fire_[2];
   Accum dq_[kParts];
 };

@@ -62,9 +62,10 @@ struct GeneralTerms {
   const Biases& biases;
   const Accum& gates;  // raw products of the gates, where they have their own
   __device__ float bias(int h, int j) const { return biases[h][j]; }
-  __device__ float gate_logit(int h, int j, float raw) const {
-    const float logit = (kGates ? gates[j / 2][2 * h + j % 2] : raw) * cope.scale;
-    return cope.sees_bias ? logit + biases[h][j] : logit;
+  __device__ float gate_exponent(int h, int j, float raw) const {
+    const float product = kGates ? gates[j / 2][2 * h + j % 2] : raw;
+    const float exponent = product * (cope.scale * -kLog2e);
+    return cope.sees_bias ? fmaf(biases[h][j], -kLog2e, exponent) : exponent;
   }
 };
 
@@ -164,13 +165,13 @@ struct GeneralTables {
 
 // x: raw scores, y: gradient at the weights, gates: their raw products. Leaves the gradient at the raw
 // scores in y, at the gates' raw products in `gates` (kGates) and, in x, the weights for the values
-// (kWeights) or the gradient at the biases. `tail` sums what saturated keys ask of the last entry.
+// (kWeights) or the gradient at the biases.
 template <bool kGates, bool kWeights>
 __device__ inline void general_backward(const LongCopeScores& cope, const Biases& biases,
                                         bool counted, const GeneralTables& tables, int column,
                                         const RowState& rows, const Keep& keep,
                                         const std::uint32_t (&carry)[2], float (&prefix)[2],
-                                        float (&tail)[2], Accum& gates, Accum& x, Accum& y) {
+                                        Accum& gates, Accum& x, Accum& y) {
   keep_some(keep, y);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -188,7 +189,6 @@ __device__ inline void general_backward(const LongCopeScores& cope, const Biases
         const float weight = exp2_fast(fmaf(score, kLog2e, -rows.lse2[h]));
         d = formulas::softmax_gradient(weight, d, rows.delta[h]);
         s = kWeights ? weight : d;
-        tail[h] += d;
         dlogits[j] = 0.0f;
       }
     }

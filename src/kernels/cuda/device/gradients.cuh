@@ -44,10 +44,11 @@ struct Keep {
   bool drops = false;
   __device__ float factor(int h, int j) const { return (bits[h] >> j & 1) != 0 ? scale : 0.0f; }
 };
+__device__ inline Keep keep_all() { return {{0xffffu, 0xffffu}, 1.0f}; }
 __device__ inline Keep keep_of(const AttentionParams& p, const Sequence& s, int head, int query,
                                int key, const ThreadRows& mine) {
-  Keep keep{{0xffffu, 0xffffu}, 1.0f};
-  if (p.dropout_threshold == 0) return keep;
+  if (p.dropout_threshold == 0) return keep_all();
+  Keep keep = keep_all();
   keep.scale = p.dropout_scale;
   keep.drops = true;
 #pragma unroll
@@ -88,59 +89,58 @@ __device__ inline void softmax_backward(const RowState& rows, const Keep& keep, 
   if (kWeights) keep_some(keep, x);
 }
 
-// Gradients of a row's table: sums over runs of keys that fall into one segment. Positions fall along
-// the keys, so runs that neither begin nor end a thread's keys touch entries of their own; the others
-// are added lane by lane.
+// Gradients of a row's table. Positions fall along the keys by at most one a key, so a thread passes the
+// entries one by one. Those that it has left behind, but for the first two, get nothing from anybody
+// else: they are stored. The first two and the last two are added lane by lane.
 class TableRuns {
  public:
   __device__ explicit TableRuns(float* row) : row_(row) {}
+  __device__ void start(int segment) { first_ = segment_ = segment; }
   __device__ void add(int segment, float fraction, float ds) {
-    if (segment != segment_) {
-      if (segment_ >= 0) close();
-      segment_ = segment;
-      low_ = high_ = 0.0f;
+    const bool falls = segment != segment_;
+    if (__any_sync(~0u, falls)) {
+      if (falls) leave();
     }
-    const float share = fraction * ds;
-    high_ += share;
-    low_ += ds - share;
+    high_ = fmaf(fraction, ds, high_);
+    sum_ += ds;
   }
   __device__ void finish(int column) {
 #pragma unroll
     for (int lane = 0; lane < 4; ++lane) {
       __syncwarp();
-      if (lane == column) {
-        if (first_ >= 0) flush(first_, first_low_, first_high_);
-        flush(segment_, low_, high_);
-      }
+      if (lane == column) flush();
     }
     __syncwarp();
   }
 
  private:
-  __device__ void flush(int segment, float low, float high) {
-    row_[segment] += low;
-    row_[segment + 1] += high;
+  // The entry above the segment is complete.
+  __device__ void leave() {
+    if (segment_ < first_ - 1) row_[segment_ + 1] = high_;
+    if (segment_ == first_ - 1) top_[1] = high_;
+    if (segment_ == first_) top_[0] = high_;
+    high_ = sum_ = sum_ - high_;
+    --segment_;
   }
-  __device__ void close() {
-    if (first_ < 0) {
-      first_ = segment_;
-      first_low_ = low_;
-      first_high_ = high_;
-    } else {
-      flush(segment_, low_, high_);
-    }
+  __device__ void flush() {
+    const int fallen = first_ - segment_;
+    const float low = sum_ - high_;
+    row_[first_ + 1] += fallen == 0 ? high_ : top_[0];
+    row_[first_] += fallen == 0 ? low : fallen == 1 ? high_ : top_[1];
+    if (fallen > 1) row_[segment_ + 1] += high_;
+    if (fallen > 0) row_[segment_] += low;
   }
   float* row_;
-  int segment_ = -1;
-  int first_ = -1;
-  float low_ = 0.0f;
-  float high_ = 0.0f;
-  float first_low_ = 0.0f;
-  float first_high_ = 0.0f;
+  int first_ = 0;
+  int segment_ = 0;
+  float high_ = 0.0f;  // of the entry above the segment
+  float sum_ = 0.0f;   // of that and the segment's own
+  float top_[2] = {0.0f, 0.0f};
 };
 
 struct NoRuns {
   __device__ explicit NoRuns(float*) {}
+  __device__ void start(int) {}
   __device__ void add(int, float, float) {}
   __device__ void finish(int) {}
 };
@@ -159,7 +159,7 @@ __device__ inline void cope_backward_row(const Cope& cope, const Terms& terms, i
   std::uint32_t sum = 0;
 #pragma unroll
   for (int j = 15; j >= 0; --j) {
-    gate[j] = sigmoid(terms.gate_logit(h, j, x[j / 2][2 * h + j % 2]));
+    gate[j] = gate_of(terms.gate_exponent(h, j, x[j / 2][2 * h + j % 2]));
     sum += cope.fixed(gate[j]);
     position[j] = sum;
   }
@@ -172,6 +172,7 @@ __device__ inline void cope_backward_row(const Cope& cope, const Terms& terms, i
     const std::uint32_t p = min(base + position[j], cope.last);
     const int segment = cope.segment(p);
     const float fraction = cope.fraction(p);
+    if (j == 0) runs.start(segment);
     const float low = z[segment];
     const float slope = formulas::cope_slope(low, z[segment + 1]);
     float& s = x[j / 2][2 * h + j % 2];

@@ -76,19 +76,6 @@ struct KeyStreamLayout {
 
 #if POSENC_WGMMA
 
-// Which stage it is the turn of, and the parity of its barriers.
-template <int kStages>
-struct KeyTurn {
-  int stage = 0;
-  int before = kStages - 1;
-  int parity = 0;
-  __device__ void next() {
-    before = stage;
-    stage = stage == kStages - 1 ? 0 : stage + 1;
-    if (stage == 0) parity ^= 1;
-  }
-};
-
 enum KeyBarrier : int { kFull = 0, kFree = 1 };
 
 // What both kinds of warpgroups know.
@@ -97,7 +84,7 @@ struct KeyStreamBlock {
   using Of = KeyStreamSizes<kDim, kMods>;
   using Layout = KeyStreamLayout<kDim, kMods>;
   using Rows = typename Layout::Rows;
-  using Turn = KeyTurn<Of::kStages>;
+  using Turn = SlotTurn<Of::kStages>;
 
   // `memory` is an address in shared memory.
   __device__ KeyStreamBlock(const AttentionBackwardParams& b, const BackwardSpace& space,
@@ -171,7 +158,7 @@ class KeyStreamCopies {
     read_rows(place, following(place), heads_end);
 #pragma unroll 1
     for (int n = 0; n < count; ++n) {
-      if (n >= Of::kStages) make_room(n, turn_.stage, turn_.parity ^ 1);
+      if (n >= Of::kStages) make_room(n, turn_.slot, turn_.parity ^ 1);
       const bool counts = store_rows();
       const Place next = following(place);
       if (next.head < heads_end) read_rows(next, following(next), heads_end);
@@ -209,7 +196,7 @@ class KeyStreamCopies {
   __device__ void copy(int n, const Place& place, bool counts) {
     const AttentionParams& p = walk_.p;
     const Sequence& s = walk_.s;
-    const std::uint32_t to = b_.queries_at(turn_.stage);
+    const std::uint32_t to = b_.queries_at(turn_.slot);
     load_tile<kDim, 64, false, 128>(to, rows_of<T>(p.q, s.batch, place.head, s.first_query),
                                     place.tile * 64, s.queries, p.head_dim, thread_);
     load_tile<kDim, 64, false, 128>(
@@ -278,7 +265,7 @@ class KeyStreamCopies {
 
   // Returns whether some key of the block is not past CoPE's table.
   __device__ bool store_rows() {
-    typename Block::Rows& rows = b_.rows_at(turn_.stage);
+    typename Block::Rows& rows = b_.rows_at(turn_.slot);
     const float unscaled = 1.0f / walk_.p.scale;
     const int row = thread_ % 64;
     if (thread_ < 64) {

@@ -170,11 +170,13 @@ __device__ inline void mma_wait() {
                ", {%32,%33,%34,%35}, %36, 1, 1, 1, %37;"                                \
                : POSENC_ACCS                                                            \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "n"(kTransB))
-#define POSENC_WGMMA_SS(type)                                                           \
-  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " POSENC_D \
-               ", %32, %33, 1, 1, 1, %34, %35;"                                         \
-               : POSENC_ACCS                                                            \
-               : "l"(a), "l"(b), "n"(kTransA), "n"(kTransB))
+#define POSENC_WGMMA_SS(type)                                                  \
+  asm volatile(                                                                \
+      "{ .reg .pred more; setp.ne.b32 more, %36, 0; "                          \
+      "wgmma.mma_async.sync.aligned.m64n64k16.f32." type "." type " " POSENC_D \
+      ", %32, %33, more, 1, 1, %34, %35; }"                                    \
+      : POSENC_ACCS                                                            \
+      : "l"(a), "l"(b), "n"(kTransA), "n"(kTransB), "r"(static_cast<int>(more)))
 
 template <class T, int kTransB>
 __device__ inline void wgmma(Accum& d, const std::uint32_t (&a)[4], std::uint64_t b) {
@@ -184,8 +186,9 @@ __device__ inline void wgmma(Accum& d, const std::uint32_t (&a)[4], std::uint64_
     POSENC_WGMMA_RS("f16");
   }
 }
+// d = A B, or (more) d += A B.
 template <class T, int kTransA, int kTransB>
-__device__ inline void wgmma(Accum& d, std::uint64_t a, std::uint64_t b) {
+__device__ inline void wgmma(Accum& d, std::uint64_t a, std::uint64_t b, bool more = true) {
   if constexpr (std::is_same_v<T, Bf16>) {
     POSENC_WGMMA_SS("bf16");
   } else {
@@ -260,10 +263,11 @@ __device__ inline void wgmma_rows(Accum (&d)[2], std::uint64_t a, std::uint64_t 
 #undef POSENC_WGMMA_SS2
 #undef POSENC_WGMMA_ROWS
 
-// The descriptor of a step of 16 along the sum: 32 bytes within rows, or 16 rows.
+// The descriptor of a step of 16 along the sum: 32 bytes within rows, or 16 rows. Only the low word moves.
 template <bool kTransposed>
 __device__ inline std::uint64_t step_of(std::uint64_t tile, int s) {
-  return tile + static_cast<std::uint64_t>(kTransposed ? 2048 * s / 16 : 32 * s / 16);
+  const auto offset = static_cast<std::uint32_t>(kTransposed ? 2048 * s / 16 : 32 * s / 16);
+  return descriptor_of(static_cast<std::uint32_t>(tile) + offset);
 }
 
 // d += A B with A in registers; B's tile has the sum along its columns, or along its rows (kTransB).
@@ -273,14 +277,15 @@ __device__ inline void multiply(Accum& d, const Fragment& a, std::uint32_t b) {
 #pragma unroll
   for (int s = 0; s < 4; ++s) wgmma<T, kTransB>(d, a[s], step_of<kTransB>(right, s));
 }
-// The same with A from a tile, likewise transposed or not.
+// The same with A from a tile, likewise transposed or not; `more`: whether to add to d.
 template <class T, bool kTransA, bool kTransB>
-__device__ inline void multiply(Accum& d, std::uint32_t a, std::uint32_t b) {
+__device__ inline void multiply(Accum& d, std::uint32_t a, std::uint32_t b, bool more = true) {
   const std::uint64_t left = descriptor(a);
   const std::uint64_t right = descriptor(b);
 #pragma unroll
   for (int s = 0; s < 4; ++s) {
-    wgmma<T, kTransA, kTransB>(d, step_of<kTransA>(left, s), step_of<kTransB>(right, s));
+    wgmma<T, kTransA, kTransB>(d, step_of<kTransA>(left, s), step_of<kTransB>(right, s),
+                               more || s > 0);
   }
 }
 // Products over rows of B with 64 kParts columns, its tiles one after the other; two tiles at a time
@@ -359,7 +364,8 @@ __device__ inline void multiply(Accum& d, const Fragment& a, std::uint32_t b) {
   }
 }
 template <class T, bool kTransA, bool kTransB>
-__device__ inline void multiply(Accum& d, std::uint32_t a, std::uint32_t b) {
+__device__ inline void multiply(Accum& d, std::uint32_t a, std::uint32_t b, bool more = true) {
+  if (!more) zero(d);
   Fragment fragment;
   load_fragment<kTransA>(a, fragment);
   multiply<T, kTransB>(d, fragment, b);

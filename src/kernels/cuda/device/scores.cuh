@@ -17,9 +17,10 @@ __device__ inline float exp2_fast(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-__device__ inline float sigmoid(float x) {
+// The sigmoid of a gate's logit, from -log2(e) times the logit.
+__device__ inline float gate_of(float exponent) {
   float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.0f + exp2_fast(x * -kLog2e)));
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.0f + exp2_fast(exponent)));
   return y;
 }
 
@@ -126,12 +127,12 @@ struct WindowTerms {
   const CopeScores& cope;
   const float* w;
   __device__ float bias(int h, int j) const { return w[8 * h - j]; }
-  __device__ float gate_logit(int h, int j, float raw) const {
-    float logit = raw * cope.scale;
+  __device__ float gate_exponent(int h, int j, float raw) const {
+    float exponent = raw * (cope.scale * -kLog2e);
     if constexpr (kHasBias) {
-      if (cope.sees_bias) logit += bias(h, j);
+      if (cope.sees_bias) exponent = fmaf(bias(h, j), -kLog2e, exponent);
     }
-    return logit;
+    return exponent;
   }
 };
 
@@ -144,7 +145,7 @@ __device__ inline void count_gates(const Cope& cope, const Terms& terms, const f
     std::uint32_t sum = 0;
 #pragma unroll
     for (int j = 0; j < 2 * kN; ++j) {
-      sum += cope.fixed(sigmoid(terms.gate_logit(h, j, x[j / 2][2 * h + j % 2])));
+      sum += cope.fixed(gate_of(terms.gate_exponent(h, j, x[j / 2][2 * h + j % 2])));
     }
     sum += __shfl_xor_sync(~0u, sum, 1);
     sum += __shfl_xor_sync(~0u, sum, 2);
@@ -160,7 +161,7 @@ __device__ inline void add_cope_row(const Cope& cope, const Terms& terms, int h,
   std::uint32_t sum = 0;
 #pragma unroll
   for (int j = 2 * kN - 1; j >= 0; --j) {
-    sum += cope.fixed(sigmoid(terms.gate_logit(h, j, x[j / 2][2 * h + j % 2])));
+    sum += cope.fixed(gate_of(terms.gate_exponent(h, j, x[j / 2][2 * h + j % 2])));
     position[j] = sum;
   }
   const Suffix suffix = suffix_of(sum, column);
@@ -210,18 +211,25 @@ __device__ inline bool all_counted(const Cope& cope, const std::uint32_t (&carry
   return __all_sync(~0u, carry[0] >= cope.last && carry[1] >= cope.last);
 }
 
-// The same for a whole warpgroup: a product needs all of it, so all of it must agree.
+// The same for kThreads threads that meet at a named barrier.
+template <int kThreads, class Cope>
+__device__ inline bool all_counted_by(const Cope& cope, const std::uint32_t (&carry)[2],
+                                      int barrier) {
+  int all;
+  asm volatile(
+      "{ .reg .pred p, q; setp.ne.s32 p, %1, 0; barrier.cta.red.and.pred q, %2, %3, p; "
+      "selp.s32 %0, 1, 0, q; }"
+      : "=r"(all)
+      : "r"(static_cast<int>(carry[0] >= cope.last && carry[1] >= cope.last)), "r"(barrier),
+        "n"(kThreads)
+      : "memory");
+  return all != 0;
+}
+// And for a whole warpgroup: a product needs all of it, so all of it must agree.
 template <class Cope>
 __device__ inline bool all_counted_in_group(const Cope& cope, const std::uint32_t (&carry)[2],
                                             int group) {
-  int all;
-  asm volatile(
-      "{ .reg .pred p, q; setp.ne.s32 p, %1, 0; barrier.cta.red.and.pred q, %2, 128, p; "
-      "selp.s32 %0, 1, 0, q; }"
-      : "=r"(all)
-      : "r"(static_cast<int>(carry[0] >= cope.last && carry[1] >= cope.last)), "r"(group + 1)
-      : "memory");
-  return all != 0;
+  return all_counted_by<128>(cope, carry, group + 1);
 }
 
 }  // namespace posenc::cuda

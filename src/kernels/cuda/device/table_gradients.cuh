@@ -21,18 +21,20 @@ class TableGradient {
                            int group, const ThreadRows& mine, float* const (&dz)[2])
       : p_(p), queries_(queries), scratch_(scratch), group_(group), mine_(mine), dz_(dz) {}
 
-  // The last entry's gradient: what saturated keys asked of it, and the entry past the end that stood
-  // for it.
-  __device__ void settle(const float (&tails)[2]) const {
+  // The last entry's gradient. Score gradients of a row add up to nothing, so it is what the others
+  // leave where there are saturated keys, which nobody has added up; the entry past the end stood for it.
+  __device__ void settle(bool saturated) const {
     const int npos = p_.cope.npos_max;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      float tail = tails[h];
-      tail += __shfl_xor_sync(~0u, tail, 1);
-      tail += __shfl_xor_sync(~0u, tail, 2);
+      float others = 0.0f;
+#pragma unroll 8
+      for (int n = mine_.column; n < npos - 1; n += 4) others += dz_[h][n];
+      others += __shfl_xor_sync(~0u, others, 1);
+      others += __shfl_xor_sync(~0u, others, 2);
       __syncwarp();
       if (mine_.column == 0) {
-        dz_[h][npos - 1] += tail + dz_[h][npos];
+        dz_[h][npos - 1] = saturated ? -others : dz_[h][npos - 1] + dz_[h][npos];
         dz_[h][npos] = 0.0f;
       }
     }
@@ -43,7 +45,7 @@ class TableGradient {
   __device__ void add_to_queries(int first, Accum (&dq)[kParts]) const {
     load_embedding<M, kCount, kDim>(scratch_, p_.cope, p_.head_dim, first, threadIdx.x, kThreads);
     publish_smem();
-    __syncthreads();
+    threads_sync<kThreads>();
     Accum x;
     read(first, x);
     Fragments<M, kCount> left;
@@ -61,7 +63,7 @@ class TableGradient {
     hold(left);
 #pragma unroll
     for (int d = 0; d < kParts; ++d) pin(dq[d]);
-    __syncthreads();
+    threads_sync<kThreads>();
   }
 
   // dE += q^T dz over the warpgroup's rows, added to its own sum at `to`.
@@ -84,7 +86,7 @@ class TableGradient {
       pin(x);
       add_entries(x, 64 * d, first, to);
     }
-    __syncthreads();
+    threads_sync<kThreads>();
   }
 
   // c = slope * position: the slope's gradient is that of the table weighted by positions. Four sums at
@@ -109,15 +111,47 @@ class TableGradient {
       x[i / 4][i % 4] = n < p_.cope.npos_max ? dz_[i / 2 % 2][n] : 0.0f;
     }
   }
+  // Pairs of entries where rows of `to` begin at even ones. All loads come before the first store: each
+  // would wait for the one before.
   __device__ void add_entries(const Accum& x, int first_channel, int first, float* to) const {
-#pragma unroll
-    for (int i = 0; i < 32; ++i) {
-      const int channel = first_channel + mine_.row[i / 2 % 2];
-      const int n = first + 8 * (i / 4) + 2 * mine_.column + i % 2;
-      if (channel < p_.head_dim && n < p_.cope.npos_max) {
-        to[channel * p_.cope.npos_max + n] += p_.cope.logit_scale * x[i / 4][i % 4];
-      }
+    if (p_.cope.npos_max % 2 == 0) {
+      add_pairs<true>(x, first_channel, first, to);
+    } else {
+      add_pairs<false>(x, first_channel, first, to);
     }
+  }
+  template <bool kEven>
+  __device__ void add_pairs(const Accum& x, int first_channel, int first, float* to) const {
+    float2 sums[16];
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      const int left = entries_left(i, first_channel, first);
+      const float* from = to + offset_of(i, first_channel, first);
+      sums[i] = {0.0f, 0.0f};
+      if (kEven && left > 0) sums[i] = *reinterpret_cast<const float2*>(from);
+      if (!kEven && left > 0) sums[i].x = from[0];
+      if (!kEven && left > 1) sums[i].y = from[1];
+    }
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      const int left = entries_left(i, first_channel, first);
+      float* at = to + offset_of(i, first_channel, first);
+      const float2 sum = {fmaf(p_.cope.logit_scale, x[i / 2][2 * (i % 2)], sums[i].x),
+                          fmaf(p_.cope.logit_scale, x[i / 2][2 * (i % 2) + 1], sums[i].y)};
+      if (kEven && left > 0) *reinterpret_cast<float2*>(at) = sum;
+      if (!kEven && left > 0) at[0] = sum.x;
+      if (!kEven && left > 1) at[1] = sum.y;
+    }
+  }
+  // Of the i-th pair of a thread's accumulators: where it belongs, and how many entries of the row there
+  // are from there on.
+  __device__ int offset_of(int i, int first_channel, int first) const {
+    return (first_channel + mine_.row[i % 2]) * p_.cope.npos_max + first + 8 * (i / 2) +
+           2 * mine_.column;
+  }
+  __device__ int entries_left(int i, int first_channel, int first) const {
+    if (first_channel + mine_.row[i % 2] >= p_.head_dim) return 0;
+    return p_.cope.npos_max - (first + 8 * (i / 2) + 2 * mine_.column);
   }
 
   const AttentionParams& p_;

@@ -90,6 +90,11 @@ __device__ inline void load_tile(std::uint32_t to, const RowsOf<T>& from, int fi
   }
 }
 
+// Orders the block's first kThreads threads, which may be all of them.
+template <int kThreads>
+__device__ inline void threads_sync() {
+  asm volatile("bar.sync 0, %0;" ::"n"(kThreads) : "memory");
+}
 // Orders the 128 threads of warpgroup `group` of the block.
 __device__ inline void group_sync(int group) {
   asm volatile("bar.sync %0, 128;" ::"r"(group + 1) : "memory");
