@@ -36,17 +36,30 @@ Status check_tensor(const char* op, const AttentionParams& p, const char* name, 
 
 Status check_sizes(const char* op, const AttentionParams& p) {
   if (p.batch < 1 || p.heads < 1 || p.queries < 0 || p.keys < 0) {
-    return invalid(op, "sizes must not be negative");
+    return Status::format(StatusCode::kInvalidArgument,
+                          "[%s] sizes must not be negative, and batch (%d) and heads (%d) at least "
+                          "1; queries %d, keys %d",
+                          op, p.batch, p.heads, p.queries, p.keys);
   }
-  if (p.kv_heads < 1 || p.heads % p.kv_heads != 0) return invalid(op, "kv_heads must divide heads");
+  if (p.kv_heads < 1 || p.heads % p.kv_heads != 0) {
+    return Status::format(StatusCode::kInvalidArgument, "[%s] kv_heads (%d) must divide heads (%d)",
+                          op, p.kv_heads, p.heads);
+  }
   if (p.head_dim < 8 || p.head_dim % 8 != 0 || p.head_dim > 256) {
-    return unsupported(op, "a head_dim that is not a multiple of 8 up to 256");
+    return Status::format(StatusCode::kUnsupported,
+                          "[%s] the CUDA kernel does not serve head_dim %d; it serves multiples of "
+                          "8 up to 256",
+                          op, p.head_dim);
   }
   if (p.element == Element::kFloat32 && p.float_parts != 2 && p.float_parts != 3) {
     return Status::format(StatusCode::kInvalidArgument, "[%s] float_parts must be 2 or 3 but is %d",
                           op, p.float_parts);
   }
-  if (!(p.scale > 0.0f)) return unsupported(op, "a scale that is not positive");
+  if (!(p.scale > 0.0f)) {
+    return Status::format(StatusCode::kUnsupported,
+                          "[%s] the CUDA kernel needs a positive scale but it is %g", op,
+                          static_cast<double>(p.scale));
+  }
   if (p.segments != nullptr && (p.segment_count < 1 || p.segment_count > 65535)) {
     return unsupported(op, "more than 65535 packed sequences");
   }

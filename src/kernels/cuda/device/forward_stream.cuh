@@ -291,8 +291,7 @@ __global__ void __launch_bounds__(StreamSizes<kDim>::kThreads, 1)
 #if POSENC_WGMMA
   using Of = StreamSizes<kDim>;
   extern __shared__ std::uint8_t raw_smem[];
-  const std::uint32_t skip = (1024 - smem_address(raw_smem) % 1024) % 1024;
-  const StreamBlock<T, kDim, kMods> block(p, raw_smem + skip);
+  const StreamBlock<T, kDim, kMods> block(p, aligned_smem(raw_smem));
   if (block.first_row >= block.s.queries) return;
   block.start();
   if (warpgroup() == 0) {

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/device/backward_key_walk.cuh"
 #include "kernels/cuda/device/barriers.cuh"
+#include "kernels/cuda/device/pair_window.cuh"
 
 namespace posenc::cuda {
 
@@ -133,7 +134,6 @@ class KeyStreamCopies {
   using Layout = KeyStreamLayout<kDim, kMods>;
   using Window = QueryWindow<Of::kKeys>;
   static constexpr bool kHasBias = (kMods & kToeplitz) != 0;
-  static constexpr int kEntries = (Window::kEntries + 127) / 128;  // of a window, per thread
   static_assert(!Of::kHasCope || Of::kGroups == 2, "a thread has one row of one warpgroup");
 
   // A tile of the walk.
@@ -231,7 +231,9 @@ class KeyStreamCopies {
     const float* from = thread_ < 64 ? p.lse : walk_.space.delta;
     value_ = thread_ < 64 ? -INFINITY : 0.0f;
     if (real) value_ = from[at];
-    if constexpr (kHasBias) read_window(place);
+    if constexpr (kHasBias) {
+      window_.read(p.toeplitz, place.head, s.place(place.tile * 64), walk_.first_key, thread_);
+    }
     if constexpr (Of::kHasCope) {
       read_sums(place, real);
       if (next.head < heads_end) counting_ = walk_.first_counting(next.tile, next.head);
@@ -251,18 +253,6 @@ class KeyStreamCopies {
       prefix_ = walk_.space.prefixes[at];
     }
   }
-  __device__ void read_window(const Place& place) {
-    const ToeplitzTable& toeplitz = walk_.p.toeplitz;
-    const float* table = toeplitz.table + place.head * toeplitz.head_stride;
-    const std::int64_t first =
-        toeplitz.zero + walk_.s.place(place.tile * 64) - walk_.first_key - (Of::kKeys - 1);
-#pragma unroll
-    for (int e = 0; e < kEntries; ++e) {
-      const std::int64_t at = first + 128 * e + thread_;
-      biases_[e] = at >= 0 && at < toeplitz.span ? table[at] : 0.0f;
-    }
-  }
-
   // Returns whether some key of the block is not past CoPE's table.
   __device__ bool store_rows() {
     typename Block::Rows& rows = b_.rows_at(turn_.slot);
@@ -275,14 +265,7 @@ class KeyStreamCopies {
     } else {
       rows.grads[row] = -value_;
     }
-    if constexpr (kHasBias) {
-#pragma unroll
-      for (int e = 0; e < kEntries; ++e) {
-        if (Window::kEntries % 128 != 0 && 128 * e + thread_ >= Window::kEntries) continue;
-        rows.window[128 * e + thread_] = biases_[e] * unscaled;
-        rows.window[Window::kCopy + 1 + 128 * e + thread_] = biases_[e] * unscaled;
-      }
-    }
+    if constexpr (kHasBias) window_.store(rows.window, walk_.p.scale, thread_);
     if constexpr (!Of::kHasCope) return false;
     const CopeScores cope = walk_.cope_scores();
     rows.carry[thread_] = carry_;
@@ -300,7 +283,7 @@ class KeyStreamCopies {
   int announced_ = 0;  // tiles
   int counting_ = 0;   // of the tile that is read next
   float value_ = 0.0f;
-  float biases_[kEntries] = {};
+  WindowCopy<Window, Of::kKeys> window_;
   float last_ = 0.0f;
   std::uint32_t carry_ = 0;
   float prefix_ = 0.0f;
