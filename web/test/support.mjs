@@ -55,6 +55,10 @@ export function launchBrowser() {
   return chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] });
 }
 
+// What the browser says of requests that it gave up itself, because the page they belong to was left: the tab's
+// icon is often still on its way then. A server that is absent, refuses or hangs up has other names.
+const GIVEN_UP = 'net::ERR_ABORTED';
+
 /** A page that remembers what it must not do: complain, fail, or ask the network for anything. */
 export async function openPage(browser, options = {}) {
   const context = await browser.newContext({ viewport: { width: 1360, height: 900 }, acceptDownloads: true, ...options });
@@ -65,7 +69,10 @@ export async function openPage(browser, options = {}) {
     if (['error', 'warning'].includes(message.type())) faults.push(`console: ${message.text()}`);
   });
   page.on('pageerror', (error) => faults.push(`error: ${error.message}`));
-  page.on('requestfailed', (request) => faults.push(`failed: ${request.url()}`));
+  page.on('requestfailed', (request) => {
+    const reason = request.failure()?.errorText;
+    if (reason !== GIVEN_UP) faults.push(`failed: ${request.url()} (${reason})`);
+  });
   context.on('request', (request) => {
     if (!/^(http:\/\/127\.0\.0\.1[:/]|file:|data:|blob:|about:)/.test(request.url())) faults.push(`network: ${request.url()}`);
   });
