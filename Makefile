@@ -6,7 +6,7 @@ CPP_FILES = $(shell find src include tests benchmarks examples -name '*.cc' -o -
               -o -name '*.c' -o -name '*.cu' -o -name '*.cuh')
 
 .PHONY: help setup build demo test web test-web check format format-check tidy rules asan tsan fuzz \
-        bench cuda install clean
+        bench bench-web cuda install clean
 .DEFAULT_GOAL := help
 
 help:           ## say what can be made
@@ -35,6 +35,9 @@ web:            ## build the explorer page into build/web/dist
 
 test-web: build web ## the explorer and the report in a real browser
 	@cd web && npm run --silent test
+
+bench-web: web  ## whether the explorer paints a large map within a second
+	@cd web && npm run --silent bench
 
 check: format-check tidy rules ## formatting, static checks and the project's rules
 

@@ -97,6 +97,16 @@ export async function redrawn(page, act) {
   throw new Error('no new figure within 30 s');
 }
 
+/** Milliseconds from the wish for a map of this length to the painted map, by the page's own clock. */
+export async function timeOfMap(page, url, length) {
+  await openView(page, url, 'view=bias&spec=alibi&length=64');
+  await redrawn(page, async () => {
+    await page.locator('#view-length').fill(String(length));
+    await page.locator('#view-length').blur();
+  });
+  return Number(await page.locator('#status').getAttribute('data-total'));
+}
+
 export async function screenshot(page, name) {
   mkdirSync(SCREENSHOTS, { recursive: true });
   await page.screenshot({ path: join(SCREENSHOTS, `${name}.png`), fullPage: true });
