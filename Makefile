@@ -1,5 +1,6 @@
 # Front door of the project. `make demo` and `make test` set a bare Debian machine up by themselves.
 PRESET ?= release
+CUDA_PRESET ?= cuda
 JOBS   ?= $(shell nproc)
 POSENC := build/release/bin/posenc
 CPP_FILES = $(shell find src include tests benchmarks examples -name '*.cc' -o -name '*.h' \
@@ -69,9 +70,9 @@ fuzz:           ## a bounded libFuzzer run of every parser
 
 # Kernels, their tests and the operators; the rest of the build does not change with CUDA.
 cuda:           ## compile and link the CUDA kernels (needs nvcc), and run their tests where there is a GPU
-	@cmake --preset cuda >/dev/null
-	@cmake --build --preset cuda -j$(JOBS) --target posenc_cuda
-	@ctest --preset cuda -j$(JOBS) -L cuda
+	@cmake --preset $(CUDA_PRESET) >/dev/null
+	@cmake --build --preset $(CUDA_PRESET) -j$(JOBS) --target posenc_cuda
+	@ctest --preset $(CUDA_PRESET) -j$(JOBS) -L cuda
 
 bench: build    ## run the benchmarks
 	@for b in $(wildcard build/release/bin/benchmarks/*); do echo "== $$b" && "$$b" || exit 1; done
