@@ -61,9 +61,16 @@ Status check_sizes(const char* op, const AttentionParams& p) {
                           static_cast<double>(p.scale));
   }
   if (p.segments != nullptr && (p.segment_count < 1 || p.segment_count > 65535)) {
-    return unsupported(op, "more than 65535 packed sequences");
+    return Status::format(StatusCode::kUnsupported,
+                          "[%s] the CUDA kernel serves 1 to 65535 packed sequences but got %d", op,
+                          p.segment_count);
   }
-  if (p.heads > 65535 || p.batch > 65535) return unsupported(op, "more than 65535 heads");
+  if (p.heads > 65535 || p.batch > 65535) {
+    return Status::format(StatusCode::kUnsupported,
+                          "[%s] the CUDA kernel serves batches and heads up to 65535 but got batch "
+                          "%d, heads %d",
+                          op, p.batch, p.heads);
+  }
   return {};
 }
 

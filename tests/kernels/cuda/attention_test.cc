@@ -246,6 +246,7 @@ TEST_F(CudaAttention, MistakesNameTheArgument) {
   says("head_dim 12", [](Params& p) { p.forward.head_dim = 12; });
   says("kv_heads (3)", [](Params& p) { p.forward.kv_heads = 3; });
   says("positive scale", [](Params& p) { p.forward.scale = 0.0f; });
+  says("heads 65536", [](Params& p) { p.forward.heads = p.forward.kv_heads = 65536; });
   says("65537 positions", [](Params& p) { p.forward.cope.npos_max = 65537; });
   says("pos_emb or slopes", [](Params& p) { p.forward.cope.pos_emb = nullptr; });
   says("grad_out is null", [](Params& p) { p.grad_out.data = nullptr; });

@@ -92,8 +92,7 @@ struct DecodeTerms {
   const StepBiases& biases;
   __device__ float bias(int h, int j) const { return biases[h][j]; }
   __device__ float gate_exponent(int h, int j, float raw) const {
-    const float exponent = raw * (cope.scale * -kLog2e);
-    return cope.sees_bias ? fmaf(biases[h][j], -kLog2e, exponent) : exponent;
+    return exponent_of(*this, h, j, raw);
   }
 };
 

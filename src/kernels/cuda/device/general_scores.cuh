@@ -63,9 +63,7 @@ struct GeneralTerms {
   const Accum& gates;  // raw products of the gates, where they have their own
   __device__ float bias(int h, int j) const { return biases[h][j]; }
   __device__ float gate_exponent(int h, int j, float raw) const {
-    const float product = kGates ? gates[j / 2][2 * h + j % 2] : raw;
-    const float exponent = product * (cope.scale * -kLog2e);
-    return cope.sees_bias ? fmaf(biases[h][j], -kLog2e, exponent) : exponent;
+    return exponent_of(*this, h, j, kGates ? gates[j / 2][2 * h + j % 2] : raw);
   }
 };
 

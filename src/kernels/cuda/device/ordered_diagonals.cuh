@@ -21,8 +21,9 @@ class OrderedDiagonals {
   __device__ OrderedDiagonals(float* lines, const ThreadRows& mine)
       : lines_(lines), line_(mine.row[0] / 16 * 8 + mine.row[0] % 8), column_(mine.column) {}
 
-  // The lines were zeroed. x: gradients at the scores. `table` is where distance 0 of the warpgroup's own sums is, `low` and
-  // `high` bound the distances that there are, `distance` is that of the first row to the first key.
+  // The lines were zeroed. x: gradients at the scores. `table` is where distance 0 of the warpgroup's
+  // own sums is, `low` and `high` bound the distances that there are, `distance` is that of the first
+  // row to the first key.
   __device__ void add(const Accum& x, int group, float* table, std::int64_t low, std::int64_t high,
                       std::int64_t distance) {
     const int thread = static_cast<int>(threadIdx.x % 128);

@@ -120,6 +120,16 @@ struct CopeScores {
   __device__ static float fraction(std::uint32_t position) { return fraction_of(position); }
 };
 
+// -log2(e) times the logit of a gate, from the raw product and, where gates see it, the bias.
+template <class Terms>
+__device__ inline float exponent_of(const Terms& terms, int h, int j, float product) {
+  const float exponent = product * (terms.cope.scale * -kLog2e);
+  if constexpr (Terms::kHasBias) {
+    if (terms.cope.sees_bias) return fmaf(terms.bias(h, j), -kLog2e, exponent);
+  }
+  return exponent;
+}
+
 // What a chain of Toeplitz biases adds to a score and shows to a gate.
 template <int kMods>
 struct WindowTerms {
@@ -128,11 +138,7 @@ struct WindowTerms {
   const float* w;
   __device__ float bias(int h, int j) const { return w[8 * h - j]; }
   __device__ float gate_exponent(int h, int j, float raw) const {
-    float exponent = raw * (cope.scale * -kLog2e);
-    if constexpr (kHasBias) {
-      if (cope.sees_bias) exponent = fmaf(bias(h, j), -kLog2e, exponent);
-    }
-    return exponent;
+    return exponent_of(*this, h, j, raw);
   }
 };
 
