@@ -11,6 +11,8 @@ namespace {
 constexpr double kEpsilon = 1e-6;
 enum Index : std::size_t { kC, kThresholdScale, kW1, kB1, kW2, kB2 };
 
+double relu(double x) { return x <= 0.0 ? 0.0 : x; }  // NaN stays NaN
+
 // The network's input, and what its gradient needs.
 struct Ratio {
   double distance;
@@ -27,9 +29,10 @@ Ratio ratio(const Fire& config, const Parameters& parameters, std::int64_t i, st
   const double threshold = std::abs(parameters[kThresholdScale][0]) * config.init_threshold;
   const auto position = static_cast<double>(i);
   const auto distance = static_cast<double>(std::abs(i - j));
-  const double reach = std::max(position, threshold);
+  const bool threshold_rules = !(threshold <= position);  // so does a NaN, which must show
+  const double reach = threshold_rules ? threshold : position;
   return {distance, reach, std::log1p(c * distance), std::log1p(c * reach) + kEpsilon,
-          threshold > position};
+          threshold_rules};
 }
 
 void add_ratio_gradient(const Fire& config, const Parameters& parameters, const Ratio& r,
@@ -77,8 +80,7 @@ double bias(const Fire& config, const Parameters& parameters, std::int64_t head,
   const std::size_t row = static_cast<std::size_t>(head) * width;
   double result = parameters[kB2][static_cast<std::size_t>(head)];
   for (std::size_t n = 0; n < width; ++n) {
-    const double hidden = parameters[kW1][n] * u + parameters[kB1][n];
-    if (hidden > 0.0) result += parameters[kW2][row + n] * hidden;
+    result += parameters[kW2][row + n] * relu(parameters[kW1][n] * u + parameters[kB1][n]);
   }
   return result;
 }
@@ -92,10 +94,10 @@ void add_bias_gradient(const Fire& config, const Parameters& parameters, std::in
   double dratio = 0.0;
   gradient[kB2][static_cast<std::size_t>(head)] += dbias;
   for (std::size_t n = 0; n < width; ++n) {
-    const double hidden = parameters[kW1][n] * u + parameters[kB1][n];
-    if (hidden <= 0.0) continue;
-    const double dhidden = dbias * parameters[kW2][row + n];
+    const double hidden = relu(parameters[kW1][n] * u + parameters[kB1][n]);
     gradient[kW2][row + n] += dbias * hidden;
+    if (hidden == 0.0) continue;
+    const double dhidden = dbias * parameters[kW2][row + n];
     gradient[kW1][n] += dhidden * u;
     gradient[kB1][n] += dhidden;
     dratio += dhidden * parameters[kW1][n];

@@ -21,10 +21,11 @@ struct Clamped {
 
 Clamped clamp_p(const Kerple& config, double raw) {
   const double largest = config.kernel == Kerple::Kernel::kPower ? kLargestPower : HUGE_VAL;
-  return {std::clamp(raw, kSmallest, largest), raw > kSmallest && raw < largest};
+  // A NaN is neither below nor above, and passes through with its gradient.
+  return {std::clamp(raw, kSmallest, largest), !(raw <= kSmallest) && !(raw >= largest)};
 }
 
-Clamped clamp_a(double raw) { return {std::max(raw, kSmallest), raw > kSmallest}; }
+Clamped clamp_a(double raw) { return {std::max(raw, kSmallest), !(raw <= kSmallest)}; }
 
 }  // namespace
 
@@ -50,7 +51,6 @@ double bias(const Kerple& config, const Parameters& parameters, std::int64_t hea
 
 void add_bias_gradient(const Kerple& config, const Parameters& parameters, std::int64_t head,
                        std::int64_t i, std::int64_t j, double dbias, Parameters& gradient) {
-  if (i == j) return;  // the bias is zero whatever the parameters are
   const auto h = static_cast<std::size_t>(head);
   const Clamped p = clamp_p(config, parameters[0][h]);
   const Clamped a = clamp_a(parameters[1][h]);
@@ -62,7 +62,7 @@ void add_bias_gradient(const Kerple& config, const Parameters& parameters, std::
     da = -p.value * distance / (1.0 + a.value * distance);
   } else {
     const double power = std::pow(distance, p.value);
-    dp = -a.value * power * std::log(distance);
+    dp = distance == 0.0 ? 0.0 : -a.value * power * std::log(distance);
     da = -power;
   }
   if (p.moves) gradient[0][h] += dbias * dp;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <new>
 
 #include "core/thread_pool.h"
@@ -100,6 +101,12 @@ void read_outputs(const AttentionBackwardCall& call, const AttentionSetup& setup
     const std::int64_t at =
         (s.batch * call.forward.q.heads() + head) * call.forward.q.tokens() + query;
     mine.lse[r] = call.forward.lse[static_cast<std::size_t>(at)];
+    if (mine.lse[r] != -std::numeric_limits<float>::infinity()) continue;
+    // A query that sees no key has no gradient, and may be NaN.
+    mine.delta[r] = 0.0f;
+    for (AlignedFloats* rows : {&mine.rows, &mine.plain, &mine.grad_out}) {
+      std::fill_n(rows->data() + r * setup.padded_dim, setup.padded_dim, 0.0f);
+    }
   }
 }
 

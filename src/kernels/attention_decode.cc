@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::int64_t kChunk = 512;  // keys of one task: the rows of a chunk stay in cache
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 // The queries that read the same key head of a segment: heads of its group times tokens.
 struct Group {
@@ -162,7 +163,16 @@ class Decoder {
       if (p.key_mask[m] == 0) scores[m] = -kInfinity;
     }
     softmax_[row] = cpu::softmax_row(scores, static_cast<std::size_t>(g.segment->keys));
+    if (softmax_[row].sum == 0.0f && sees_any(p, place, first, end)) softmax_[row].sum = kNaN;
     if (p.dropout.active()) drop(p, query_of(g, r), first, end, scores);
+  }
+
+  static bool sees_any(const cpu::HeadProblem& p, std::int64_t place, std::int64_t first,
+                       std::int64_t end) {
+    for (std::int64_t m = first; m < end; ++m) {
+      if (p.sees(place, m)) return true;
+    }
+    return false;
   }
 
   static float fire_bias(const cpu::HeadProblem& p, std::int64_t place, std::int64_t m) {
@@ -204,7 +214,11 @@ class Decoder {
     double sum = 0.0;
     for (std::int64_t m = end; m-- > first;) {
       sum += static_cast<double>(gates[m]);
-      const double position = sum < last ? sum : last;  // NaN must not be an index
+      if (std::isnan(sum)) {  // it must not be an index, and no key after it has a position
+        scores[m] = kNaN;
+        continue;
+      }
+      const double position = std::min(sum, last);
       const auto f = static_cast<std::size_t>(position);
       const auto fraction = static_cast<float>(position - static_cast<double>(f));
       scores[m] += table[f] + fraction * (table[f + 1] - table[f]);
@@ -240,6 +254,28 @@ class Decoder {
         cache(setup_.call->v, g, chunk),
         scores_.data() + g.first_row * keys_ + static_cast<std::size_t>(chunk * kChunk), keys_,
         g.rows, sums, setup_.padded_dim);
+    for (std::size_t r = 0; r < g.rows; ++r) {
+      float* sum = sums + r * setup_.padded_dim;
+      const bool finite =
+          std::all_of(sum, sum + setup_.dim, [](float x) { return std::isfinite(x); });
+      if (!finite) weigh_seen(g, r, chunk, sum);
+    }
+  }
+
+  // A NaN may come from a value that the query does not see, times a weight of 0: sums again, without
+  // those.
+  void weigh_seen(const Group& g, std::size_t r, std::int64_t chunk, float* sum) const {
+    const cpu::HeadProblem p = setup_.problem(*g.segment, head_of(g, r));
+    const float* weights = scores_.data() + (g.first_row + r) * keys_;
+    AlignedFloats value(setup_.padded_dim);
+    std::fill_n(sum, setup_.dim, 0.0f);
+    const std::int64_t end = std::min((chunk + 1) * kChunk, g.segment->keys);
+    for (std::int64_t m = chunk * kChunk; m < end; ++m) {
+      if (!p.sees(p.place_offset + query_of(g, r), m)) continue;
+      read_row(setup_.call->v, g.segment->batch, g.kv_head, g.segment->first_key + m,
+               setup_.padded_dim, value.data());
+      for (std::size_t c = 0; c < setup_.dim; ++c) sum[c] += weights[m] * value[c];
+    }
   }
 
   // Sums the chunks in their order, divides, and writes.
@@ -256,7 +292,7 @@ class Decoder {
           for (std::size_t c = 0; c < setup_.dim; ++c) row_out[c] += from[c];
         }
         const cpu::SoftmaxRow& s = softmax_[row];
-        const float scale = s.sum > 0.0f ? 1.0f / s.sum : 0.0f;
+        const float scale = s.sum != 0.0f ? 1.0f / s.sum : 0.0f;
         for (std::size_t c = 0; c < setup_.dim; ++c) row_out[c] *= scale;
         const std::int64_t token = g.segment->first_query + query_of(g, r);
         write_row(call.out, g.segment->batch, head_of(g, r), token, row_out.data());
@@ -264,7 +300,7 @@ class Decoder {
         const std::int64_t at =
             (g.segment->batch * call.q.heads() + head_of(g, r)) * call.q.tokens() + token;
         call.lse[static_cast<std::size_t>(at)] =
-            s.sum > 0.0f ? s.maximum + std::log(s.sum) : -kInfinity;
+            s.sum != 0.0f ? s.maximum + std::log(s.sum) : -kInfinity;
       }
     }
   }

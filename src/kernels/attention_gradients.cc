@@ -204,7 +204,10 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
       const std::int64_t key = sum.segment.first_key + j;
       const std::size_t at = static_cast<std::size_t>(j) * setup.padded_dim;
       read_row(call.forward.k, sum.segment.batch, sum.kv_head, key, setup.padded_dim, plain.data());
-      if (!call.forward.keys_are_turned)
+      // A key that no query sees may be NaN, and adds nothing to the frequencies.
+      const auto* dk = sum.dk.data() + at;
+      const bool seen = std::any_of(dk, dk + setup.dim, [](float x) { return x != 0.0f; });
+      if (!call.forward.keys_are_turned && seen)
         turners[static_cast<std::size_t>(worker)].backward(
             Role::kKey, sum.kv_head, setup.state->kv_heads, sum.segment.batch, key, plain.data(),
             sum.dk.data() + at, sum.frequencies());

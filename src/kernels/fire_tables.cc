@@ -21,10 +21,11 @@ RowScale row_scale(const Fire& config, const Parameters& parameters, std::int64_
   const double c = std::abs(parameters[kC][0]);
   const double threshold = std::abs(parameters[kThresholdScale][0]) * config.init_threshold;
   const auto position = static_cast<double>(place);
-  const double reach = std::max(position, threshold);
+  const bool threshold_rules = !(threshold <= position);  // as is a NaN
+  const double reach = threshold_rules ? threshold : position;
   const double value = 1.0 / (std::log1p(c * reach) + kEpsilon);
   const double slope = -value * value / (1.0 + c * reach);
-  return {value, slope * reach, threshold > position ? slope * c : 0.0};
+  return {value, slope * reach, threshold_rules ? slope * c : 0.0};
 }
 
 // Where hidden units switch, in order, from -infinity to infinity. Units that never do have no bound,
@@ -70,7 +71,8 @@ FireTables::FireTables(const Fire& config, const Parameters& parameters, std::in
   for (std::size_t s = 0; s < segments_; ++s) {
     const double u = inside(bounds[s], bounds[s + 1]);
     for (std::size_t n = 0; n < width_; ++n) {
-      active_.push_back(parameters[kW1][n] * u + parameters[kB1][n] > 0.0);
+      // A NaN is not below 0: the unit must show it.
+      active_.push_back(!(parameters[kW1][n] * u + parameters[kB1][n] <= 0.0));
     }
   }
   for (std::size_t h = 0; h < static_cast<std::size_t>(heads); ++h) {
@@ -78,9 +80,9 @@ FireTables::FireTables(const Fire& config, const Parameters& parameters, std::in
       double slope = 0.0;
       double intercept = parameters[kB2][h];
       for (std::size_t n = 0; n < width_; ++n) {
-        if (!active(s, n)) continue;
-        slope += parameters[kW2][h * width_ + n] * parameters[kW1][n];
-        intercept += parameters[kW2][h * width_ + n] * parameters[kB1][n];
+        const double w2 = parameters[kW2][h * width_ + n];  // times 0, not skipped: it may be NaN
+        slope += w2 * (active(s, n) ? parameters[kW1][n] : 0.0);
+        intercept += w2 * (active(s, n) ? parameters[kB1][n] : 0.0);
       }
       slopes_.push_back(static_cast<float>(slope));
       intercepts_.push_back(static_cast<float>(intercept));
@@ -107,7 +109,10 @@ void FireTables::add_network_gradient(const Parameters& parameters, std::int64_t
   for (std::size_t s = 0; s < segments_; ++s) {
     gradient[kB2][static_cast<std::size_t>(head)] += dintercepts[s];
     for (std::size_t n = 0; n < width_; ++n) {
-      if (!active(s, n)) continue;
+      if (!active(s, n)) {
+        gradient[kW2][row + n] += 0.0 * dintercepts[s];
+        continue;
+      }
       gradient[kW2][row + n] +=
           dslopes[s] * parameters[kW1][n] + dintercepts[s] * parameters[kB1][n];
       gradient[kW1][n] += dslopes[s] * parameters[kW2][row + n];

@@ -45,10 +45,14 @@ void LinearForward::write_queries(const Segment& s, std::int64_t head, const Pla
     const std::int64_t query = reader_.query_at(s, chunk, r);
     if (query < 0) continue;
     const float* keys = call.mask.causal ? running_.data() + r * keys_.stride : sums.keys;
-    const float sum =
-        cpu::dot_rows(queries_.sums_rows() + r * queries_.stride, keys, setup_.features());
+    float sum = cpu::dot_rows(queries_.sums_rows() + r * queries_.stride, keys, setup_.features());
     float* row = out_.data() + r * stride;
-    cpu::scale_row(sum == 0.0f ? 0.0f : 1.0f / sum, row, setup_.dim, row);
+    // Without a key the sums are zeros, which a NaN in the query must not reach.
+    const bool blind =
+        std::all_of(keys, keys + setup_.features(), [](float x) { return x == 0.0f; });
+    if (blind) sum = 0.0f;
+    if (sum == 0.0f) std::fill_n(row, setup_.dim, 0.0f);
+    if (sum != 0.0f) cpu::scale_row(1.0f / sum, row, setup_.dim, row);
     write_row(call.out, s.batch, head, s.first_query + query, row);
     if (!call.denominator.empty()) call.denominator[setup_.row_of(s, head, query)] = sum;
   }

@@ -78,6 +78,7 @@ void LinearBackward::read_outputs(const Segment& s, std::int64_t head, const Pla
     e_[r] = 0.0f;
     if (sum == 0.0f) {
       std::fill_n(g, stride_, 0.0f);
+      queries_.clear(r);  // a query that sees no key may be NaN
       continue;
     }
     read_row(call_.grad_out, s.batch, head, s.first_query + query, stride_, g);

@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace posenc {
 namespace {
 
 // A vector shorter than this has no direction, as in the reference.
 constexpr float kShortest = 1e-12f;
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
+
+bool is_zero(const float* row, std::size_t size) {
+  return std::all_of(row, row + size, [](float x) { return x == 0.0f; });
+}
 
 // Views of one token, so that a RowTurner can be used without a list of all positions.
 AttentionSetup setup_of_one_token(const LinearSetup& setup, AttentionCall& call) {
@@ -75,6 +81,7 @@ void TokenReader::normalize(FeatureRows& rows, std::size_t r) {
   float* row = rows.rotated_row(r);
   const float length = std::sqrt(cpu::dot_rows(row, row, setup_.dim));
   const bool is_short = length < kShortest;
+  if (std::isinf(length)) std::fill_n(row, setup_.dim, kNaN);  // not 0, which x / |x| would be
   rows.lengths[r] = is_short ? 0.0f : length;
   cpu::scale_row(is_short ? 0.0f : 1.0f / length, row, setup_.dim, row);
   row[setup_.dim] = 1.0f;
@@ -141,6 +148,9 @@ void TokenReader::normalize_backward(const FeatureRows& rows, std::size_t r,
 
 void TokenReader::backward(Role role, const Segment& s, std::int64_t head, std::int64_t token,
                            const FeatureRows& rows, std::size_t r, const RowGradient& gradient) {
+  const bool unseen =
+      is_zero(gradient.drotated, rows.features) && is_zero(gradient.dsums, rows.features);
+  if (unseen) return;  // the token may be NaN
   load_token(role, s, head, token, x_.data());
   load_position(role, s, token);
   if (setup_.cosine()) normalize_backward(rows, r, gradient);

@@ -1,6 +1,7 @@
 // Tokens as the rows that linear attention multiplies, and gradients at those rows back to tokens.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "core/aligned.h"
@@ -25,6 +26,11 @@ struct FeatureRows {
   AlignedFloats rotated;     // T phi(x), or u(T x) and a 1
   AlignedFloats plain;       // phi(x); empty for the cosine
   AlignedFloats lengths;     // |T x| for the cosine, 0 where u(T x) is 0
+
+  void clear(std::size_t r) {
+    std::fill_n(rotated_row(r), stride, 0.0f);
+    if (!plain.empty()) std::fill_n(plain.data() + r * plain_stride, plain_stride, 0.0f);
+  }
 };
 
 // Reads and writes the tokens of one call; one per thread. Nothing here allocates after

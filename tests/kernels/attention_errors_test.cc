@@ -40,7 +40,6 @@ std::vector<Mistake> mistakes() {
       {"parameters of alibi", [](Case& c) { c.parameters[1].clear(); }},
       {"alibi.slopes", [](Case& c) { c.parameters[1][0].pop_back(); }},
       {"cope.pos_emb", [](Case& c) { c.parameters[2][0].push_back(0.0); }},
-      {"scale", [](Case& c) { c.options.scale = std::nan(""); }},
       {"dropout.rate", [](Case& c) { c.options.dropout.rate = 1.0; }},
       {"dropout.rate", [](Case& c) { c.options.dropout.rate = -0.1; }},
       {"window_left", [](Case& c) { c.options.masking.window_left = -2; }},

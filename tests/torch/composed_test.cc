@@ -64,28 +64,58 @@ void expect_close(const at::Tensor& got, const at::Tensor& want, const std::stri
   EXPECT_TRUE(at::allclose(got, want, 1e-7, 1e-9, true)) << what << " " << (got - want).abs().max();
 }
 
-void expect_reference(const Setting& s) {
-  torch::manual_seed(3);
-  const Problem p(s);
+// Out, lse, then dq, dk, dv, dgate_k and dparameters.
+Tensors reference_of(const Problem& p, const Setting& s) {
   const ops::TokenOptions& t = s.tokens;
   const ops::OptionalTensor gate =
       p.call.gate_k.defined() ? ops::OptionalTensor(p.call.gate_k) : ops::OptionalTensor();
   const auto [out, lse] = ops::call_attention(
       p.q, p.k, p.v, p.call.parameters, gate, s.spec, t.causal, t.window_left, t.window_right,
       t.key_mask, t.cu_queries, t.cu_keys, t.q_positions, t.k_positions, {}, s.dropout, 5, false);
-  const ops::ComposedResult result = ops::composed_attention(p.call);
-  expect_close(result.out, out, s.spec + " out");
-  expect_close(result.lse, lse, s.spec + " lse");
-  const auto want = ops::call_attention_backward(
+  const auto [dq, dk, dv, dgate_k, dparameters] = ops::call_attention_backward(
       p.grad_out, out, lse, p.q, p.k, p.v, p.call.parameters, gate, s.spec, t.causal, t.window_left,
       t.window_right, t.key_mask, t.cu_queries, t.cu_keys, t.q_positions, t.k_positions, {},
       s.dropout, 5, false, true);
-  const auto got = ops::composed_attention_backward(p.call, p.grad_out);
-  expect_close(std::get<0>(got), std::get<0>(want), s.spec + " dq");
-  expect_close(std::get<1>(got), std::get<1>(want), s.spec + " dk");
-  expect_close(std::get<2>(got), std::get<2>(want), s.spec + " dv");
-  if (gate.has_value()) expect_close(std::get<3>(got), std::get<3>(want), s.spec + " dgate_k");
-  expect_close(std::get<4>(got), std::get<4>(want), s.spec + " dparameters");
+  return {out, lse, dq, dk, dv, dgate_k, dparameters};
+}
+
+Tensors composition_of(const Problem& p) {
+  const ops::ComposedResult result = ops::composed_attention(p.call);
+  const auto [dq, dk, dv, dgate_k, dparameters] =
+      ops::composed_attention_backward(p.call, p.grad_out);
+  return {result.out, result.lse, dq, dk, dv, dgate_k, dparameters};
+}
+
+constexpr std::array kResults = {"out", "lse", "dq", "dk", "dv", "dgate_k", "dparameters"};
+
+void expect_reference(const Setting& s) {
+  torch::manual_seed(3);
+  const Problem p(s);
+  const Tensors want = reference_of(p, s);
+  const Tensors got = composition_of(p);
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    expect_close(got[i], want[i], s.spec + " " + kResults[i]);
+  }
+}
+
+// One token of one input is NaN in a head: the same rows are NaN, the others as in the reference.
+void expect_reference_with_nan(const Setting& s, std::size_t input, std::int64_t token) {
+  torch::manual_seed(3);
+  const Problem p(s);
+  const Tensors inputs = {p.q, p.k, p.v, p.grad_out, p.call.gate_k};
+  if (!inputs[input].defined()) return;
+  inputs[input][1][1][token].fill_(std::numeric_limits<double>::quiet_NaN());
+  const std::string what =
+      s.spec + ", input " + std::to_string(input) + ", token " + std::to_string(token) + ": ";
+  const Tensors want = reference_of(p, s);
+  const Tensors got = composition_of(p);
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    if (i >= 5) continue;  // saturated gates and entries of tables that no row reads
+    const at::Tensor nan = i == 1 ? want[i].isnan() : want[i].isnan().any(-1, true);
+    EXPECT_TRUE(at::equal(got[i].isnan(), nan.expand_as(got[i]))) << what << kResults[i];
+    expect_close(got[i].masked_fill(nan, 0.0), want[i].masked_fill(nan, 0.0), what + kResults[i]);
+  }
+  EXPECT_EQ(got[6].isnan().any().item<bool>(), want[6].isnan().any().item<bool>()) << what;
 }
 
 const std::vector<std::string>& specs() {
@@ -138,6 +168,19 @@ TEST(ComposedAttention, KnowsMasksPositionsAndDropout) {
         {.spec = spec, .tokens = {.causal = true, .q_positions = ids, .k_positions = ids}});
     expect_reference({.spec = spec, .tokens = {.causal = true}, .dropout = 0.4});
     expect_reference({.spec = spec, .tokens = {.causal = true}, .queries = 12, .keys = 9});
+  }
+}
+
+TEST(ComposedAttention, TokensThatAreNaNShowInTheRowsThatSeeThem) {
+  const at::Tensor mask = at::ones({2, 9}, at::kBool);
+  mask[1].narrow(0, 2, 3).fill_(false);
+  for (const std::string& spec : specs()) {
+    for (std::size_t input = 0; input < 5; ++input) {
+      for (const std::int64_t token : {3, 7}) {
+        expect_reference_with_nan({.spec = spec, .tokens = {.causal = true}}, input, token);
+        expect_reference_with_nan({.spec = spec, .tokens = {.key_mask = mask}}, input, token);
+      }
+    }
   }
 }
 
@@ -219,11 +262,15 @@ TEST(ComposedAttention, ParametersThatAreNotWantedHaveNoGradient) {
   EXPECT_TRUE(at::equal(std::get<4>(rows), at::zeros_like(p.call.parameters)));
 }
 
-// Linear attention's rows and walks, with the walk as products, against the reference.
+// Linear attention's rows and walks, with the walk as products, against the reference. `poisoned` is
+// an input, q, k, v or grad_out, one token of which is NaN.
 void expect_linear_reference(const std::string& form, const ops::TokenOptions& t,
-                             std::int64_t queries, std::int64_t keys) {
+                             std::int64_t queries, std::int64_t keys,
+                             c10::optional<std::size_t> poisoned = {}) {
   torch::manual_seed(6);
   const Problem p({.spec = "xpos", .tokens = t, .queries = queries, .keys = keys});
+  const Tensors inputs = {p.q, p.k, p.v, p.grad_out};
+  if (poisoned) inputs[*poisoned][1][1][4].fill_(std::numeric_limits<double>::quiet_NaN());
   const at::Tensor none = at::empty({0}, at::kDouble);
   ops::LinearRows rows{p.q, p.k, p.v, &p.tokens, {}, t.causal};
   rows.options.epsilon = 0.1;
@@ -270,6 +317,18 @@ TEST(ComposedLinearAttention, IsTheReferenceForEveryFormAndMask) {
     expect_linear_reference(form, {.causal = true}, 12, 9);
     expect_linear_reference(form, {.causal = true, .key_mask = mask}, 9, 9);
     expect_linear_reference(form, {.causal = true, .cu_queries = cu}, 9, 9);
+  }
+}
+
+TEST(ComposedLinearAttention, TokensThatAreNaNShowInTheRowsThatSeeThem) {
+  const at::Tensor mask = at::ones({2, 9}, at::kBool);
+  mask[1].narrow(0, 3, 4).fill_(false);
+  for (const std::string form : {"elu", "relu", "cosine"}) {
+    for (std::size_t input = 0; input < 4; ++input) {
+      expect_linear_reference(form, {.causal = true}, 9, 9, input);
+      expect_linear_reference(form, {}, 9, 9, input);
+      expect_linear_reference(form, {.causal = true, .key_mask = mask}, 9, 9, input);
+    }
   }
 }
 

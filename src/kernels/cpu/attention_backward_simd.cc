@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "kernels/cpu/attention_simd.h"
 
@@ -41,6 +43,49 @@ void weights_and_dscores(const HeadProblem& p, const QueryBlock& b, const Tile& 
     }
   }
   if (p.dropout.active()) drop(p, b, tile, w.scores.data());
+}
+
+// Rows past the block's queries: zero, whatever a table or a key made of them.
+void clear_missing_queries(const QueryBlock& b, const Tile& tile, float* values) {
+  if (b.count == kQueryBlock) return;
+  for (std::size_t j = 0; j < tile.count; ++j) {
+    float* row = values + j * kQueryBlock;
+    std::fill(row + b.count, row + kQueryBlock, 0.0f);
+  }
+}
+
+// Zero where a query does not see a key, which a row of NaNs or an overflow there would not be.
+void clear_hidden(const HeadProblem& p, const QueryBlock& b, const Tile& tile, float* values) {
+  const Df d;
+  for (std::size_t v = 0; v < kQueryBlock; v += hn::Lanes(d)) {
+    const std::int64_t place = p.place_offset + static_cast<std::int64_t>(b.first + v);
+    for (std::size_t j = 0; j < tile.count; ++j) {
+      float* at = values + j * kQueryBlock + v;
+      const auto visible = sees(p, place, tile.first + j);
+      hn::StoreU(hn::IfThenElseZero(visible, hn::LoadU(d, at)), d, at);
+    }
+  }
+}
+
+void clear_unseen(const HeadProblem& p, const QueryBlock& b, const Tile& tile, float* values) {
+  if (tile.masked) clear_hidden(p, b, tile, values);
+  clear_missing_queries(b, tile, values);
+}
+
+// Whether anything that the backward of a block multiplies is NaN or infinite, in its queries or in a
+// tile of keys. Products then leave hidden pairs out, whose 0 would not hide it.
+bool queries_are_finite(const HeadProblem& p, const QueryBlock& b, const BackwardInputs& in) {
+  for (std::size_t r = 0; r < b.count; ++r) {
+    const bool blind = in.lse[r] == -kInfinity;
+    if (!std::isfinite(in.delta[r]) || !(blind || std::isfinite(in.lse[r]))) return false;
+  }
+  return all_finite(b.rows, p.padded_dim, b.count, p.padded_dim) &&
+         all_finite(in.grad_out, p.padded_dim, b.count, p.padded_dim);
+}
+bool keys_are_finite(const HeadProblem& p, const Tile& tile) {
+  const cpu::Rows& gates = p.cope.gate_keys;
+  return rows_are_finite(p, p.k, tile) && rows_are_finite(p, p.v, tile) &&
+         (gates.data == nullptr || rows_are_finite(p, gates, tile));
 }
 
 void add_diagonals(const HeadProblem& p, const QueryBlock& b, const Tile& tile, const float* values,
@@ -170,38 +215,52 @@ void add_last_entries(const HeadProblem& p, const Tile& tile, Workspace& w) {
   }
 }
 
-// The products that a tile's weights and score gradients feed.
-void accumulate_tile(const HeadProblem& p, const QueryBlock& b, const Tile& tile,
-                     const BackwardInputs& in, const Workspace& w, const BackwardOutputs& out) {
+// to_keys[j] += SUM_r factor[j][r] queries[r], and to_queries[r] += SUM_j factor[j][r] keys[j] where
+// it is given.
+void add_products(const HeadProblem& p, const QueryBlock& b, const Tile& tile, bool careful,
+                  const float* factor, const float* queries, float* to_keys, const cpu::Rows& keys,
+                  float* to_queries) {
   const std::size_t dim = p.padded_dim;
-  multiply<true>({w.scores.data(), kQueryBlock, 1}, {in.grad_out, dim},
-                 {out.dv + tile.first * dim, dim}, tile.count, dim, kQueryBlock);
-  multiply<true>({w.dscores.data(), kQueryBlock, 1}, {b.rows, dim},
-                 {out.dk + tile.first * dim, dim}, tile.count, dim, kQueryBlock);
-  multiply<true>({w.dscores.data(), 1, kQueryBlock},
-                 {p.k.data + tile.first * p.k.stride, p.k.stride}, {out.dq, dim}, kQueryBlock, dim,
-                 tile.count);
+  to_keys += tile.first * dim;
+  const float* rows = to_queries != nullptr ? keys.data + tile.first * keys.stride : nullptr;
+  if (!careful || !tile.masked) {
+    multiply<true>({factor, kQueryBlock, 1}, {queries, dim}, {to_keys, dim}, tile.count, dim,
+                   kQueryBlock);
+    if (rows == nullptr) return;
+    multiply<true>({factor, 1, kQueryBlock}, {rows, keys.stride}, {to_queries, dim}, kQueryBlock,
+                   dim, tile.count);
+    return;
+  }
+  for_visible_pairs(p, b, tile, [&](std::size_t j, std::size_t r) {
+    const float f = factor[j * kQueryBlock + r];
+    add_scaled(f, queries + r * dim, dim, to_keys + j * dim);
+    if (rows != nullptr) add_scaled(f, rows + j * keys.stride, dim, to_queries + r * dim);
+  });
+}
+
+// The products that a tile's weights and score gradients feed.
+void accumulate_tile(const HeadProblem& p, const QueryBlock& b, const Tile& tile, bool careful,
+                     const BackwardInputs& in, const Workspace& w, const BackwardOutputs& out) {
+  add_products(p, b, tile, careful, w.scores.data(), in.grad_out, out.dv, {}, nullptr);
+  add_products(p, b, tile, careful, w.dscores.data(), b.rows, out.dk, p.k, out.dq);
 }
 
 // Gates from keys of their own (or from values): their logits are products of plain queries.
-void accumulate_gates(const HeadProblem& p, const QueryBlock& b, const Tile& tile, Workspace& w,
-                      const BackwardOutputs& out) {
-  const std::size_t dim = p.padded_dim;
+void accumulate_gates(const HeadProblem& p, const QueryBlock& b, const Tile& tile, bool careful,
+                      Workspace& w, const BackwardOutputs& out) {
   for (std::size_t i = 0; i < tile.count * kQueryBlock; ++i) w.gate_logits[i] *= p.cope.gate_scale;
-  multiply<true>({w.gate_logits.data(), kQueryBlock, 1}, {b.plain, dim},
-                 {out.dgate_keys + tile.first * dim, dim}, tile.count, dim, kQueryBlock);
-  const cpu::Rows& keys = p.cope.gate_keys;
-  multiply<true>({w.gate_logits.data(), 1, kQueryBlock},
-                 {keys.data + tile.first * keys.stride, keys.stride}, {out.dq_plain, dim},
-                 kQueryBlock, dim, tile.count);
+  add_products(p, b, tile, careful, w.gate_logits.data(), b.plain, out.dgate_keys, p.cope.gate_keys,
+               out.dq_plain);
 }
 
 // From the gradient of the tables to that of the plain queries and of the embedding.
 void finish_tables(const HeadProblem& p, const QueryBlock& b, Workspace& w,
                    const BackwardOutputs& out) {
   const std::size_t stride = p.cope.stride;
-  for (std::size_t r = 0; r < kQueryBlock; ++r) {  // the entry past the end stood for the last
+  for (std::size_t r = 0; r < kQueryBlock; ++r) {
     float* row = w.dtables.data() + r * stride;
+    if (r >= b.count) std::fill_n(row, stride, 0.0f);
+    // The entry past the end stood for the last.
     row[p.cope.npos - 1] += row[p.cope.npos];
     row[p.cope.npos] = 0.0f;
     if (out.dshared == nullptr) continue;
@@ -215,7 +274,9 @@ void finish_tables(const HeadProblem& p, const QueryBlock& b, Workspace& w,
       const float* e = p.cope.embedding + c * stride;
       const float* dz = w.dtables.data() + r * stride;
       float sum = 0.0f;
-      for (std::size_t n = 0; n < p.cope.npos; ++n) sum += e[n] * dz[n];
+      for (std::size_t n = 0; n < p.cope.npos; ++n) {
+        sum += dz[n] == 0.0f ? 0.0f : e[n] * dz[n];  // an entry that is not read may be NaN
+      }
       out.dq_plain[r * p.padded_dim + c] += sum;
     }
   }
@@ -229,10 +290,11 @@ std::size_t find_carries(const HeadProblem& p, const QueryBlock& b, const KeyRan
   PerQuery maximum;
   const PerQuery no_logit{};
   maximum.fill(-kInfinity);
+  const bool stops_counting = may_saturate(p, range);
   for (std::size_t t = range.end_tile; t-- > range.first_tile;) {
     std::copy(carry.begin(), carry.end(),
               w.carries.begin() + static_cast<std::ptrdiff_t>(t * kCarry));
-    if (saturated(p, carry.data())) return t + 1;
+    if (stops_counting && saturated(p, carry.data())) return t + 1;
     scores_of(p, b, tile_at(p, b, t), w, no_logit, false, 0, carry.data(), maximum.data());
   }
   return range.first_tile;
@@ -262,19 +324,26 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
     }
     first_counting = find_carries(p, b, range, w);
   }
+  const bool finite_queries = queries_are_finite(p, b, in);
   PerQuery prefix{};
   PerQuery ignored;
   for (std::size_t t = range.first_tile; t < range.end_tile; ++t) {
     const Tile tile = tile_at(p, b, t);
     const bool is_saturated = has_cope && t < first_counting;
+    const bool careful = !finite_queries || !keys_are_finite(p, tile);
     ignored.fill(-kInfinity);
     scores_of(p, b, tile, w, last_logit, is_saturated, kKeepPositions,
               w.carries.data() + t * kCarry, ignored.data());
     tile_product(p.v, tile, p.dim, w.g_transposed.data(), w.dscores.data());
     weights_and_dscores(p, b, tile, in, w);
+    clear_unseen(p, b, tile, w.scores.data());
+    clear_unseen(p, b, tile, w.dscores.data());
     if (has_cope && is_saturated) add_last_entries(p, tile, w);
     const bool counts = has_cope && !is_saturated;
-    if (counts) cope_backward_tile(p, tile, w, prefix.data());
+    if (counts) {
+      cope_backward_tile(p, tile, w, prefix.data());
+      clear_unseen(p, b, tile, w.gate_logits.data());
+    }
     const bool gates_from_scores = counts && p.cope.gate_keys.data == nullptr;
     if (out.dtoeplitz != nullptr) {
       add_diagonals(p, b, tile, w.dscores.data(), out.dtoeplitz);
@@ -286,8 +355,8 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
       if (counts && p.cope.sees_bias) fire_backward_tile(p, b, tile, w.gate_logits.data(), out);
     }
     if (gates_from_scores) add_tiles(tile.count, w.gate_logits.data(), w.dscores.data());
-    accumulate_tile(p, b, tile, in, w, out);
-    if (counts && !gates_from_scores) accumulate_gates(p, b, tile, w, out);
+    accumulate_tile(p, b, tile, careful, in, w, out);
+    if (counts && !gates_from_scores) accumulate_gates(p, b, tile, careful, w, out);
   }
   if (has_cope) finish_tables(p, b, w, out);
 }

@@ -1,5 +1,6 @@
 #include "kernels/cpu/attention_simd.h"
 
+#include <algorithm>
 #include <cmath>
 
 #undef HWY_TARGET_INCLUDE
@@ -54,8 +55,41 @@ void rescale(const PerQuery& older, const PerQuery& newer, std::size_t padded_di
   }
 }
 
-void forward_block_simd(const HeadProblem& p, const QueryBlock& b, Workspace& w, float* out,
-                        float* lse) {
+// Adds the values of a tile, weighted. Where a query does not see a key, 0 times a NaN in its value
+// would be NaN: `careful` leaves such pairs out.
+void add_values(const HeadProblem& p, const QueryBlock& b, const Tile& tile, const Workspace& w,
+                bool careful, float* out) {
+  const float* values = p.v.data + tile.first * p.v.stride;
+  if (!careful || !tile.masked) {
+    multiply<true>({w.scores.data(), 1, kQueryBlock}, {values, p.v.stride}, {out, p.padded_dim},
+                   kQueryBlock, p.padded_dim, tile.count);
+    return;
+  }
+  for_visible_pairs(p, b, tile, [&](std::size_t j, std::size_t r) {
+    add_scaled(w.scores[j * kQueryBlock + r], values + j * p.v.stride, p.padded_dim,
+               out + r * p.padded_dim);
+  });
+}
+
+// Divides by the sums. A row is 0 where it sees no key, and NaN where no score it sees is above
+// -infinity.
+void normalise(const HeadProblem& p, const QueryBlock& b, const PerQuery& maximum,
+               const PerQuery& sum, float* out, float* lse) {
+  for (std::size_t r = 0; r < b.count; ++r) {
+    float* row = out + r * p.padded_dim;
+    if (sum[r] != 0.0f) {
+      scale_row(row, p.padded_dim, 1.0f / sum[r]);
+      lse[r] = maximum[r] + std::log(sum[r]);
+      continue;
+    }
+    const bool blind = !sees_any_key(p, b, r);
+    std::fill_n(row, p.dim, blind ? 0.0f : kNaN);
+    lse[r] = blind ? -kInfinity : kNaN;
+  }
+}
+
+void forward_pass(const HeadProblem& p, const QueryBlock& b, Workspace& w, bool careful, float* out,
+                  float* lse) {
   transpose(b.rows, p.dim, p.padded_dim, w.q_transposed.data());
   if (p.cope.npos > 0) fill_tables(p, b, w);
   if (p.cope.gate_keys.data != nullptr) {
@@ -70,6 +104,7 @@ void forward_block_simd(const HeadProblem& p, const QueryBlock& b, Workspace& w,
   std::fill_n(out, kQueryBlock * p.padded_dim, 0.0f);
   bool is_saturated = false;
   const KeyRange range = visible_tiles(p, b);
+  const bool stops_counting = may_saturate(p, range);
   for (std::size_t t = range.end_tile; t-- > range.first_tile;) {
     const Tile tile = tile_at(p, b, t);
     const PerQuery older = maximum;
@@ -77,19 +112,21 @@ void forward_block_simd(const HeadProblem& p, const QueryBlock& b, Workspace& w,
     rescale(older, maximum, p.padded_dim, sum, out);
     exponentiate(tile, finite(maximum), sum, w.scores.data());
     if (p.dropout.active()) drop(p, b, tile, w.scores.data());
-    multiply<true>({w.scores.data(), 1, kQueryBlock},
-                   {p.v.data + tile.first * p.v.stride, p.v.stride}, {out, p.padded_dim},
-                   kQueryBlock, p.padded_dim, tile.count);
-    if (p.cope.npos > 0 && !is_saturated && saturated(p, carry.data())) {
+    add_values(p, b, tile, w, careful, out);
+    if (p.cope.npos > 0 && stops_counting && !is_saturated && saturated(p, carry.data())) {
       is_saturated = true;
       last_entries(p, w, last_logit);
     }
   }
-  for (std::size_t r = 0; r < kQueryBlock; ++r) {
-    const bool seen = sum[r] > 0.0f;
-    scale_row(out + r * p.padded_dim, p.padded_dim, seen ? 1.0f / sum[r] : 0.0f);
-    lse[r] = seen ? maximum[r] + std::log(sum[r]) : -kInfinity;
-  }
+  normalise(p, b, maximum, sum, out, lse);
+}
+
+// A NaN may come from a value that its row does not see. It is rare: such a block is computed again.
+void forward_block_simd(const HeadProblem& p, const QueryBlock& b, Workspace& w, float* out,
+                        float* lse) {
+  forward_pass(p, b, w, false, out, lse);
+  if (all_finite(out, p.padded_dim, b.count, p.padded_dim)) return;
+  forward_pass(p, b, w, true, out, lse);
 }
 
 std::size_t vector_lanes_simd() { return hn::Lanes(Df()); }

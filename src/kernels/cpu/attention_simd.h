@@ -69,6 +69,12 @@ struct HeadProblem {
   std::int64_t head = 0;
   std::int64_t first_query = 0;
   std::int64_t first_key = 0;
+
+  // Whether the query at a place sees a key.
+  [[nodiscard]] bool sees(std::int64_t place, std::int64_t key) const {
+    if (key_mask != nullptr && key_mask[key] == 0) return false;
+    return place - key <= window_left && key - place <= window_right;
+  }
 };
 
 // Up to kQueryBlock queries; rows past `count` are zero.

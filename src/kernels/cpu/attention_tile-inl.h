@@ -18,6 +18,7 @@ namespace posenc::HWY_NAMESPACE {
 using PerQuery = std::array<float, kQueryBlock>;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 // [kQueryBlock][padded_dim] to [dim][kQueryBlock].
 inline void transpose(const float* rows, std::size_t dim, std::size_t padded_dim, float* out) {
@@ -54,6 +55,22 @@ inline void fill_tables(const HeadProblem& p, const QueryBlock& b, Workspace& w)
     float* row = w.tables.data() + r * cope.stride;
     row[cope.npos] = row[cope.npos - 1];
   }
+}
+
+// Whether rows of a tile, or of all tiles of a range, hold neither NaN nor infinity.
+inline bool rows_are_finite(const HeadProblem& p, const cpu::Rows& rows, const Tile& tile) {
+  return all_finite(rows.data + tile.first * rows.stride, rows.stride, tile.count, p.padded_dim);
+}
+inline bool rows_are_finite(const HeadProblem& p, const cpu::Rows& rows, const KeyRange& range) {
+  const std::size_t first = range.first_tile * kKeyBlock;
+  const std::size_t end = std::min(range.end_tile * kKeyBlock, p.keys);
+  return all_finite(rows.data + first * rows.stride, rows.stride, end - first, p.padded_dim);
+}
+
+// Saturated tiles do not read their gates. A NaN among them must still reach the rows that see it.
+inline bool may_saturate(const HeadProblem& p, const KeyRange& range) {
+  const cpu::Rows& gates = p.cope.gate_keys;
+  return gates.data == nullptr || rows_are_finite(p, gates, range);
 }
 
 inline void last_entries(const HeadProblem& p, const Workspace& w, PerQuery& out) {

@@ -10,6 +10,14 @@
 
 #include "posenc/core/tensor_view.h"
 
+#undef POSENC_HAS_FLOAT16
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || \
+    HWY_TARGET == HWY_NEON
+#define POSENC_HAS_FLOAT16 1
+#else
+#define POSENC_HAS_FLOAT16 0
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace posenc::HWY_NAMESPACE {
 
@@ -28,11 +36,37 @@ HWY_INLINE hn::Vec<D> load_as_float(D d, const hwy::bfloat16_t* from) {
   return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(du32, bits)));
 }
 
+#if POSENC_HAS_FLOAT16
 template <class D>
 HWY_INLINE hn::Vec<D> load_as_float(D d, const hwy::float16_t* from) {
   const hn::Rebind<hwy::float16_t, D> df16;
   return hn::PromoteTo(d, hn::LoadU(df16, from));
 }
+#else
+// Machines without the instruction: Highway's emulation reads infinity and NaN as finite numbers.
+template <class D>
+HWY_INLINE hn::Vec<D> load_as_float(D d, const hwy::float16_t* from) {
+  const hn::RebindToUnsigned<D> du32;
+  const hn::RebindToSigned<D> di32;
+  const hn::Rebind<std::uint16_t, D> du16;
+  const auto half =
+      hn::PromoteTo(du32, hn::LoadU(du16, reinterpret_cast<const std::uint16_t*>(from)));
+  const auto sign = hn::ShiftLeft<16>(hn::And(half, hn::Set(du32, 0x8000u)));
+  const auto magnitude = hn::ShiftLeft<13>(hn::And(half, hn::Set(du32, 0x7FFFu)));
+  // Rebias the exponent from 15 to 127; all ones stay all ones.
+  const auto normal = hn::Add(magnitude, hn::Set(du32, 112u << 23));
+  const auto special = hn::Add(magnitude, hn::Set(du32, 224u << 23));
+  // Below 2^-14 the mantissa counts units of 2^-24: added to 2^-14, which is then taken away.
+  const auto base = hn::Set(d, 0x1.0p-14f);
+  const auto small =
+      hn::BitCast(du32, hn::Sub(hn::BitCast(d, hn::Add(magnitude, hn::BitCast(du32, base))), base));
+  const auto number = hn::BitCast(di32, magnitude);  // signed numbers compare on every target
+  const auto is_small = hn::RebindMask(du32, hn::Lt(number, hn::Set(di32, 1 << 23)));
+  const auto is_special = hn::RebindMask(du32, hn::Gt(number, hn::Set(di32, (31 << 23) - 1)));
+  const auto bits = hn::IfThenElse(is_special, special, hn::IfThenElse(is_small, small, normal));
+  return hn::BitCast(d, hn::Or(bits, sign));
+}
+#endif
 
 template <class D>
 HWY_INLINE void store_float(hn::Vec<D> v, D d, float* to) {
@@ -56,8 +90,7 @@ HWY_INLINE void store_float(hn::Vec<D> v, D /*d*/, hwy::bfloat16_t* to) {
              reinterpret_cast<std::uint16_t*>(to));
 }
 
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL || \
-    HWY_TARGET == HWY_NEON
+#if POSENC_HAS_FLOAT16
 template <class D>
 HWY_INLINE void store_float(hn::Vec<D> v, D /*d*/, hwy::float16_t* to) {
   const hn::Rebind<hwy::float16_t, D> df16;

@@ -103,6 +103,27 @@ HWY_INLINE void multiply(const MatrixA& a, MatrixB b, MatrixC c, std::size_t row
   if (columns > 0) multiply_panel<1, kAccumulate>(a, b, c, rows, depth);
 }
 
+// Whether `count` rows of whole vectors hold neither NaN nor infinity: 0 x is NaN for those alone.
+inline bool all_finite(const float* rows, std::size_t stride, std::size_t count,
+                       std::size_t columns) {
+  const hn::ScalableTag<float> d;
+  auto sum = hn::Zero(d);
+  for (std::size_t r = 0; r < count; ++r, rows += stride) {
+    for (std::size_t c = 0; c < columns; c += hn::Lanes(d)) {
+      sum = hn::MulAdd(hn::Zero(d), hn::LoadU(d, rows + c), sum);
+    }
+  }
+  return hn::AllFalse(d, hn::IsNaN(sum));
+}
+
+// y += factor x over whole vectors.
+inline void add_scaled(float factor, const float* x, std::size_t columns, float* y) {
+  const hn::ScalableTag<float> d;
+  for (std::size_t c = 0; c < columns; c += hn::Lanes(d)) {
+    hn::StoreU(hn::MulAdd(hn::Set(d, factor), hn::LoadU(d, x + c), hn::LoadU(d, y + c)), d, y + c);
+  }
+}
+
 }  // namespace posenc::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 

@@ -69,6 +69,25 @@ void add_block(const ScanShape& shape, const ScanRows& rows, std::size_t first, 
                  end - begin);
 }
 
+// Row r once more, pair by pair: what it does not see may be NaN, and 0 times that would be NaN.
+void apply_row(const ScanShape& shape, const ScanRows& rows, std::size_t r, std::size_t count,
+               Sees sees, const float* state, float* out) {
+  const std::size_t stride = row_floats(shape.columns);
+  const std::size_t depth_stride = row_floats(shape.depth);
+  const std::size_t columns = whole_vectors(shape.columns);
+  const float* a = rows.a + r * depth_stride;
+  std::fill_n(out, columns, 0.0f);
+  for (std::size_t c = 0; c < shape.depth; ++c) add_scaled(a[c], state + c * stride, columns, out);
+  const std::size_t begin = sees == Sees::kLater ? r : 0;
+  const std::size_t end = sees == Sees::kEarlier ? r + 1 : count;
+  for (std::size_t j = begin; j < end; ++j) {
+    const float* b = rows.b + j * depth_stride;
+    float score = 0.0f;
+    for (std::size_t c = 0; c < shape.depth; ++c) score += a[c] * b[c];
+    add_scaled(score, rows.w + j * stride, columns, out);
+  }
+}
+
 void scan_apply_simd(const ScanShape& shape, const ScanRows& rows, std::size_t count, Sees sees,
                      const float* state, ScanScratch& scratch, float* out) {
   const std::size_t stride = row_floats(shape.columns);
@@ -78,6 +97,11 @@ void scan_apply_simd(const ScanShape& shape, const ScanRows& rows, std::size_t c
   transpose_rows(rows.b, count, shape.depth, scratch.transposed.data());
   for (std::size_t first = 0; first < count; first += kRowBlock) {
     add_block(shape, rows, first, std::min(first + kRowBlock, count), count, sees, scratch, out);
+  }
+  for (std::size_t r = 0; r < count; ++r) {
+    float* row = out + r * stride;
+    if (all_finite(row, stride, 1, whole_vectors(shape.columns))) continue;
+    apply_row(shape, rows, r, count, sees, state, row);
   }
 }
 
@@ -123,14 +147,15 @@ void running_sums_simd(const float* rows, const float* weights, std::size_t coun
 void phi_row_simd(const PhiPlan& plan, const float* x, std::size_t size, float* out) {
   for_each_vector(size, [&](auto d, std::size_t i) HWY_ATTR {
     const auto value = hn::LoadU(d, x + i);
-    const auto positive = hn::Max(value, hn::Zero(d));
-    if (plan.relu) {
+    if (plan.relu) {  // not Max, which drops a NaN
+      const auto positive = hn::IfThenZeroElse(hn::Lt(value, hn::Zero(d)), value);
       hn::StoreU(hn::Add(positive, hn::Set(d, plan.epsilon)), d, out + i);
       return;
     }
-    const auto low = fast_exp(d, hn::Min(value, hn::Zero(d)));
+    const auto above = hn::Gt(value, hn::Zero(d));
+    const auto low = fast_exp(d, hn::IfThenZeroElse(above, value));
     const auto high = hn::Add(value, hn::Set(d, 1.0f));
-    hn::StoreU(hn::IfThenElse(hn::Gt(value, hn::Zero(d)), high, low), d, out + i);
+    hn::StoreU(hn::IfThenElse(above, high, low), d, out + i);
   });
 }
 
@@ -138,7 +163,9 @@ void phi_slope_row_simd(const PhiPlan& plan, const float* x, std::size_t size, f
   for_each_vector(size, [&](auto d, std::size_t i) HWY_ATTR {
     const auto value = hn::LoadU(d, x + i);
     const auto above = hn::Gt(value, hn::Zero(d));
-    const auto below = plan.relu ? hn::Zero(d) : fast_exp(d, hn::Min(value, hn::Zero(d)));
+    // 0 x is 0, but for a NaN; and e^x of what is not above 0.
+    const auto below =
+        plan.relu ? hn::Mul(hn::Zero(d), value) : fast_exp(d, hn::IfThenZeroElse(above, value));
     const auto slope = hn::IfThenElse(above, hn::Set(d, 1.0f), below);
     hn::StoreU(hn::Mul(slope, hn::LoadU(d, dx + i)), d, dx + i);
   });

@@ -13,13 +13,15 @@ namespace posenc::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// e^x for x <= 88, exactly 0 below -87 and so at -infinity. x = n ln 2 + r with |r| <= ln(2)/2; e^r by
-// its Taylor polynomial to r^6 (error below 2e-8 of the value), 2^n through the exponent bits.
+// e^x for x <= 88, exactly 0 below -87 and so at -infinity; NaN stays NaN. x = n ln 2 + r with
+// |r| <= ln(2)/2; e^r by its Taylor polynomial to r^6 (error below 2e-8 of the value), 2^n through the
+// exponent bits.
 template <class D>
 HWY_INLINE hn::Vec<D> fast_exp(D d, hn::Vec<D> x) {
   const hn::RebindToSigned<D> di;
   const auto low = hn::Set(d, -87.0f);
-  const auto clamped = hn::Max(x, low);
+  const auto below = hn::Lt(x, low);
+  const auto clamped = hn::IfThenElse(below, low, x);  // Max would drop a NaN
   const auto n = hn::Round(hn::Mul(clamped, hn::Set(d, 1.44269504f)));
   // ln 2 in two parts, so that the product with n loses nothing.
   auto r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), clamped);
@@ -31,9 +33,9 @@ HWY_INLINE hn::Vec<D> fast_exp(D d, hn::Vec<D> x) {
   p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
-  const auto exponent = hn::ShiftLeft<23>(hn::NearestInt(n));
-  const auto scaled = hn::BitCast(d, hn::Add(hn::BitCast(di, p), exponent));
-  return hn::IfThenElseZero(hn::Ge(x, low), scaled);
+  // A product, so that a NaN in p survives whatever NearestInt makes of it.
+  const auto power = hn::ShiftLeft<23>(hn::Add(hn::NearestInt(n), hn::Set(di, 127)));
+  return hn::IfThenZeroElse(below, hn::Mul(p, hn::BitCast(d, power)));
 }
 
 // 1/(1 + e^-x), by e^-|x| so that nothing overflows.

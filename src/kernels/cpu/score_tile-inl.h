@@ -191,6 +191,29 @@ HWY_INLINE hn::Mask<Df> sees(const HeadProblem& p, std::int64_t first_place, std
   return hn::And(hn::Ge(lane, low), hn::Le(lane, high));
 }
 
+inline bool sees_key(const HeadProblem& p, const QueryBlock& b, std::size_t row, std::size_t key) {
+  return p.sees(p.place_offset + static_cast<std::int64_t>(b.first + row),
+                static_cast<std::int64_t>(key));
+}
+
+inline bool sees_any_key(const HeadProblem& p, const QueryBlock& b, std::size_t row) {
+  for (std::size_t key = 0; key < p.keys; ++key) {
+    if (sees_key(p, b, row, key)) return true;
+  }
+  return false;
+}
+
+// Calls body(j, r) for key j of a tile and every query r of the block that sees it.
+template <class Body>
+inline void for_visible_pairs(const HeadProblem& p, const QueryBlock& b, const Tile& tile,
+                              const Body& body) {
+  for (std::size_t j = 0; j < tile.count; ++j) {
+    for (std::size_t r = 0; r < b.count; ++r) {
+      if (sees_key(p, b, r, tile.first + j)) body(j, r);
+    }
+  }
+}
+
 // What a pass over a tile adds to raw scores; each combination is compiled on its own.
 enum Mods : int {
   kPlain = 0,

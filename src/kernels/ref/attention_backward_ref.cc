@@ -52,7 +52,9 @@ std::vector<double> softmax_backward(const AttentionCall& call, const Head& head
     dscore[j] = row.dropout[j] * dot(dout, vector_at(head.v, key, call.shape.head_dim));
     mean += row.weight[j] * dscore[j];
   }
-  for (std::size_t j = 0; j < dscore.size(); ++j) dscore[j] = row.weight[j] * (dscore[j] - mean);
+  for (std::size_t j = 0; j < dscore.size(); ++j) {
+    if (row.visible[j]) dscore[j] = row.weight[j] * (dscore[j] - mean);
+  }
   return dscore;
 }
 
@@ -66,20 +68,25 @@ void table_backward(const ContentTerm& term, const std::vector<double>& values,
   }
   for (std::size_t d = 0; d < q.size(); ++d) {
     const auto channel = static_cast<std::int64_t>(d);
-    dq[d] += dot(vector_at(std::span(values), channel, term.config->npos_max), dtable);
+    const auto entries = vector_at(std::span(values), channel, term.config->npos_max);
+    for (std::size_t p = 0; p < dtable.size(); ++p) {
+      if (dtable[p] != 0.0)
+        dq[d] += entries[p] * dtable[p];  // an entry that is not read may be NaN
+    }
     add_scaled(q[d], dtable, vector_at(std::span(dvalues), channel, term.config->npos_max));
   }
 }
 
 // The gate logit is r_ij, or scale <q_i, x_j> with x the gate keys or the values.
-void gates_backward(const AttentionCall& call, const Head& head, const ContentTerm& term,
-                    std::int64_t query, std::span<const double> dgate, RowGradients& drow,
-                    HeadGradients& gradient) {
+void gates_backward(const AttentionCall& call, const Head& head, const Row& row,
+                    const ContentTerm& term, std::int64_t query, std::span<const double> dgate,
+                    RowGradients& drow, HeadGradients& gradient) {
   const bool from_values = term.config->gate_source == Cope::GateSource::kValue;
   const std::span<const double> vectors = gate_vectors(*term.config, head);
   const std::span<double> dvectors = from_values ? gradient.v : gradient.gate_k;
   const std::int64_t D = call.shape.head_dim;
   for (std::size_t j = 0; j < dgate.size(); ++j) {
+    if (!row.visible[j]) continue;
     if (term.config->gates_see_bias) drow.bias[j] += dgate[j];
     if (term.config->gate_source == Cope::GateSource::kKey) {
       drow.raw[j] += dgate[j];
@@ -92,8 +99,9 @@ void gates_backward(const AttentionCall& call, const Head& head, const ContentTe
   }
 }
 
-void content_backward(const AttentionCall& call, const Head& head, const ContentTerm& term,
-                      std::int64_t query, RowGradients& drow, HeadGradients& gradient) {
+void content_backward(const AttentionCall& call, const Head& head, const Row& row,
+                      const ContentTerm& term, std::int64_t query, RowGradients& drow,
+                      HeadGradients& gradient) {
   std::vector<double> dlogits = drow.score;
   for (double& x : dlogits) x *= term.logit_scale;
   std::vector<double> dtable(term.table.size(), 0.0);
@@ -102,7 +110,7 @@ void content_backward(const AttentionCall& call, const Head& head, const Content
   const std::int64_t D = call.shape.head_dim;
   table_backward(term, call.parameters[term.encoding][0], vector_at(head.q, query, D), dtable,
                  head.head, vector_at(gradient.q, query, D), gradient.parameters[term.encoding][0]);
-  gates_backward(call, head, term, query, dgate, drow, gradient);
+  gates_backward(call, head, row, term, query, dgate, drow, gradient);
 }
 
 void bias_backward(const AttentionCall& call, const Head& head, const Row& row, std::int64_t query,
@@ -142,12 +150,13 @@ void raw_backward(const AttentionCall& call, const Head& head, const Row& row, s
 void row_backward(const AttentionCall& call, const Head& head, std::int64_t query,
                   std::span<const double> dout, HeadGradients& gradient) {
   const Row row = evaluate_row(call, head, query);
+  if (row.blind()) return;  // its query may be NaN
   RowGradients drow;
   drow.score = softmax_backward(call, head, row, dout, gradient);
   drow.raw = drow.score;
   drow.bias = drow.score;
   for (const ContentTerm& term : row.content) {
-    content_backward(call, head, term, query, drow, gradient);
+    content_backward(call, head, row, term, query, drow, gradient);
   }
   bias_backward(call, head, row, query, drow, gradient.parameters);
   raw_backward(call, head, row, query, drow.raw, gradient);
@@ -158,6 +167,7 @@ void keys_backward(const AttentionCall& call, const Head& head, HeadGradients& g
   const std::int64_t D = call.shape.head_dim;
   for (std::int64_t j = 0; j < call.shape.keys; ++j) {
     const auto dk = vector_at(std::span(gradient.rotated_k), j, D);
+    if (is_zero(std::span<const double>(dk))) continue;  // a hidden key may be NaN
     call.transforms.backward(Role::kKey, head.head, call.positions.key(head.batch, j),
                              vector_at(head.k, j, D), dk, gradient.parameters);
     add_scaled(1.0, dk, vector_at(gradient.k, j, D));

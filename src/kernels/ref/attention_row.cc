@@ -46,13 +46,6 @@ void check_numbers(const AttentionOptions& options) {
                                          .value = std::to_string(rate),
                                          .hint = ""});
   }
-  if (!std::isfinite(options.scale.value_or(1.0))) {
-    throw Error(ErrorKind::kNotFinite, {.scope = kScope,
-                                        .key = "scale",
-                                        .rule = "must be finite",
-                                        .value = std::to_string(*options.scale),
-                                        .hint = ""});
-  }
 }
 
 std::vector<double> raw_scores(const AttentionCall& call, const Head& head, const Row& row) {
@@ -133,7 +126,8 @@ double score(const Row& row, std::size_t j) {
   return s;
 }
 
-// Fills weight and lse.
+// Fills weight and lse: 0 and -infinity where no key is visible. A score that is NaN or +infinity, or
+// none above -infinity, makes the whole row NaN.
 void softmax(Row& row) {
   const std::size_t keys = row.visible.size();
   constexpr double kNone = -std::numeric_limits<double>::infinity();
@@ -143,12 +137,14 @@ void softmax(Row& row) {
   }
   row.weight.assign(keys, 0.0);
   row.lse = kNone;
-  if (largest == kNone) return;
+  if (row.blind()) return;
   double sum = 0.0;
   for (std::size_t j = 0; j < keys; ++j) {
     if (row.visible[j]) sum += row.weight[j] = std::exp(score(row, j) - largest);
   }
-  for (double& weight : row.weight) weight /= sum;
+  for (std::size_t j = 0; j < keys; ++j) {
+    if (row.visible[j]) row.weight[j] /= sum;
+  }
   row.lse = largest + std::log(sum);
 }
 

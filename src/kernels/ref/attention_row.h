@@ -1,6 +1,8 @@
 // One query's row of scores, which the forward and the backward of the reference share.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/ref/mask.h"
 #include "kernels/ref/positions.h"
 #include "kernels/ref/transforms.h"
@@ -61,6 +63,10 @@ struct Row {
   std::vector<double> weight;   // softmax
   std::vector<double> dropout;  // factor of each weight
   double lse;                   // -infinity when no key is seen
+
+  [[nodiscard]] bool blind() const {  // no key is visible
+    return std::find(visible.begin(), visible.end(), true) == visible.end();
+  }
 };
 
 Row evaluate_row(const AttentionCall& call, const Head& head, std::int64_t query);

@@ -1,6 +1,8 @@
 #include "kernels/ref/linear_attention_row.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "kernels/ref/checks.h"
@@ -8,6 +10,8 @@
 
 namespace posenc::ref::linear {
 namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 bool is_transform(Site site) { return site == Site::kQueryKey; }
 
@@ -49,20 +53,22 @@ const AttentionShape& checked(const Spec& spec, const SpecParameters& parameters
 
 double phi(const Options& options, double x) {
   if (options.feature_map == Options::FeatureMap::kRelu) {
-    return (x > 0.0 ? x : 0.0) + options.epsilon;
+    return (x < 0.0 ? 0.0 : x) + options.epsilon;  // NaN stays NaN
   }
   return x > 0.0 ? x + 1.0 : std::exp(x);
 }
 
 double phi_slope(const Options& options, double x) {
   if (x > 0.0) return 1.0;
-  return options.feature_map == Options::FeatureMap::kRelu ? 0.0 : std::exp(x);
+  return options.feature_map == Options::FeatureMap::kRelu ? 0.0 * x
+                                                           : std::exp(x);  // NaN stays NaN
 }
 
 // u(x) = x / |x|; returns |x|, or 0 for a vector too short to have a direction.
 double normalize(std::span<double> x) {
   const double length = std::sqrt(dot(x, x));
   const bool short_vector = length < Options::kShortest;
+  if (std::isinf(length)) std::fill(x.begin(), x.end(), kNaN);  // not 0, which x / |x| would be
   for (double& value : x) value = short_vector ? 0.0 : value / length;
   return short_vector ? 0.0 : length;
 }
@@ -107,6 +113,7 @@ Feature feature(const Call& call, const Token& token) {
 
 void feature_backward(const Call& call, const Token& token, const Feature& df, std::span<double> dx,
                       SpecParameters& gradient) {
+  if (is_zero(df.rotated) && is_zero(df.plain)) return;  // a token that sees nothing may be NaN
   const std::vector<double> plain = mapped(call, token.x);
   std::vector<double> d = df.rotated;
   if (call.cosine()) {

@@ -1,6 +1,7 @@
 // Vectors inside row-major tensors. Plain loops in index order: sums come out the same everywhere.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 
@@ -16,6 +17,10 @@ inline double dot(std::span<const double> a, std::span<const double> b) {
   double sum = 0.0;
   for (std::size_t c = 0; c < a.size(); ++c) sum += a[c] * b[c];
   return sum;
+}
+
+inline bool is_zero(std::span<const double> x) {
+  return std::all_of(x.begin(), x.end(), [](double value) { return value == 0.0; });
 }
 
 inline void add_scaled(double factor, std::span<const double> x, std::span<double> sum) {

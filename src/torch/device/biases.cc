@@ -1,5 +1,6 @@
 #include "torch/device/biases.h"
 
+#include "encodings/score_formulas.h"
 #include "kernels/attention_plan.h"
 
 namespace posenc::ops {
@@ -21,8 +22,15 @@ at::Tensor seen_distance(const Alibi& config, const at::Tensor& distance) {
 // What KERPLE's formula reads of its parameters, with the gradient that the clamps leave.
 struct KerpleValues {
   KerpleValues(const Kerple& config, const Tensors& parameters)
-      : p(parameters[0].clamp_min(0.01)), a(parameters[1].clamp_min(0.01)) {
-    if (config.kernel == Kerple::Kernel::kPower) p = p.clamp_max(2.0);
+      : p(at_least_smallest(parameters[0])), a(at_least_smallest(parameters[1])) {
+    if (config.kernel != Kerple::Kernel::kPower) return;
+    const double most = formulas::kKerpleLargestPower;
+    p = at::where(p >= most, at::full({}, most, p.options()), p);
+  }
+  // Not clamp_min(): its gradient is 0 for a NaN, and at the bound it is not.
+  static at::Tensor at_least_smallest(const at::Tensor& x) {
+    const double least = formulas::kKerpleSmallest;
+    return at::where(x <= least, at::full({}, least, x.options()), x);
   }
   at::Tensor p;
   at::Tensor a;
@@ -35,7 +43,7 @@ at::Tensor kerple_bias(const Kerple& config, const Tensors& parameters, const at
   const at::Tensor a = per_head(values.a, lengths);
   if (config.kernel == Kerple::Kernel::kLog) return -p * (a * apart).log1p();
   // Of distance 0 the power is 0, and its derivative too, which 0 * log 0 would not be.
-  return -a * at::where(apart > 0, apart.clamp_min(1).pow(p), at::zeros_like(apart));
+  return -a * at::where(apart > 0, apart.clamp_min(1).pow(p), p * 0);
 }
 
 // The bucket of each distance, found on the host, where the formula is.
@@ -134,9 +142,12 @@ struct ToeplitzGradient {
       dp = -a * power * apart.clamp_min(1).log();
       da = -power;
     }
-    at::Tensor moves = wide[0] > 0.01;
-    if (e.kernel == Kerple::Kernel::kPower) moves = moves & (wide[0] < 2.0);
-    return {(dtable * dp).sum(1) * moves, (dtable * da).sum(1) * (wide[1] > 0.01)};
+    // Where a clamp holds a parameter, it does not move. A NaN is not held.
+    const double least = formulas::kKerpleSmallest;
+    at::Tensor held = wide[0] <= least;
+    if (e.kernel == Kerple::Kernel::kPower) held |= wide[0] >= formulas::kKerpleLargestPower;
+    return {(dtable * dp).sum(1).masked_fill(held, 0.0),
+            (dtable * da).sum(1).masked_fill(wide[1] <= least, 0.0)};
   }
 };
 
@@ -227,8 +238,8 @@ at::Tensor fire_bias(const Fire& config, const Tensors& parameters, const at::Te
   const at::Tensor i = q_positions.unsqueeze(2);
   const at::Tensor distance = (i - k_positions.unsqueeze(1)).abs().to(type);  // [B, Tq, Tk]
   const at::Tensor place = i.to(type);
-  // Not maximum(): where both are equal, its gradient would be halved between them.
-  const at::Tensor reach = at::where(threshold > place, threshold, place);
+  // Not maximum(): where both are equal, its gradient would be halved between them. A NaN rules.
+  const at::Tensor reach = at::where(threshold <= place, place, threshold);
   const at::Tensor ratio = (distance * c).log1p() / ((reach * c).log1p() + 1e-6);
   const at::Tensor hidden = at::relu(ratio.unsqueeze(-1) * parameters[2] + parameters[3]);
   return (at::matmul(hidden, parameters[4].transpose(0, 1)) + parameters[5]).permute({0, 3, 1, 2});

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "torch/device/biases.h"
+#include "torch/device/non_finite.h"
 
 namespace posenc::ops {
 namespace {
@@ -127,8 +128,8 @@ CopeTerm cope_term(const Cope& config, const Tensors& parameters, const Scores& 
   const at::Tensor gates = at::sigmoid(logit).masked_fill(s.visible.logical_not(), 0.0);
   const at::Tensor sum = gates.to(at::kDouble).flip(-1).cumsum(-1).flip(-1);
   const auto last = static_cast<double>(config.npos_max - 1);
-  // Not clamp(): a sum that is exactly the last position no longer moves.
-  const at::Tensor position = at::where(sum < last, sum, at::full_like(sum, last));
+  // Not clamp(): a sum that is exactly the last position no longer moves. A NaN stays one.
+  const at::Tensor position = at::where(sum >= last, at::full_like(sum, last), sum);
   const double scale = config.logit_scale == Cope::LogitScale::kSqrtDim
                            ? 1.0 / std::sqrt(static_cast<double>(s.plain_q.size(3)))
                            : 1.0;
@@ -136,8 +137,14 @@ CopeTerm cope_term(const Cope& config, const Tensors& parameters, const Scores& 
     const at::Tensor slopes = parameters[0].reshape({1, -1, 1, 1}).to(s.raw.scalar_type());
     return {scale * slopes * position.to(s.raw.scalar_type()), position};
   }
-  const at::Tensor table = at::matmul(s.plain_q, parameters[0].to(s.raw.scalar_type())) * scale;
-  const at::Tensor low = position.detach().floor();
+  // Entries that are NaN show where they are read; products must not spread them over a row.
+  const at::Tensor entries = parameters[0].to(s.raw.scalar_type());
+  const at::Tensor known = entries.isfinite();
+  const at::Tensor finite = at::where(known, entries, at::zeros({}, entries.options()));
+  const at::Tensor unknown = known.all(0).logical_not();
+  const at::Tensor table = (at::matmul(s.plain_q, finite) * scale)
+                               .masked_fill(unknown, std::numeric_limits<double>::quiet_NaN());
+  const at::Tensor low = position.detach().nan_to_num().floor();  // NaN is no index
   const at::Tensor weight = (position - low).to(s.raw.scalar_type());
   const at::Tensor at_low = table.gather(-1, low.to(at::kLong));
   const at::Tensor at_high = table.gather(-1, (low + 1).clamp_max(last).to(at::kLong));
@@ -210,7 +217,10 @@ at::Tensor composed_rerotation(const Rotary& from, const at::Tensor& from_positi
       .to(x.scalar_type());
 }
 
-ComposedResult composed_attention(const ComposedCall& call) {
+namespace {
+
+// Of finite tokens.
+ComposedResult compose(const ComposedCall& call) {
   const auto type = call.q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const std::vector<Tensors> parameters = parameter_tensors(*call.prepared, call.parameters);
   const std::int64_t sharing = call.q.size(1) / std::max<std::int64_t>(call.k.size(1), 1);
@@ -259,25 +269,39 @@ ComposedResult composed_attention(const ComposedCall& call) {
   return result;
 }
 
+}  // namespace
+
+ComposedResult composed_attention(const ComposedCall& call) {
+  const NonFinite non_finite(call, {});
+  ComposedResult result = compose(non_finite.cleaned());
+  non_finite.mark(result);
+  return result;
+}
+
 AttentionBackward composed_attention_backward(const ComposedCall& call, const at::Tensor& grad_out,
                                               bool wants_parameters) {
   // Operators run below autograd; here it is wanted again.
   const c10::impl::ForceDispatchKeyGuard all_keys(
       c10::impl::LocalDispatchKeySet(c10::impl::PODLocalDispatchKeySet{}));
+  const NonFinite non_finite(call, grad_out);
   const c10::AutoGradMode with_graph(true);
-  ComposedCall leaves = call;
+  ComposedCall leaves = non_finite.cleaned();
   Tensors wanted;
   for (at::Tensor* x : {&leaves.q, &leaves.k, &leaves.v}) wanted.push_back(*x = leaf(*x));
   if (leaves.gate_k.defined()) wanted.push_back(leaves.gate_k = leaf(leaves.gate_k));
   if (wants_parameters) wanted.push_back(leaves.parameters = leaf(leaves.parameters));
-  const at::Tensor out = composed_attention(leaves).out;
-  auto g =
-      torch::autograd::grad({out}, wanted, {grad_out.to(out.scalar_type())}, false, false, true);
+  const at::Tensor out = compose(leaves).out;
+  auto g = torch::autograd::grad({out}, wanted, {non_finite.grad_out().to(out.scalar_type())},
+                                 false, false, true);
   for (std::size_t i = 0; i < g.size(); ++i) {
     if (!g[i].defined()) g[i] = at::zeros(wanted[i].sizes(), wanted[i].options());
   }
-  return {g[0], g[1], g[2], leaves.gate_k.defined() ? g[3] : at::empty({0}, call.q.options()),
-          wants_parameters ? g.back() : at::zeros_like(call.parameters)};
+  const bool has_gate_k = leaves.gate_k.defined();
+  AttentionBackward gradients{g[0], g[1], g[2],
+                              has_gate_k ? g[3] : at::empty({0}, call.q.options()),
+                              wants_parameters ? g.back() : at::zeros_like(call.parameters)};
+  non_finite.mark(gradients, has_gate_k);
+  return gradients;
 }
 
 }  // namespace posenc::ops

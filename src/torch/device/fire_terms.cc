@@ -51,7 +51,7 @@ FireTerms::FireTerms(const Fire& config, const std::vector<at::Tensor>& paramete
   const at::Tensor& w1 = parameters_[kW1];
   const at::Tensor& b1 = parameters_[kB1];
   const at::Tensor wide = segment_bounds(w1, b1);
-  active_ = (inside(wide).unsqueeze(1) * w1 + b1 > 0).to(at::kDouble);
+  active_ = (inside(wide).unsqueeze(1) * w1 + b1 <= 0).logical_not().to(at::kDouble);  // or NaN
   const at::Tensor by_unit = active_.transpose(0, 1);
   bounds = floats(wide);
   slopes = floats(at::matmul(parameters_[kW2] * w1, by_unit));
@@ -59,7 +59,7 @@ FireTerms::FireTerms(const Fire& config, const std::vector<at::Tensor>& paramete
 }
 
 FireTerms::Rows FireTerms::rows_at(const at::Tensor& places) const {
-  const at::Tensor within = threshold_ > places;
+  const at::Tensor within = (threshold_ <= places).logical_not();  // so is a NaN
   const at::Tensor reach = at::where(within, threshold_, places);
   const at::Tensor scale = 1.0 / ((c_ * reach).log1p() + kEpsilon);
   const at::Tensor slope = -scale * scale / (c_ * reach + 1.0);

@@ -1,8 +1,11 @@
 #include "torch/device/linear.h"
 
+#include <limits>
+
 namespace posenc::ops {
 namespace {
 
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kShortest = 1e-12;  // a shorter vector has no direction, as in the reference
 
 // One run of tokens: a whole sequence, or one of the packed ones.
@@ -149,7 +152,8 @@ class Maker {
     return sharing_ == 1 ? wide : wide.repeat_interleave(sharing_, 1);
   }
   [[nodiscard]] static at::Tensor inverse(const at::Tensor& length) {
-    return at::where(length < kShortest, at::zeros({}, length.options()), length.reciprocal());
+    const at::Tensor known = length.masked_fill(length.isinf(), kNaN);  // not a direction of 0
+    return at::where(known < kShortest, at::zeros({}, length.options()), known.reciprocal());
   }
   [[nodiscard]] bool relu() const {
     return rows_.options.feature_map == LinearAttentionOptions::FeatureMap::kRelu;
@@ -158,7 +162,8 @@ class Maker {
     return relu() ? at::relu(x) + rows_.options.epsilon : at::elu(x) + 1.0;
   }
   [[nodiscard]] at::Tensor slope(const at::Tensor& x) const {
-    return relu() ? (x > 0).to(type_) : x.clamp_max(0.0).exp();
+    // A NaN comes with the gradient, unless its token is not seen.
+    return relu() ? (x > 0).to(type_) : x.clamp_max(0.0).exp().nan_to_num();
   }
 
   const LinearRows& rows_;
@@ -209,10 +214,15 @@ LinearGradients linear_backward(const LinearRows& rows, const LinearResult& forw
 
 at::Tensor walk_by_products(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
                             Sees sees) {
-  at::Tensor scores = at::matmul(a, b.transpose(-1, -2));
-  if (sees == Sees::kEarlier) scores = scores.tril();
-  if (sees == Sees::kLater) scores = scores.triu();
-  return at::matmul(scores, c);
+  const auto seen = [&](const at::Tensor& x) {
+    return sees == Sees::kEarlier ? x.tril() : sees == Sees::kLater ? x.triu() : x;
+  };
+  const at::Tensor scores = seen(at::matmul(a, b.transpose(-1, -2)));
+  // Rows of c that are not seen are multiplied by 0, which a NaN survives: it is marked instead.
+  const at::Tensor bad = c.isfinite().logical_not();
+  const at::Tensor ones = at::ones({c.size(2), c.size(2)}, c.options());
+  const at::Tensor marks = at::matmul(seen(ones), bad.to(c.scalar_type())) > 0;
+  return at::matmul(scores, c.masked_fill(bad, 0.0)).masked_fill(marks, kNaN);
 }
 
 }  // namespace posenc::ops

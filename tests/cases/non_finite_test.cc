@@ -1,0 +1,214 @@
+// NaN, infinity and overflow: a row of the output is NaN exactly where it sees one, forward and
+// backward, in the reference and in the kernels; 0 only where no key is visible. The rows that must be
+// NaN are worked out here from the mask alone.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "cases/attention_data.h"
+#include "cases/table.h"
+#include "kernels/ref/mask.h"
+#include "support/simd_targets.h"
+
+namespace posenc::cases {
+namespace {
+
+enum class Input { kQuery, kKey, kValue, kGateKey, kGradient };
+constexpr std::array kInputs = {Input::kQuery, Input::kKey, Input::kValue, Input::kGateKey,
+                                Input::kGradient};
+constexpr std::array kInputNames = {"q", "k", "v", "gate_k", "grad_out"};
+
+// One token of one input, in one batch entry and head.
+struct Poison {
+  Input input;
+  std::int64_t batch;
+  std::int64_t head;  // of the queries, or of the keys
+  std::int64_t token;
+  double value;
+
+  [[nodiscard]] bool on_queries() const {
+    return input == Input::kQuery || input == Input::kGradient;
+  }
+};
+
+Tensor& tensor_of(AttentionData& data, Input input) {
+  switch (input) {
+    case Input::kQuery:
+      return data.q;
+    case Input::kKey:
+      return data.k;
+    case Input::kValue:
+      return data.v;
+    case Input::kGateKey:
+      return data.gate_k;
+    case Input::kGradient:
+      return data.grad_out;
+  }
+  throw std::logic_error("no such input");
+}
+
+void apply(const Poison& poison, AttentionData& data) {
+  const Case& c = data.c;
+  const std::int64_t heads = poison.on_queries() ? c.heads : c.kv_heads;
+  const std::int64_t tokens = poison.on_queries() ? c.queries : c.keys;
+  Tensor& tensor = tensor_of(data, poison.input);
+  std::vector<double> values = tensor.values();
+  const std::int64_t row = (poison.batch * heads + poison.head) * tokens + poison.token;
+  std::fill_n(values.begin() + row * c.head_dim, c.head_dim, poison.value);
+  tensor.assign(values);
+}
+
+bool gates_read_values(const Spec& spec) {
+  return std::any_of(spec.encodings.begin(), spec.encodings.end(), [](const Encoding& e) {
+    const auto* cope = std::get_if<Cope>(&e);
+    return cope != nullptr && cope->gate_source == Cope::GateSource::kValue;
+  });
+}
+
+// Which rows of the results must be NaN.
+struct Rows {
+  std::vector<bool> out, dq;  // [B, H, Tq]
+  std::vector<bool> dk, dv;   // [B, Hkv, Tk]
+  bool any = false;
+};
+
+Rows predict(const AttentionData& data, const Poison& poison) {
+  const Case& c = data.c;
+  const ref::Mask mask("test", data.ref_shape(), data.ref_masking());
+  const std::int64_t group = c.heads / c.kv_heads;
+  Rows rows;
+  rows.out.assign(static_cast<std::size_t>(c.batch * c.heads * c.queries), false);
+  rows.dq = rows.out;
+  rows.dk.assign(static_cast<std::size_t>(c.batch * c.kv_heads * c.keys), false);
+  rows.dv = rows.dk;
+  const bool weights_are_nan = poison.input != Input::kValue || gates_read_values(data.spec);
+  for (std::int64_t h = 0; h < c.heads; ++h) {
+    if (poison.head != (poison.on_queries() ? h : h / group)) continue;
+    for (std::int64_t i = 0; i < c.queries; ++i) {
+      const std::vector<bool> visible = mask.row(poison.batch, i);
+      const bool blind = std::find(visible.begin(), visible.end(), true) == visible.end();
+      const bool sees = poison.on_queries() ? i == poison.token
+                                            : bool(visible[static_cast<std::size_t>(poison.token)]);
+      if (!sees || blind) continue;
+      const auto row = static_cast<std::size_t>((poison.batch * c.heads + h) * c.queries + i);
+      rows.any = rows.dq[row] = true;
+      rows.out[row] = poison.input != Input::kGradient;
+      for (std::int64_t j = 0; j < c.keys; ++j) {
+        if (!visible[static_cast<std::size_t>(j)]) continue;
+        const auto key =
+            static_cast<std::size_t>((poison.batch * c.kv_heads + h / group) * c.keys + j);
+        rows.dk[key] = true;
+        if (weights_are_nan) rows.dv[key] = true;
+      }
+    }
+  }
+  return rows;
+}
+
+const Result& named(const std::vector<Result>& results, const std::string& name) {
+  return *std::find_if(results.begin(), results.end(),
+                       [&](const Result& r) { return r.name == name; });
+}
+
+// Every entry of a row is NaN where it must be, and none elsewhere.
+void expect_rows(const std::vector<Result>& results, const std::string& name,
+                 const std::vector<bool>& expected) {
+  const std::vector<double>& values = named(results, name).values;
+  if (expected.empty()) return;
+  const std::size_t width = values.size() / expected.size();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    ASSERT_EQ(std::isnan(values[i]), expected[i / width])
+        << name << " row " << i / width << " entry " << i % width << " is " << values[i];
+  }
+}
+
+// Gradients of parameters sum over rows: NaN in each encoding that has any, where a row is.
+void expect_parameters(const AttentionData& data, const std::vector<Result>& results, bool nan) {
+  for (std::size_t e = 0; e < data.spec.encodings.size(); ++e) {
+    const auto infos = parameters(data.spec.encodings[e], data.shape);
+    const Site site = traits(data.spec.encodings[e]).site;
+    if (infos.empty() || site == Site::kInput) continue;
+    bool found = false;
+    for (std::size_t p = 0; p < infos.size(); ++p) {
+      const auto& values = named(results, "d" + parameter_label(data.spec, e, p)).values;
+      found |= std::any_of(values.begin(), values.end(), [](double x) { return std::isnan(x); });
+    }
+    EXPECT_EQ(found, nan) << "gradients of " << traits(data.spec.encodings[e]).name;
+  }
+}
+
+void expect_all(const AttentionData& data, const std::vector<Result>& results, const Rows& rows) {
+  expect_rows(results, "out", rows.out);
+  expect_rows(results, "dq", rows.dq);
+  expect_rows(results, "dk", rows.dk);
+  expect_rows(results, "dv", rows.dv);
+  expect_parameters(data, results, rows.any);
+}
+
+template <class AnyProblem>
+void check(const Case& c, const Poison& poison) {
+  AnyProblem problem(c);
+  apply(poison, problem.data);
+  SCOPED_TRACE(name_of(c) + ": " + kInputNames[static_cast<std::size_t>(poison.input)] + " token " +
+               std::to_string(poison.token) + " of head " + std::to_string(poison.head));
+  const Rows rows = predict(problem.data, poison);
+  problem.forward();
+  problem.backward();
+  {
+    SCOPED_TRACE("kernel");
+    expect_all(problem.data, problem.results(true), rows);
+  }
+  SCOPED_TRACE("reference");
+  expect_all(problem.data, problem.expected(true), rows);
+}
+
+template <class AnyProblem>
+void check_case(const Case& c, Rng& rng) {
+  if (c.batch == 0 || c.queries == 0 || c.keys == 0) return;
+  const bool has_gate_keys = AttentionData(c).has_gate_keys;
+  for (const Input input : kInputs) {
+    if (input == Input::kGateKey && !has_gate_keys) continue;
+    Poison poison{input, 0, 0, 0, NAN};
+    const std::int64_t heads = poison.on_queries() ? c.heads : c.kv_heads;
+    const std::int64_t tokens = poison.on_queries() ? c.queries : c.keys;
+    poison.batch = rng.integer(0, c.batch - 1);
+    poison.head = rng.integer(0, heads - 1);
+    poison.token = rng.integer(0, tokens - 1);
+    check<AnyProblem>(c, poison);
+    if (::testing::Test::HasFailure()) return;
+  }
+}
+
+// Every `step`-th row of the table; settings repeat every 9, 4 and 10 rows, which no step divides.
+template <class AnyProblem>
+void check_table(Operation op, std::size_t step) {
+  Rng rng(5);
+  const std::vector<Case> all = checked_cases(op);
+  for (std::size_t i = 0; i < all.size() && !::testing::Test::HasFailure(); i += step) {
+    check_case<AnyProblem>(all[i], rng);
+  }
+}
+
+TEST(NonFinite, AttentionRowsAreNaNExactlyWhereTheySeeOne) {
+  check_table<AttentionProblem>(Operation::kAttention, 2);
+}
+
+TEST(NonFinite, DecodedRowsAreNaNExactlyWhereTheySeeOne) {
+  check_table<AttentionProblem>(Operation::kDecode, 3);
+}
+
+TEST(NonFinite, LinearAttentionRowsAreNaNExactlyWhereTheySeeOne) {
+  check_table<LinearAttentionProblem>(Operation::kLinearAttention, 3);
+}
+
+TEST(NonFinite, EverySimdTargetKeepsThem) {
+  testing::for_each_simd_target([] {
+    check_table<AttentionProblem>(Operation::kAttention, 29);
+    check_table<AttentionProblem>(Operation::kDecode, 13);
+    check_table<LinearAttentionProblem>(Operation::kLinearAttention, 29);
+  });
+}
+
+}  // namespace
+}  // namespace posenc::cases
