@@ -10,8 +10,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fstream>
+#include <sstream>
 
+#include "core/value.h"
 #include "posenc/core/error.h"
 
 namespace posenc {
@@ -149,8 +150,12 @@ void Process::signal(int number) const {
 Ending run_command(const Command& command) { return Process(command).wait(); }
 
 std::string last_line(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return last_line(file);
+  try {
+    std::istringstream text(read_file(path));
+    return last_line(text);
+  } catch (const Error&) {
+    return "";
+  }
 }
 
 std::string last_line(std::istream& text) {

@@ -63,7 +63,7 @@ class Process {
 Ending run_command(const Command& command);
 
 // The last line of a file that is not blank, cut to a readable length: what a program said before it
-// failed. Empty where there is none.
+// failed. Empty where there is none or the file cannot be read.
 std::string last_line(const std::string& path);
 std::string last_line(std::istream& text);
 

@@ -4,12 +4,10 @@
 
 #include <algorithm>
 #include <bit>
-#include <cerrno>
 #include <cstring>
-#include <fstream>
 #include <vector>
 
-#include "posenc/core/error.h"
+#include "core/open_file.h"
 
 namespace posenc {
 namespace {
@@ -112,18 +110,11 @@ std::string sha256_hex(std::string_view text) {
 }
 
 std::string sha256_of_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
+  const Descriptor file = open_to_read(path);
   Sha256 hash;
   std::vector<char> piece(std::size_t{1} << 16);
-  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())) || file.gcount() > 0) {
-    hash.update(std::string_view(piece.data(), static_cast<std::size_t>(file.gcount())));
-  }
-  if (!file.eof() || file.bad()) {  // a file that did not open has not reached its end
-    throw Error(ErrorKind::kIo, {.scope = path,
-                                 .key = "",
-                                 .rule = std::string("cannot be read: ") + std::strerror(errno),
-                                 .value = "",
-                                 .hint = "check the path and its permissions"});
+  while (const std::size_t got = read_bytes(file, piece, path)) {
+    hash.update(std::string_view(piece.data(), got));
   }
   return hash.hex();
 }

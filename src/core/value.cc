@@ -2,14 +2,11 @@
 
 #include <fmt/format.h>
 
-#include <cerrno>
+#include <array>
 #include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "core/float_text.h"
+#include "core/open_file.h"
 
 namespace posenc {
 namespace {
@@ -57,22 +54,12 @@ std::string mark_text(Mark mark) {
 }
 
 std::string read_file(const std::string& path) {
-  const auto fail = [&](const std::string& why) -> Error {
-    return {ErrorKind::kIo,
-            {.scope = path,
-             .key = "",
-             .rule = "cannot be read: " + why,
-             .value = "",
-             .hint = "check the path and its permissions"}};
-  };
-  std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) throw fail("it is a directory");
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw fail(std::strerror(errno));
-  std::ostringstream content;
-  content << file.rdbuf();
-  if (file.bad()) throw fail(std::strerror(errno));
-  return content.str();
+  const Descriptor file = open_to_read(path);
+  std::array<char, 65536> piece{};
+  std::string content;
+  // By its end, not by its size: files of /proc have none.
+  while (const std::size_t got = read_bytes(file, piece, path)) content.append(piece.data(), got);
+  return content;
 }
 
 }  // namespace posenc

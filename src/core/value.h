@@ -85,7 +85,7 @@ std::string to_json(const Value& value);
 Value parse_yaml(std::string_view text, std::string_view scope);
 std::string to_yaml(const Value& value);
 
-// Whole content of a file; an Error of kind kIo names the path and the system's reason.
+// Whole content of a regular file; an Error of kind kIo names the path and the reason (open_file.h).
 std::string read_file(const std::string& path);
 
 }  // namespace posenc

@@ -94,8 +94,7 @@ void cut(int file, std::size_t size, const fs::path& path) {
 MetricsWriter::MetricsWriter(fs::path path) : path_(std::move(path)) {
   const std::string text = text_of(path_);
   const Content content = parse_rows(text, path_.string());
-  file_ =
-      weights::Descriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  file_ = open_regular(path_.string(), O_WRONLY | O_CREAT | O_APPEND);
   if (file_.number() < 0) throw weights::write_error(path_.string(), errno);
   if (!content.torn.empty()) cut(file_.number(), text.size() - content.torn.size(), path_);
 }
@@ -121,7 +120,7 @@ void MetricsWriter::truncate_after(std::int64_t step) {
   if (kept.size() == text.size()) return;
   if (from_the_end) return cut(file_.number(), kept.size(), path_);
   atomic_write(path_, kept);
-  file_ = weights::Descriptor(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  file_ = open_regular(path_.string(), O_WRONLY | O_APPEND);
   if (file_.number() < 0) throw weights::write_error(path_.string(), errno);
 }
 

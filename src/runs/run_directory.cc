@@ -138,7 +138,7 @@ bool RunDirectory::exists(const fs::path& path) {
 
 void RunDirectory::lock() {
   const fs::path path = path_ / kLockFile;
-  lock_ = weights::Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  lock_ = open_regular(path.string(), O_RDWR | O_CREAT);
   if (lock_.number() < 0) throw weights::write_error(path.string(), errno);
   if (!lock_with_patience(lock_.number())) {
     const int why = errno;
@@ -164,7 +164,7 @@ void RunDirectory::require_lock() const {
 
 bool RunDirectory::in_use() const {
   if (lock_.number() >= 0) return true;
-  const weights::Descriptor file(::open((path_ / kLockFile).c_str(), O_RDONLY | O_CLOEXEC));
+  const Descriptor file = open_regular((path_ / kLockFile).string(), O_RDONLY);
   return file.number() >= 0 && !try_lock(file.number(), LOCK_SH) && errno == EWOULDBLOCK;
 }
 

@@ -1,5 +1,6 @@
 #include "sweep/run.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <list>
 #include <thread>
 
+#include "core/open_file.h"
 #include "runs/files.h"
 #include "runs/run_directory.h"
 
@@ -86,6 +88,8 @@ class Runner {
     report.ran = true;
     observer_.started(report);
     try {
+      // A FIFO in place of the log would block the job before its first line.
+      (void)open_regular(report.log, O_WRONLY | O_CREAT | O_APPEND);
       running_.push_back({&report, Process(command), Clock::now()});
     } catch (const Error& e) {
       report.state = JobState::kFailed;

@@ -7,9 +7,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "core/bind.h"
+#include "core/open_file.h"
 #include "posenc/core/error.h"
 #include "tasks/corpus_names.h"
 #include "tasks/draw.h"
@@ -87,6 +87,7 @@ class Finder {
       throw failure(ErrorKind::kIo, "corpus", fmt::format("must have been fetched into {}", root),
                     files_.corpus, corpus_hint(files_.corpus));
     }
+    if (fs::exists(status)) (void)open_to_read(root);  // says what it is: a FIFO, a device, ...
     throw failure(ErrorKind::kIo, "path", "must be a file or a folder that can be read", root);
   }
 
@@ -138,9 +139,9 @@ std::vector<bool> held_out(const std::vector<FoundFile>& found, const CorpusFile
 }
 
 void read_into(const FoundFile& file, std::uint8_t* into, const Finder& finder) {
-  std::ifstream stream(file.path, std::ios::binary);
-  stream.read(reinterpret_cast<char*>(into), static_cast<std::streamsize>(file.size));
-  if (stream.gcount() == static_cast<std::streamsize>(file.size)) return;
+  const std::span<char> whole(reinterpret_cast<char*>(into), static_cast<std::size_t>(file.size));
+  const std::string path = file.path.string();
+  if (read_bytes(open_to_read(path), whole, path) == whole.size()) return;
   throw finder.failure(ErrorKind::kIo, "path", "must be readable to its end", file.path);
 }
 

@@ -52,21 +52,9 @@ Error write_error(const std::string& path, int error_number) {
   return system_error(path, "cannot be written", error_number, hint);
 }
 
-void Descriptor::close() {
-  if (number_ >= 0) ::close(std::exchange(number_, -1));
-}
-
-InputFile::InputFile(std::string path) : path_(std::move(path)) {
-  // O_NONBLOCK: opening a pipe that nobody writes to would wait for ever.
-  file_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+InputFile::InputFile(std::string path) : path_(std::move(path)), file_(open_to_read(path_)) {
   struct stat status {};
-  if (file_.number() < 0 || ::fstat(file_.number(), &status) != 0) {
-    throw system_error(path_, "cannot be read", errno, kCheckPath);
-  }
-  if (!S_ISREG(status.st_mode)) {
-    throw file_error(ErrorKind::kIo, path_, "", "cannot be read: it is no regular file", "",
-                     kCheckPath);
-  }
+  if (::fstat(file_.number(), &status) != 0) throw read_error(path_, errno);
   size_ = static_cast<std::uint64_t>(status.st_size);
 }
 
@@ -75,7 +63,7 @@ void InputFile::read(std::uint64_t offset, std::span<std::byte> into) const {
     const ssize_t got = ::pread(file_.number(), into.data(), std::min(into.size(), kMostAtOnce),
                                 static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw system_error(path_, "cannot be read", errno, kCheckPath);
+    if (got < 0) throw read_error(path_, errno);
     if (got == 0) {
       throw file_error(ErrorKind::kIo, path_, "",
                        fmt::format("ends at byte {} and had {} when it was opened", offset, size_),

@@ -6,9 +6,8 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
-#include "posenc/core/error.h"
+#include "core/open_file.h"
 #include "posenc/weights/safetensors.h"
 
 namespace posenc::weights {
@@ -16,22 +15,7 @@ namespace posenc::weights {
 // "[path] cannot be written: No space left on device; make room; ..."
 Error write_error(const std::string& path, int error_number);
 
-// An open file; closes itself.
-class Descriptor {
- public:
-  explicit Descriptor(int number = -1) : number_(number) {}
-  ~Descriptor() { close(); }
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  [[nodiscard]] int number() const { return number_; }
-  void close();
-
- private:
-  int number_;
-};
+using posenc::Descriptor;
 
 // A regular file to read from, at any place.
 class InputFile {
