@@ -7,6 +7,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/cancellation.h"
 #include "posenc/core/threads.h"
 
 namespace posenc {
@@ -118,14 +119,7 @@ void run_elsewhere(Executor executor, int workers, std::int64_t tasks, TaskRef b
   });
 }
 
-}  // namespace
-
-void set_executor(Executor executor) noexcept { shared().executor = executor; }
-
-void set_num_threads(int threads) { shared().wanted = threads >= 1 ? threads : default_threads(); }
-int num_threads() noexcept { return shared().wanted.load(); }
-
-void parallel_for(std::int64_t tasks, TaskRef body) noexcept {
+void run_loop(std::int64_t tasks, TaskRef body) noexcept {
   Shared& state = shared();
   const Executor executor = state.executor.load();
   if (executor != nullptr && tasks > 1) {
@@ -139,6 +133,21 @@ void parallel_for(std::int64_t tasks, TaskRef body) noexcept {
     return;
   }
   for (std::int64_t task = 0; task < tasks; ++task) body(task, 0);
+}
+
+}  // namespace
+
+void set_executor(Executor executor) noexcept { shared().executor = executor; }
+
+void set_num_threads(int threads) { shared().wanted = threads >= 1 ? threads : default_threads(); }
+int num_threads() noexcept { return shared().wanted.load(); }
+
+void parallel_for(std::int64_t tasks, TaskRef body) noexcept {
+  const std::atomic<bool>* cancelled = cancellation_flag();
+  if (cancelled == nullptr) return run_loop(tasks, body);
+  run_loop(tasks, [&](std::int64_t task, int worker) {
+    if (!cancelled->load(std::memory_order_relaxed)) body(task, worker);
+  });
 }
 
 }  // namespace posenc

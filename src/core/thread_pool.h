@@ -28,7 +28,8 @@ class TaskRef {
 
 // Runs body(task, worker) for task = 0 .. tasks-1; worker is in [0, num_threads()). The calling
 // thread works too. A loop started while another is running (from a second user thread, or from
-// inside a task) runs on its own thread alone. The body must not throw.
+// inside a task) runs on its own thread alone. The body must not throw. Tasks that have not begun are left
+// out once a Cancellation's flag is up (core/cancellation.h).
 void parallel_for(std::int64_t tasks, TaskRef body) noexcept;
 
 // Threads of somebody else, such as the framework that calls the kernels: two pools on the same cores
