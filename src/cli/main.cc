@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "cli/verbs.h"
+#include "core/failure.h"
 #include "posenc/core/error.h"
 #include "posenc/core/version.h"
 
@@ -89,7 +90,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "posenc: {}\n", mistake.what());
     return posenc::cli::kMistake;
   } catch (const std::exception& failure) {
-    fmt::print(stderr, "posenc: internal error: {}\n", failure.what());
+    fmt::print(stderr, "posenc: internal error: {}\n", posenc::failure_text(failure));
     return posenc::cli::kFailure;
   }
 }

@@ -68,9 +68,25 @@ Error signed_by(const Error& e, const std::string& origin) {
           {.scope = origin, .key = key, .rule = e.rule(), .value = e.value(), .hint = e.hint()}};
 }
 
+// Every position that training can draw is in the tables that the model reads.
+void check_positions(const LabConfig& config, const std::string& origin) {
+  const std::int64_t longest = longest_length(config.model);
+  const bool drawn = config.train.positions != PositionPolicy::kAsIs;
+  const std::int64_t reach = drawn ? config.train.position_range : train_length(config.train);
+  if (longest < 0 || reach <= longest) return;
+  throw Error(ErrorKind::kConflict,
+              {.scope = origin,
+               .key = drawn ? "train.position_range" : "train.length",
+               .rule = fmt::format("must be at most {}, where the learned table of positions ends",
+                                   longest),
+               .value = std::to_string(reach),
+               .hint = "or raise max_positions in model.encoding"});
+}
+
 void check(const LabConfig& config, const std::string& origin) {
   validate(config.model, origin);
   validate(config.train, origin);
+  check_positions(config, origin);
 }
 
 }  // namespace

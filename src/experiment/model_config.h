@@ -86,6 +86,8 @@ struct ModelConfig {
 const std::string& layer_encoding(const ModelConfig& model, std::int64_t layer);
 std::int64_t head_dim(const ModelConfig& model);
 std::int64_t kv_heads(const ModelConfig& model);
+// The shortest table of positions that a spec of the model reads, or -1 where none ends.
+std::int64_t longest_length(const ModelConfig& model);
 
 // Throws an Error signed `scope` where the parts do not fit together: a spec that is none, heads that
 // do not divide dim, encodings that differ at the input, linear attention with a bias.

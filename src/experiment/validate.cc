@@ -57,6 +57,16 @@ std::int64_t kv_heads(const ModelConfig& model) {
   return model.kv_heads > 0 ? model.kv_heads : model.heads;
 }
 
+std::int64_t longest_length(const ModelConfig& model) {
+  std::int64_t longest = -1;
+  for (const Encoding& e : parse_spec(model.encoding.front()).encodings) {
+    const auto* learned = std::get_if<Learned>(&e);
+    if (learned == nullptr) continue;
+    longest = longest < 0 ? learned->max_positions : std::min(longest, learned->max_positions);
+  }
+  return longest;
+}
+
 void validate(const ModelConfig& model, const std::string& scope) {
   if (model.head_dim == 0 && model.dim % model.heads != 0) {
     throw conflict(scope, "model.heads", fmt::format("must divide model.dim ({})", model.dim),

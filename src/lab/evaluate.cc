@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/bind.h"
+#include "core/cancellation.h"
 #include "lab/samples.h"
-#include "posenc/encodings/spec.h"
 
 namespace posenc::lab {
 namespace {
@@ -107,6 +107,22 @@ class Collector {
   std::vector<runs::RowSum> row_correct_, row_loss_;
 };
 
+// A model that evaluates while this lives.
+class EvalMode {
+ public:
+  explicit EvalMode(model::Transformer& model)
+      : model_(model), was_training_(model->is_training()) {
+    model_->eval();
+  }
+  ~EvalMode() { model_->train(was_training_); }
+  EvalMode(EvalMode&&) = delete;
+  EvalMode& operator=(EvalMode&&) = delete;
+
+ private:
+  model::Transformer& model_;
+  bool was_training_;
+};
+
 bool stopped(const EvalSetting& setting) {
   return setting.stop != nullptr && setting.stop->load(std::memory_order_relaxed);
 }
@@ -137,27 +153,28 @@ std::optional<EvalRow> evaluate_row(model::Transformer& model, const tasks::Task
     name_row(row, axis, factor_of(length, setting));
     return row;
   }
-  const bool was_training = model->is_training();
-  model->eval();
+  const EvalMode mode(model);
   const std::int64_t samples =
       std::min(task.rows(condition).value_or(setting.config.samples), setting.config.samples);
   const std::int64_t per_batch =
       std::max<std::int64_t>(1, setting.config.tokens_per_batch / condition.length);
   Collector collector(task, condition.length);
   for (std::int64_t done = 0; done < samples; done += per_batch) {
-    if (stopped(setting)) {
-      model->train(was_training);
-      return std::nullopt;
-    }
+    if (stopped(setting)) return std::nullopt;
     tasks::Batch batch;
     batch.rows = std::min(per_batch, samples - done);
     task.fill(condition, static_cast<std::uint64_t>(setting.config.seed),
               static_cast<std::uint64_t>(done), batch);
     const Samples tensors = to_samples(batch, 0, batch.rows, setting.device);
-    collector.add_batch(tensors, score(model, tensors));
+    try {
+      const Cancellation scope(setting.stop);
+      collector.add_batch(tensors, score(model, tensors));
+    } catch (const Interrupted&) {
+      return std::nullopt;
+    }
     if (setting.progress) setting.progress(done + batch.rows, samples);
   }
-  model->train(was_training);
+  if (stopped(setting)) return std::nullopt;
   EvalRow row = collector.finish();
   name_row(row, axis, factor_of(length, setting));
   row.chance = task.chance(condition);
@@ -204,16 +221,6 @@ std::optional<std::vector<EvalRow>> evaluate_all(model::Transformer& model, cons
     }
   }
   return rows;
-}
-
-std::int64_t longest_length(const experiment::ModelConfig& model) {
-  std::int64_t longest = -1;
-  for (const Encoding& e : parse_spec(model.encoding.front()).encodings) {
-    const auto* learned = std::get_if<Learned>(&e);
-    if (learned == nullptr) continue;
-    longest = longest < 0 ? learned->max_positions : std::min(longest, learned->max_positions);
-  }
-  return longest;
 }
 
 double score_of(const EvalRow& row, const std::string& metric) {

@@ -70,9 +70,6 @@ std::vector<std::string> wanted_axes(const tasks::Task& task, const experiment::
 std::vector<std::int64_t> lengths_of(const tasks::Task& task, const std::string& axis,
                                      const EvalSetting& setting);
 
-// The shortest table of positions that a layer's spec reads, or -1 where none ends.
-std::int64_t longest_length(const experiment::ModelConfig& model);
-
 // So that more is better, whatever the metric.
 double score_of(const EvalRow& row, const std::string& metric);
 

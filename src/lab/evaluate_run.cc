@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/bind.h"
+#include "lab/preflight.h"
 #include "lab/results.h"
 #include "lab/run.h"
 #include "lab/session.h"
@@ -88,6 +89,10 @@ class RunEvaluation {
         loaded_(experiment::load_config(directory_.config_path().string(), options.overrides)),
         task_(tasks::make_task(loaded_.config.task)),
         setting_(eval_setting(loaded_.config, device_of(loaded_.config.train), stop)) {
+    cases_ = eval_cases(*task_, setting_);
+    const std::string note =
+        check_cases(loaded_.config, *task_, setting_, cases_, experiment::Work::kEvaluation);
+    if (!note.empty()) progress_.message(note);
     std::vector<std::string> words;
     const runs::CheckpointReader checkpoints(directory_.checkpoints_path());
     checkpoint_ = options.best ? checkpoints.best(&words) : checkpoints.load_latest(&words);
@@ -111,15 +116,13 @@ class RunEvaluation {
 
   std::optional<Value> run() {
     std::vector<EvalRow> rows;
-    for (const std::string& axis : wanted_axes(*task_, setting_.config)) {
-      for (const std::int64_t length : lengths_of(*task_, axis, setting_)) {
-        model::Transformer model = model_for(factor_of(length, setting_));
-        auto row = evaluate_row(model, *task_, axis, length, setting_);
-        if (!row) return std::nullopt;
-        row->schedule = options_.encoding.empty() ? options_.schedule : options_.encoding;
-        progress_.message(row_text(*row, task_->info().metric));
-        rows.push_back(std::move(*row));
-      }
+    for (const auto& [axis, length] : cases_) {
+      model::Transformer model = model_for(factor_of(length, setting_));
+      auto row = evaluate_row(model, *task_, axis, length, setting_);
+      if (!row) return std::nullopt;
+      row->schedule = options_.encoding.empty() ? options_.schedule : options_.encoding;
+      progress_.message(row_text(*row, task_->info().metric));
+      rows.push_back(std::move(*row));
     }
     const auto memory = bind_config<Memory>(checkpoint_->state, checkpoint_->path.string());
     const TrainFigures figures{.step = memory.step,
@@ -152,6 +155,7 @@ class RunEvaluation {
   experiment::Loaded loaded_;
   std::unique_ptr<tasks::Task> task_;
   EvalSetting setting_;
+  std::vector<EvalCase> cases_;
   std::optional<runs::Loaded> checkpoint_;
   std::map<std::string, std::int64_t> parameters_;
 };
@@ -164,6 +168,20 @@ std::optional<Value> evaluate_run(const std::filesystem::path& run, const EvalOp
     (void)stretched(options.schedule, 2.0, 2, 1);  // a wrong name is said at once
   }
   return RunEvaluation(run, options, progress, stop).run();
+}
+
+void keep_results(const runs::RunDirectory& run, const Value& results) {
+  run.write_results(results);
+  const runs::RunStatus status = run.status();
+  const auto last = runs::CheckpointReader(run.checkpoints_path()).load_latest();
+  if (status.state == runs::RunState::kFinished || status.state == runs::RunState::kDiverged ||
+      !last) {
+    return;
+  }
+  const auto memory = bind_config<Memory>(last->state, last->path.string());
+  const auto config = experiment::load_config(run.config_path().string()).config;
+  if (!memory.done && memory.step < total_steps(config.train)) return;
+  run.set_status({runs::RunState::kFinished, memory.step, "", status.config_hash});
 }
 
 }  // namespace posenc::lab

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include <thread>
 
 #include "core/restart.h"
+#include "runs/memory.h"
 
 namespace posenc::lab {
 namespace {
@@ -54,6 +56,20 @@ std::string set_onednn(OneDnn choice) {
   at::globalContext().setUserEnabledMkldnn(on);
   return fmt::format("oneDNN {}: a batched product takes {:.0f} us with it and {:.0f} without",
                      on ? "on" : "off", 1e6 * with, 1e6 * without);
+}
+
+std::optional<double> available_bytes(at::Device device) {
+  if (device.is_cpu()) {
+    const auto bytes = runs::available_memory_bytes();
+    return bytes ? std::optional(static_cast<double>(*bytes)) : std::nullopt;
+  }
+  // By name: this program is built without CUDA's headers, and libtorch brings the library.
+  using MemGetInfo = int (*)(std::size_t*, std::size_t*);
+  const auto get = reinterpret_cast<MemGetInfo>(::dlsym(RTLD_DEFAULT, "cudaMemGetInfo"));
+  std::size_t left = 0;
+  std::size_t all = 0;
+  if (get == nullptr || get(&left, &all) != 0) return std::nullopt;
+  return static_cast<double>(left);
 }
 
 Value::Map machine_facts(at::Device device) {

@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include <optional>
+
 #include "core/value.h"
 
 namespace posenc::lab {
@@ -15,6 +17,9 @@ int set_threads(int threads);
 // differ in their last bits between the two, so a run keeps its first choice: see environment.json.
 enum class OneDnn { kAuto, kOn, kOff };
 std::string set_onednn(OneDnn choice);
+
+// Bytes of memory that this process can still take on the device; nothing where the system does not say.
+std::optional<double> available_bytes(at::Device device);
 
 // For environment.json: device, oneDNN, the CPU that OpenBLAS takes this one for.
 Value::Map machine_facts(at::Device device);

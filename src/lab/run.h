@@ -8,6 +8,7 @@
 #include "experiment/load.h"
 #include "lab/evaluate.h"
 #include "runs/progress.h"
+#include "runs/run_directory.h"
 #include "runs/stop_request.h"
 
 namespace posenc::lab {
@@ -38,5 +39,9 @@ struct EvalOptions {
 // What an evaluation found, as results.json has it; nothing where it was stopped.
 std::optional<Value> evaluate_run(const std::filesystem::path& run, const EvalOptions& options,
                                   runs::Progress& progress, const runs::StopRequest& stop);
+
+// Writes what an evaluation found into the run. A run that has trained to its end and failed or was stopped
+// in its evaluation is finished with that.
+void keep_results(const runs::RunDirectory& run, const Value& results);
 
 }  // namespace posenc::lab

@@ -6,8 +6,11 @@
 #include <cmath>
 
 #include "core/bind.h"
+#include "core/cancellation.h"
+#include "core/failure.h"
 #include "lab/attention_run.h"
 #include "lab/machine.h"
+#include "lab/preflight.h"
 #include "runs/environment.h"
 
 namespace posenc::lab {
@@ -29,6 +32,27 @@ double ratio(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
+// Of the evaluations that this run will do.
+std::vector<EvalCase> cases_to_come(const experiment::LabConfig& config, bool evaluate,
+                                    const tasks::Task& task, const EvalSetting& setting) {
+  std::vector<EvalCase> cases = eval_cases(task, setting);  // a wrong name of an axis is said here
+  if (!evaluate) cases.clear();
+  if (config.train.eval_every > 0) cases.push_back({"train", setting.train_length});
+  return cases;
+}
+
+// Before there is a model, which may not fit into memory.
+std::unique_ptr<tasks::Task> checked_task(const experiment::LabConfig& config, bool evaluate,
+                                          runs::Progress& progress, const runs::StopRequest& stop) {
+  auto task = tasks::make_task(config.task);
+  const EvalSetting setting = eval_setting(config, device_of(config.train), stop);
+  const std::string note =
+      check_cases(config, *task, setting, cases_to_come(config, evaluate, *task, setting),
+                  experiment::Work::kTraining);
+  if (!note.empty()) progress.message(note);
+  return task;
+}
+
 }  // namespace
 
 EvalSetting eval_setting(const experiment::LabConfig& config, at::Device device,
@@ -48,9 +72,11 @@ Session::Session(const experiment::Loaded& loaded, const TrainOptions& options,
       options_(options),
       progress_(progress),
       stop_(stop),
-      task_(tasks::make_task(loaded.config.task)),
+      task_(checked_task(loaded.config, options.evaluate, progress, stop)),
       trainer_(loaded.config, *task_) {
-  (void)wanted_axes(*task_, loaded.config.eval);  // a wrong name is said before hours of training
+  const EvalSetting setting = eval_setting(loaded.config, trainer_.device(), stop);
+  try_model(trainer_.model(), *task_, setting,
+            cases_to_come(loaded.config, options.evaluate, *task_, setting));
   const bool there = runs::RunDirectory::exists(options.out);
   if (there && options.resume) {
     take_up();
@@ -206,7 +232,12 @@ bool Session::evaluate_in_domain() {
 
 std::optional<Outcome> Session::step() {
   const auto& train = loaded_.config.train;
-  const StepReport report = trainer_.step();
+  StepReport report;
+  try {
+    report = trainer_.step(stop_.flag());
+  } catch (const Interrupted&) {
+    return stop_here(fmt::format("by a signal in step {}, which is left out", memory_.step + 1));
+  }
   if (const std::string problem = divergence(report); !problem.empty()) {
     const std::string kept = saved_step_ < 0
                                  ? "no checkpoint was written before"
@@ -257,15 +288,14 @@ void Session::keep_attention() {
       runs::write_attention(
           runs::attention_path(directory_->path(), record.example.axis, length, n), record);
     }
-  } catch (const Error& e) {
-    progress_.message(fmt::format("attention is not kept: {}", e.what()));
+  } catch (const std::exception& e) {
+    progress_.message(fmt::format("attention is not kept: {}", failure_text(e)));
   }
 }
 
 Outcome Session::evaluate_and_finish() {
   EvalSetting setting = eval_setting(loaded_.config, trainer_.device(), stop_);
   std::vector<EvalRow> rows;
-  const auto axes = wanted_axes(*task_, setting.config);
   if (options_.evaluate) {
     setting.progress = [&](std::int64_t done, std::int64_t all) {
       runs::ProgressState state;
@@ -294,13 +324,19 @@ Outcome Session::evaluate_and_finish() {
 
 Outcome Session::run() {
   set_status(RunState::kRunning, "");
+  bool trained = false;
   try {
     if (const auto outcome = train()) return *outcome;
+    trained = true;
     return evaluate_and_finish();
   } catch (const std::exception& e) {
+    if (trained) {
+      progress_.message(fmt::format("the evaluation failed; all steps are saved: posenc eval {}",
+                                    options_.out.string()));
+    }
     // The directory says what happened, if it still can; the caller says it in any case.
     try {
-      set_status(RunState::kFailed, e.what());
+      set_status(RunState::kFailed, failure_text(e));
     } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch)
     }
     throw;

@@ -7,6 +7,7 @@
 
 #include <chrono>
 
+#include "core/cancellation.h"
 #include "experiment/rate.h"
 #include "posenc/core/error.h"
 
@@ -138,13 +139,14 @@ void Trainer::accumulate(const tasks::Batch& batch, const at::Tensor& positions,
         at::cross_entropy_loss(logits, samples.targets, {}, at::Reduction::Sum) /
         static_cast<double>(std::max<std::int64_t>(scored, 1));
     loss.backward();
+    throw_if_cancelled();  // before the numbers are used: kernels may have left out a part
     report.loss += loss.item<double>();
     report.correct += logits.argmax(-1).eq(samples.targets).sum().item<std::int64_t>();
   }
   report.scored = scored;
 }
 
-StepReport Trainer::step() {
+StepReport Trainer::step(const std::atomic<bool>* stop) {
   const Stopwatch all;
   const std::int64_t at = steps();
   const experiment::StageAt place = experiment::stage_at(config_.train, at);
@@ -159,10 +161,13 @@ StepReport Trainer::step() {
   torch::manual_seed(mixed(config_.seed, at));
   model_->set_step(at * config_.train.accumulate);
   optimizer_->zero_grad();
-  accumulate(batch,
-             training_positions(config_.train, place.stage.length,
-                                static_cast<std::uint64_t>(config_.seed), at),
-             report);
+  {
+    const Cancellation scope(stop);
+    accumulate(batch,
+               training_positions(config_.train, place.stage.length,
+                                  static_cast<std::uint64_t>(config_.seed), at),
+               report);
+  }
   report.gradient_norm = optimizer_->clip();
   report.rate = experiment::learning_rate(config_.train, at);
   if (std::isfinite(report.loss) && std::isfinite(report.gradient_norm)) {

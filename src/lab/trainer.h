@@ -2,6 +2,7 @@
 // taken up from a checkpoint goes on as if nothing had happened.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -31,7 +32,8 @@ class Trainer {
   Trainer(const experiment::LabConfig& config, const tasks::Task& task,
           const model::AttentionFactory& factory = {});
 
-  StepReport step();
+  // Throws Interrupted (core/cancellation.h) once `stop` is raised; the step is as if it had not begun.
+  StepReport step(const std::atomic<bool>* stop = nullptr);
   [[nodiscard]] std::int64_t steps() const { return optimizer_->steps(); }
 
   // Norms of the encodings' own parameters and of their last gradients, by name.

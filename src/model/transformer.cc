@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "core/cancellation.h"
 #include "model/initialise.h"
 #include "posenc/encodings/spec.h"
 
@@ -53,6 +54,13 @@ nn::AttentionConfig attention_config(const ModelConfig& config, const ModelConte
           .window_left = config.window,
           .dropout = config.attention_dropout,
           .seed = context.seed * 1000003 + static_cast<std::uint64_t>(layer)};
+}
+
+// Between layers, forward and backward: what the kernels left out must not be computed with.
+void watch_for_stop(const at::Tensor& x) {
+  if (cancellation_flag() == nullptr) return;
+  throw_if_cancelled();
+  if (x.requires_grad()) x.register_hook([](const at::Tensor&) { throw_if_cancelled(); });
 }
 
 }  // namespace
@@ -166,7 +174,10 @@ at::Tensor TransformerImpl::hidden(const at::Tensor& tokens, const at::Tensor& p
   x = dropout_(x);
   const at::Tensor scale = query_scale(tokens.size(1));
   const at::Tensor places = needs_positions_ ? positions : at::Tensor();
-  for (Block& block : blocks_) x = block->forward(x, places, scale);
+  for (Block& block : blocks_) {
+    x = block->forward(x, places, scale);
+    watch_for_stop(x);
+  }
   return norm_.is_empty() ? x : norm_(x);
 }
 

@@ -73,7 +73,8 @@ class TransformerImpl : public torch::nn::Module {
   TransformerImpl(experiment::ModelConfig config, const ModelContext& context,
                   const AttentionFactory& factory = {});
 
-  // tokens [B, T] of int64; positions [T], 0, 1, ... unless given. Returns [B, T, dim].
+  // tokens [B, T] of int64; positions [T], 0, 1, ... unless given. Returns [B, T, dim]. Within a
+  // Cancellation, this and its backward pass throw Interrupted between layers (core/cancellation.h).
   at::Tensor hidden(const at::Tensor& tokens, const at::Tensor& positions = {});
   // [..., dim] -> [..., vocabulary]
   at::Tensor logits(const at::Tensor& hidden);

@@ -10,6 +10,7 @@
 #include "bench/measure.h"
 #include "bench/memory.h"
 #include "bench/training.h"
+#include "core/failure.h"
 #include "core/restart.h"
 #include "posenc/core/error.h"
 #include "posenc/core/threads.h"
@@ -240,7 +241,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "posenc: {}\n", mistake.what());
     return posenc::bench::kMistake;
   } catch (const std::exception& failure) {
-    fmt::print(stderr, "posenc bench: internal error: {}\n", failure.what());
+    fmt::print(stderr, "posenc bench: internal error: {}\n", posenc::failure_text(failure));
     return posenc::bench::kFailure;
   }
 }

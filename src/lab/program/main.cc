@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "core/failure.h"
 #include "core/restart.h"
 #include "lab/attention_run.h"
 #include "lab/machine.h"
@@ -96,13 +97,16 @@ int evaluate(const Arguments& a) {
   set_onednn(onednn_of(a, {.out = a.run, .resume = true}));
   EvalOptions options = a.eval;
   for (const std::string& o : a.overrides) options.overrides.push_back(o);
+  // Locked from the start: results that cannot be kept are not computed first.
+  const bool keep =
+      a.out.empty() && options.encoding.empty() && options.schedule.empty() && !options.best;
+  std::optional<runs::RunDirectory> run;
+  if (keep) run = runs::RunDirectory::open(a.run);
   const auto results = evaluate_run(a.run, options, progress, stop);
   progress.finish();
   if (!results) return stop.exit_code();
   if (!a.out.empty()) runs::write_json(a.out, *results);
-  if (a.out.empty() && options.encoding.empty() && options.schedule.empty() && !options.best) {
-    runs::RunDirectory::open(a.run).write_results(*results);
-  }
+  if (run) keep_results(*run, *results);
   if (a.json) fmt::print("{}\n", to_json(*results));
   return kFine;
 }
@@ -199,7 +203,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "posenc: {}\n", mistake.what());
     return posenc::lab::kMistake;
   } catch (const std::exception& failure) {
-    fmt::print(stderr, "posenc: {}\n", failure.what());
+    fmt::print(stderr, "posenc: {}\n", posenc::failure_text(failure));
     return posenc::lab::kFailure;
   }
 }

@@ -1,0 +1,52 @@
+#include "runs/memory.h"
+
+#include <gtest/gtest.h>
+
+#include "support/temporary_folder.h"
+
+namespace posenc::runs {
+namespace {
+
+using testing::TemporaryFolder;
+using testing::write_content;
+
+class AvailableMemory : public ::testing::Test {
+ protected:
+  void put(const std::string& name, const std::string& content) const {
+    std::filesystem::create_directories(std::filesystem::path(folder_ / name).parent_path());
+    write_content(folder_ / name, content);
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(AvailableMemory, IsWhatTheMachineHas) {
+  put("proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    4000 kB\nSwapFree:  1000 kB\n");
+  EXPECT_EQ(available_memory_bytes(folder_.path()), 5000 * 1024);
+  EXPECT_GT(available_memory_bytes().value_or(0), 1 << 20) << "of this machine";
+}
+
+TEST_F(AvailableMemory, IsWhatTheControlGroupsLeave) {
+  put("proc/meminfo", "MemAvailable: 4000000 kB\n");
+  put("proc/self/cgroup", "0::/outer/inner\n");
+  put("sys/fs/cgroup/outer/inner/memory.max", "max\n");
+  put("sys/fs/cgroup/outer/inner/memory.current", "100\n");
+  put("sys/fs/cgroup/outer/memory.max", "1000000\n");
+  put("sys/fs/cgroup/outer/memory.current", "700000\n");
+  put("sys/fs/cgroup/outer/memory.stat", "anon 5\ninactive_file 200000\n");
+  EXPECT_EQ(available_memory_bytes(folder_.path()), 500000) << "cache is given back when asked for";
+}
+
+TEST_F(AvailableMemory, KnowsTheFirstVersionOfControlGroups) {
+  put("proc/meminfo", "MemAvailable: 4000000 kB\n");
+  put("proc/self/cgroup", "5:cpu:/x\n4:cpuset,memory:/docker/1\n");
+  put("sys/fs/cgroup/memory/memory.limit_in_bytes", "3000\n");
+  put("sys/fs/cgroup/memory/memory.usage_in_bytes", "1000\n");
+  EXPECT_EQ(available_memory_bytes(folder_.path()), 2000);
+}
+
+TEST_F(AvailableMemory, IsUnknownWhereTheSystemSaysNothing) {
+  EXPECT_EQ(available_memory_bytes(folder_.path()), std::nullopt);
+}
+
+}  // namespace
+}  // namespace posenc::runs
