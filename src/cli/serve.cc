@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 #include <poll.h>
 
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <thread>
 
 #include "cli/verbs.h"
 #include "posenc/core/error.h"
@@ -48,6 +51,14 @@ void require_folder(const std::string& folder, const char* hint) {
       {.scope = "serve", .key = folder, .rule = "is not a folder", .value = "", .hint = hint});
 }
 
+// The process is gone after this time, whatever a request still computes or waits for.
+void end_within(std::chrono::milliseconds time) {
+  std::thread([time] {
+    std::this_thread::sleep_for(time);
+    std::_Exit(kFine);
+  }).detach();
+}
+
 int run(const Options& options) {
   // The folder that runs go to by default may come later.
   if (options.folder != kDefaultFolder) {
@@ -67,6 +78,8 @@ int run(const Options& options) {
              server.port());
   std::fflush(stdout);
   while (!stop.requested()) ::poll(nullptr, 0, 200);  // a signal ends it early
+  end_within(std::chrono::milliseconds(1600));        // programs get SIGKILL after one second
+  site.end();
   return kFine;
 }
 

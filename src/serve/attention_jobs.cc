@@ -106,12 +106,16 @@ std::optional<RecordName> parse_record_name(std::string_view file) {
   return name;
 }
 
-AttentionJobs::~AttentionJobs() {
+void AttentionJobs::end() {
   {
     const std::scoped_lock lock(mutex_);
     ending_ = true;
   }
   wake_.notify_all();
+}
+
+AttentionJobs::~AttentionJobs() {
+  end();
   if (thread_.joinable()) thread_.join();
 }
 

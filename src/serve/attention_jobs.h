@@ -26,8 +26,7 @@ std::optional<RecordName> parse_record_name(std::string_view file);
 struct AttentionProgram {
   std::vector<std::string> words;  // program and first words; RUN --sample N --length T follow
   std::chrono::milliseconds limit = std::chrono::minutes(5);
-  std::chrono::milliseconds grace =
-      std::chrono::seconds(2);  // between asking it to end and the end
+  std::chrono::milliseconds grace = std::chrono::seconds(1);  // between SIGTERM and SIGKILL
 };
 
 struct AttentionWish {
@@ -40,9 +39,12 @@ struct AttentionWish {
 class AttentionJobs {
  public:
   explicit AttentionJobs(AttentionProgram program) : program_(std::move(program)) {}
-  ~AttentionJobs();  // ends what runs
+  ~AttentionJobs();  // ends what runs, and waits for it
   AttentionJobs(AttentionJobs&&) = delete;
   AttentionJobs& operator=(AttentionJobs&&) = delete;
+
+  // Asks what runs to end, and does not wait.
+  void end();
 
   enum class State { kIdle, kRunning, kBusy, kDone, kFailed };
   struct Answer {

@@ -38,6 +38,8 @@ class Site {
 
   // From any thread. Never throws: what goes wrong is a response too.
   Response handle(const Request& request);
+  // Asks a program that computes attention to end, and does not wait.
+  void end() { jobs_.end(); }
 
  private:
   using Names = std::span<const std::string>;

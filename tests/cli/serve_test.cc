@@ -18,14 +18,15 @@ namespace {
 // The program in the background, with its first line.
 class Serving {
  public:
-  explicit Serving(const std::string& folder) {
+  explicit Serving(const std::string& folder, const std::string& lab = "posenc-lab") {
     int ends[2] = {};
     if (::pipe(ends) != 0) throw std::runtime_error("no pipe");
     id_ = ::fork();
     if (id_ < 0) throw std::runtime_error("no process");
     if (id_ == 0) {
       ::dup2(ends[1], STDOUT_FILENO);
-      ::execl(POSENC_CLI_PATH, "posenc", "serve", "--port", "0", folder.c_str(), nullptr);
+      ::execl(POSENC_CLI_PATH, "posenc", "serve", "--port", "0", "--lab", lab.c_str(),
+              folder.c_str(), nullptr);
       ::_exit(9);
     }
     ::close(ends[1]);
@@ -50,6 +51,19 @@ class Serving {
     ::waitpid(id_, &status, 0);
     id_ = -1;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  }
+  // The same, with time enough for a busy machine; -2 where it is still there then.
+  int end_in_time(int signal) {
+    ::kill(id_, signal);
+    for (int look = 0; look < 2000; ++look) {
+      int status = 0;
+      if (::waitpid(id_, &status, WNOHANG) == id_) {
+        id_ = -1;
+        return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+      }
+      ::usleep(10'000);
+    }
+    return -2;
   }
 
  private:
@@ -80,6 +94,45 @@ TEST_F(ServeVerb, ServesUntilASignalAndThenEndsWell) {
     EXPECT_NE(answer.find("\"url\":\"/api/runs/a/\""), std::string::npos) << answer;
     EXPECT_EQ(serving.end(signal), 0);
   }
+}
+
+// A config that takes minutes to parse: each key is compared with all before it. Before, the server waited
+// for that.
+TEST_F(ServeVerb, ASignalEndsItWhileARequestIsComputed) {
+  std::string config;
+  for (int i = 0; i < 600'000; ++i) config += "k" + std::to_string(i) + ": 1\n";
+  write_content(folder_ / "a/config.yaml", config);
+  Serving serving(folder_.path());
+  Client client(serving.port());
+  ASSERT_TRUE(client.say(get_text("/api/runs/a/config")));
+  ::usleep(500'000);  // it has begun
+  EXPECT_EQ(serving.end_in_time(SIGTERM), 0);
+}
+
+TEST_F(ServeVerb, ASignalEndsItAndAProgramThatIgnoresSignals) {
+  write_content(folder_ / "lab", "#!/bin/sh\ntrap '' TERM INT\necho $$ > " + (folder_ / "pid") +
+                                     ".new\nmv " + (folder_ / "pid") + ".new " + (folder_ / "pid") +
+                                     "\nwhile :; do sleep 0.1; done\n");
+  std::filesystem::permissions(folder_ / "lab", std::filesystem::perms::owner_all);
+  Serving serving(folder_.path(), folder_ / "lab");
+  Client client(serving.port());
+  ASSERT_TRUE(client.say(get_text("/api/runs/a/attention?sample=0&length=8")));
+  for (int look = 0; look < 2000 && !std::filesystem::exists(folder_ / "pid"); ++look) {
+    ::usleep(10'000);
+  }
+  const pid_t program = std::atoi(file_content(folder_ / "pid").c_str());
+  ASSERT_GT(program, 0);
+  EXPECT_EQ(serving.end_in_time(SIGTERM), 0);
+  EXPECT_NE(::kill(program, 0), 0) << "it lives on";
+}
+
+TEST_F(ServeVerb, ASignalEndsItWhileAClientReadsAndWritesSlowly) {
+  Serving serving(folder_.path());
+  Client drips(serving.port());
+  ASSERT_TRUE(drips.say("GET /api/ru"));
+  Client never_reads(serving.port());
+  for (int i = 0; i < 50; ++i) ASSERT_TRUE(never_reads.say(get_text("/api/runs")));
+  EXPECT_EQ(serving.end_in_time(SIGTERM), 0);
 }
 
 TEST_F(ServeVerb, MistakesAreOneLineAndExitCode2) {
