@@ -29,6 +29,16 @@ POSENC_HOST_DEVICE inline Real kerple_power(Real p, Real a, Real apart) {
   return -a * std::pow(apart, p);
 }
 
+// FIRE: whether a hidden unit, max(w u + b, 0), is active for u between two neighbouring points where
+// units switch. It compares the unit's own point with them: a point in between need not exist in
+// floating point. A NaN is active, so that it reaches the bias. For numbers and for tensors of them.
+template <class Real>
+inline auto fire_unit_active(const Real& w, const Real& b, const Real& low, const Real& high) {
+  const Real switches = -b / w;
+  return ((w > 0.0) & (switches <= low)) | ((w < 0.0) & (switches >= high)) |
+         ((w == 0.0) & (b > 0.0)) | (w != w) | (b != b);
+}
+
 // CoPE: the logit of a position between two entries of a table, its derivative by the position, and
 // that of a gate by its logit.
 template <class Real>

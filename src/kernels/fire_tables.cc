@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "encodings/score_formulas.h"
+
 namespace posenc {
 namespace {
 
@@ -41,14 +43,6 @@ std::vector<double> segment_bounds(const Parameters& parameters) {
   return bounds;
 }
 
-// A point inside a segment.
-double inside(double low, double high) {
-  if (std::isinf(low) && std::isinf(high)) return 0.0;
-  if (std::isinf(low)) return high - 1.0;
-  if (std::isinf(high)) return low + 1.0;
-  return 0.5 * (low + high);
-}
-
 }  // namespace
 
 FireTables::FireTables(const Fire& config, const Parameters& parameters, std::int64_t heads,
@@ -69,10 +63,9 @@ FireTables::FireTables(const Fire& config, const Parameters& parameters, std::in
   segments_ = bounds.size() - 1;
   bounds_.assign(bounds.begin(), bounds.end());
   for (std::size_t s = 0; s < segments_; ++s) {
-    const double u = inside(bounds[s], bounds[s + 1]);
     for (std::size_t n = 0; n < width_; ++n) {
-      // A NaN is not below 0: the unit must show it.
-      active_.push_back(!(parameters[kW1][n] * u + parameters[kB1][n] <= 0.0));
+      active_.push_back(formulas::fire_unit_active(parameters[kW1][n], parameters[kB1][n],
+                                                   bounds[s], bounds[s + 1]));
     }
   }
   for (std::size_t h = 0; h < static_cast<std::size_t>(heads); ++h) {

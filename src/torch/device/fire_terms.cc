@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "encodings/score_formulas.h"
+
 namespace posenc::ops {
 namespace {
 
@@ -18,17 +20,6 @@ at::Tensor segment_bounds(const at::Tensor& w1, const at::Tensor& b1) {
   const at::Tensor known = switches.masked_fill(switches.isfinite().logical_not(), kInfinity);
   const at::Tensor end = at::full({1}, kInfinity, known.options());
   return at::cat({-end, std::get<0>(known.sort()), end});
-}
-
-// A point inside each segment. Where a segment is without bounds on one side, the point is far enough
-// away from the other one that adding to a large number is not lost.
-at::Tensor inside(const at::Tensor& bounds) {
-  const std::int64_t segments = bounds.size(0) - 1;
-  const at::Tensor low = bounds.narrow(0, 0, segments);
-  const at::Tensor high = bounds.narrow(0, 1, segments);
-  const at::Tensor from_low = at::where(high.isinf(), low + low.abs() + 1.0, 0.5 * (low + high));
-  const at::Tensor points = at::where(low.isinf(), high - high.abs() - 1.0, from_low);
-  return points.masked_fill(low.isinf() & high.isinf(), 0.0);
 }
 
 at::Tensor sign_of(const at::Tensor& x) { return 1.0 - 2.0 * (x < 0); }
@@ -51,7 +42,9 @@ FireTerms::FireTerms(const Fire& config, const std::vector<at::Tensor>& paramete
   const at::Tensor& w1 = parameters_[kW1];
   const at::Tensor& b1 = parameters_[kB1];
   const at::Tensor wide = segment_bounds(w1, b1);
-  active_ = (inside(wide).unsqueeze(1) * w1 + b1 <= 0).logical_not().to(at::kDouble);  // or NaN
+  const at::Tensor low = wide.narrow(0, 0, wide.size(0) - 1).unsqueeze(1);
+  const at::Tensor high = wide.narrow(0, 1, wide.size(0) - 1).unsqueeze(1);
+  active_ = formulas::fire_unit_active(w1, b1, low, high).to(at::kDouble);
   const at::Tensor by_unit = active_.transpose(0, 1);
   bounds = floats(wide);
   slopes = floats(at::matmul(parameters_[kW2] * w1, by_unit));
