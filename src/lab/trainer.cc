@@ -3,13 +3,13 @@
 #include <ATen/autocast_mode.h>
 #include <torch/cuda.h>
 #include <torch/utils.h>
-#include <torch/version.h>
 
 #include <chrono>
 
 #include "core/cancellation.h"
 #include "experiment/rate.h"
 #include "posenc/core/error.h"
+#include "torch/torch_version.h"
 
 namespace posenc::lab {
 namespace {
@@ -43,7 +43,7 @@ class MixedPrecision {
 
  private:
   static void set(bool on) {
-#if TORCH_VERSION_MAJOR >= 2 && TORCH_VERSION_MINOR >= 4
+#if POSENC_TORCH_AT_LEAST(2, 4)
     at::autocast::set_autocast_dtype(at::kCUDA, at::kBFloat16);
     at::autocast::set_autocast_enabled(at::kCUDA, on);
 #else

@@ -66,13 +66,8 @@ class AttentionBaseline : public Baseline {
         k_(on(d.k)),
         v_(on(d.v)),
         grad_(on(d.grad_out)),
-        distances_(decoding_ ? 1 : d.c.keys, d.spec) {
-    for (const Encoding& e : spec_.encodings) {
-      if (const auto* rope = std::get_if<Rope>(&e)) {
-        ropes_.push_back(rope_tables(*rope, shape_, d.c.keys, torch_type(d.c.dtype)));
-      }
-    }
-  }
+        distances_(decoding_ ? 1 : d.c.keys, d.spec),
+        ropes_(rope_tables(spec_, shape_, d.c.keys, torch_type(d.c.dtype))) {}
 
   void run(bool with_backward) override {
     const at::Tensor q = q_.detach().set_requires_grad(with_backward);
@@ -149,14 +144,6 @@ bool is_plain(const Case& c) {
   const bool one_shape = c.heads == c.kv_heads && (c.queries == c.keys || c.queries == 1);
   return one_mask && one_shape && c.positions == cases::PositionForm::kPlaces &&
          (c.op == Operation::kRope || c.causal);
-}
-
-bool is_composed(const Encoding& encoding) {
-  if (const auto* cope = std::get_if<Cope>(&encoding)) {
-    return cope->variant == Cope::Variant::kInterpolate &&
-           cope->gate_source == Cope::GateSource::kKey && !cope->gates_see_bias;
-  }
-  return !std::holds_alternative<Xpos>(encoding);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "bench/torch/compositions.h"
 
+#include "posenc/core/error.h"
+
 namespace posenc::bench {
 namespace {
 
@@ -17,21 +19,74 @@ at::Tensor fire_bias(const Fire& config, const std::vector<at::Tensor>& p, const
   return (at::matmul(hidden, p[4].transpose(0, 1)) + p[5]).permute({2, 0, 1});
 }
 
-// [H, T, T].
-at::Tensor bias_of(const Encoding& encoding, const std::vector<at::Tensor>& p,
-                   const Distances& known) {
-  if (std::holds_alternative<Alibi>(encoding)) return -per_head(p[0]) * known.distance;
-  if (std::holds_alternative<Kerple>(encoding)) {
-    const at::Tensor scaled = per_head(p[1].clamp_min(0.01)) * known.distance;
-    return -per_head(p[0].clamp_min(0.01)) * (scaled + 1.0).log();
+// The bias of each encoding of site 3, [H, T, T]. One without a function here does not compile.
+struct BiasOf {
+  const std::vector<at::Tensor>& p;
+  const Distances& known;
+  const at::Tensor& entries;
+
+  at::Tensor operator()(const Alibi& /*e*/) const { return -per_head(p[0]) * known.distance; }
+  at::Tensor operator()(const Kerple& e) const {
+    const at::Tensor first = per_head(p[0].clamp_min(0.01));
+    const at::Tensor second = per_head(p[1].clamp_min(0.01));
+    if (e.kernel == Kerple::Kernel::kLog) return -first * (second * known.distance + 1.0).log();
+    return -second * known.distance.pow(first.clamp_max(2.0));
   }
-  if (const auto* fire = std::get_if<Fire>(&encoding)) return fire_bias(*fire, p, known);
-  const at::Tensor flat = known.buckets.reshape({-1});
-  const std::int64_t tokens = known.buckets.size(0);
-  if (std::holds_alternative<T5>(encoding)) {
+  at::Tensor operator()(const Fire& e) const { return fire_bias(e, p, known); }
+  at::Tensor operator()(const T5& /*e*/) const {
+    const std::int64_t tokens = entries.size(0);
+    const at::Tensor flat = entries.reshape({-1});
     return p[0].index_select(0, flat).reshape({tokens, tokens, -1}).permute({2, 0, 1});
   }
-  return p[0].index_select(1, flat).reshape({-1, tokens, tokens});
+  at::Tensor operator()(const Relative& /*e*/) const {
+    const std::int64_t tokens = entries.size(0);
+    return p[0].index_select(1, entries.reshape({-1})).reshape({-1, tokens, tokens});
+  }
+};
+
+// What a bias reads per distance below the diagonal: the entry of its table, or nothing.
+template <class E>
+at::Tensor entries_of(const E& /*e*/, const at::Tensor& /*distances*/) {
+  return {};
+}
+at::Tensor entries_of(const T5& t5, const at::Tensor& distances) {
+  std::vector<std::int64_t> of(static_cast<std::size_t>(distances.size(0)));
+  for (std::size_t d = 0; d < of.size(); ++d) of[d] = t5_bucket(t5, -static_cast<std::int64_t>(d));
+  return at::tensor(of, at::kLong).index({distances});
+}
+at::Tensor entries_of(const Relative& relative, const at::Tensor& distances) {
+  return distances.clamp_max(relative.max_distance);
+}
+
+// Which fields the compositions know, encoding by encoding.
+struct Composed {
+  bool operator()(const None& /*e*/) const { return true; }
+  bool operator()(const Learned& /*e*/) const { return false; }  // of the input, not of attention
+  bool operator()(const Sinusoidal& /*e*/) const { return false; }
+  bool operator()(const Rope& e) const {
+    return e.theta.size() == 1 && e.rotary_dim == 0 && e.dim_offset == 0 && !e.inverse &&
+           std::holds_alternative<SingleAxis>(e.axes) &&
+           !std::holds_alternative<LearnableSchedule>(e.schedule);
+  }
+  bool operator()(const Xpos& /*e*/) const { return false; }
+  bool operator()(const Alibi& /*e*/) const { return true; }
+  bool operator()(const T5& /*e*/) const { return true; }
+  bool operator()(const Kerple& /*e*/) const { return true; }
+  bool operator()(const Fire& /*e*/) const { return true; }
+  bool operator()(const Relative& e) const { return !e.bidirectional; }
+  bool operator()(const Cope& e) const {
+    return e.variant == Cope::Variant::kInterpolate && e.gate_source == Cope::GateSource::kKey &&
+           e.logit_scale == Cope::LogitScale::kNone && !e.gates_see_bias;
+  }
+};
+
+void require_composed(const Encoding& encoding) {
+  if (is_composed(encoding)) return;
+  throw Error(ErrorKind::kUnsupported, {.scope = "bench",
+                                        .key = to_text(Spec{{encoding}}),
+                                        .rule = "has no composition of libtorch operations",
+                                        .value = "",
+                                        .hint = ""});
 }
 
 // As the paper's listing: gates, their sums from the right, and two gathers from q . pos_emb.
@@ -51,6 +106,8 @@ at::Tensor cope_logits(const Cope& config, const std::vector<at::Tensor>& p, con
 
 }  // namespace
 
+bool is_composed(const Encoding& encoding) { return std::visit(Composed{}, encoding); }
+
 TorchParameters torch_parameters(const Spec& spec, const ModelShape& shape,
                                  const std::vector<Parameters>& values, bool with_gradient) {
   TorchParameters all;
@@ -68,13 +125,28 @@ TorchParameters torch_parameters(const Spec& spec, const ModelShape& shape,
 
 RopeTables rope_tables(const Rope& rope, const ModelShape& shape, std::int64_t tokens,
                        at::ScalarType type) {
+  require_composed(rope);
   const Rotary rotary = make_rotary(rope, shape, {tokens});
+  TORCH_CHECK(rotary.softmax_factor == 1.0, "[bench] a factor of the scores is not composed");
   const at::Tensor inv_freq = at::tensor(rotary.inv_freq.at(0), at::kDouble);
   const at::Tensor angles = at::outer(at::arange(tokens, at::kDouble), inv_freq);
   const bool interleaved = rope.layout == PairLayout::kInterleaved;
   const at::Tensor both =
       interleaved ? angles.repeat_interleave(2, -1) : at::cat({angles, angles}, -1);
-  return {both.cos().to(type), both.sin().to(type), interleaved};
+  const double factor = rotary.attention_factor;
+  return {(factor * both.cos()).to(type), (factor * both.sin()).to(type), interleaved};
+}
+
+std::vector<RopeTables> rope_tables(const Spec& spec, const ModelShape& shape, std::int64_t tokens,
+                                    at::ScalarType type) {
+  std::vector<RopeTables> all;
+  for (const Encoding& encoding : spec.encodings) {
+    require_composed(encoding);
+    if (const auto* rope = std::get_if<Rope>(&encoding)) {
+      all.push_back(rope_tables(*rope, shape, tokens, type));
+    }
+  }
+  return all;
 }
 
 at::Tensor apply_rope(const at::Tensor& x, const RopeTables& tables) {
@@ -97,16 +169,8 @@ Distances::Distances(std::int64_t tokens, const Spec& spec) {
   const at::Tensor distances = apart.clamp_min(0);
   distance = distances.to(at::kFloat);
   for (const Encoding& encoding : spec.encodings) {
-    if (const auto* t5 = std::get_if<T5>(&encoding)) {
-      std::vector<std::int64_t> of(static_cast<std::size_t>(tokens));
-      for (std::int64_t d = 0; d < tokens; ++d) {
-        of[static_cast<std::size_t>(d)] = t5_bucket(*t5, -d);
-      }
-      buckets = at::tensor(of, at::kLong).index({distances});
-    }
-    if (const auto* relative = std::get_if<Relative>(&encoding)) {
-      buckets = distances.clamp_max(relative->max_distance);
-    }
+    entries.push_back(
+        std::visit([&](const auto& e) { return entries_of(e, distances); }, encoding));
   }
 }
 
@@ -115,11 +179,15 @@ at::Tensor add_encodings(const Spec& spec, const TorchParameters& parameters,
   const at::Tensor raw = scores;
   for (std::size_t e = 0; e < spec.encodings.size(); ++e) {
     const Encoding& encoding = spec.encodings[e];
-    const Site site = traits(encoding).site;
-    if (site == Site::kBias) scores = scores + bias_of(encoding, parameters[e], distances);
-    if (site == Site::kContent) {
-      scores = scores + cope_logits(std::get<Cope>(encoding), parameters[e], distances, q, raw);
-    }
+    require_composed(encoding);
+    const auto add = [&]<class E>(const E& config) {
+      if constexpr (E::kTraits.site == Site::kBias) {
+        scores = scores + BiasOf{parameters[e], distances, distances.entries[e]}(config);
+      } else if constexpr (E::kTraits.site == Site::kContent) {
+        scores = scores + cope_logits(config, parameters[e], distances, q, raw);
+      }
+    };
+    std::visit(add, encoding);
   }
   return scores;
 }

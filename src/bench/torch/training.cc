@@ -39,11 +39,7 @@ class ComposedAttention : public nn::AttentionImpl {
   void prepare(std::int64_t tokens) {
     if (distances_ && distances_->distance.size(0) == tokens) return;
     distances_.emplace(tokens, spec_);
-    ropes_.clear();
-    for (const Encoding& e : spec_.encodings) {
-      const auto* rope = std::get_if<Rope>(&e);
-      if (rope != nullptr) ropes_.push_back(rope_tables(*rope, shape_, tokens, at::kFloat));
-    }
+    ropes_ = rope_tables(spec_, shape_, tokens, at::kFloat);
   }
 
   TorchParameters grouped() {
