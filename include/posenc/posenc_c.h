@@ -199,7 +199,7 @@ enum {
   POSENC_POSITIONS_INT64 = 4     // int64_t ids
 };
 
-// Positions are in [-2^60, 2^60]. A stride of 0 shares ids along that dimension: one row for all
+// Positions are in [-2^53, 2^53]. A stride of 0 shares ids along that dimension: one row for all
 // sequences, or one coordinate for all axes.
 typedef struct posenc_positions {
   int32_t form;
@@ -220,7 +220,7 @@ typedef struct posenc_mask {
   int32_t reserved;         // 0
   int64_t window_left;      // with its flag: n - window_left <= m
   int64_t window_right;     // with its flag: m <= n + window_right
-  const uint8_t* key_mask;  // [batch, keys], 0 for padding; or NULL
+  const uint8_t* key_mask;  // [batch, keys], 1, or 0 for padding; or NULL
   size_t key_mask_count;
   const int64_t* cu_queries;  // packed sequences: cumulative lengths {0, n_1, .., Tq}; or NULL
   size_t cu_queries_count;
@@ -249,6 +249,7 @@ typedef struct posenc_plan_options {
   int64_t cache_max_bytes;  // cap on the memory of a table; 0: 2^30
 } posenc_plan_options;
 
+// The spec has encodings of sites 2 to 4 only; those of site 1 go to posenc_add_embeddings.
 POSENC_C_API posenc_status posenc_plan_create(const posenc_spec* spec,
                                               const posenc_plan_options* options,
                                               posenc_plan** plan) POSENC_C_NOEXCEPT;
@@ -344,7 +345,7 @@ typedef struct posenc_attention_call {
   posenc_tensor out;  // [B, H, Tq, D]
   // Optional from here on.
   const posenc_parameters* parameters;  // of the plan's spec and shape; NULL where it has none
-  posenc_tensor gate_k;                 // [B, Hkv, Tk, D], for cope(gate_source=separate)
+  posenc_tensor gate_k;                 // [B, Hkv, Tk, D], for cope(gate_source=separate) only
   float* lse;                           // [B, H, Tq]; written, and read by the backward
   size_t lse_count;
   posenc_mask mask;

@@ -66,8 +66,6 @@ struct Tokens {
 };
 PositionsView positions_of(const char* op, const char* name, const posenc_positions& p,
                            const Tokens& n);
-// A position beyond this is a mistake, and sums of two stay in 64 bits.
-inline constexpr std::int64_t kFarthestPosition = std::int64_t{1} << 60;
 
 AttentionMask mask_of(const char* op, const posenc_mask& mask, const ConstTensorView& k);
 

@@ -27,23 +27,12 @@ CachePolicy policy_of(const posenc_plan_options& options) {
 
 posenc::Lengths lengths_of(const posenc_plan_options& options) {
   const auto check = [](const char* name, int64_t length) {
-    if (length >= 0 && length <= posenc::capi::kFarthestPosition) return length;
-    posenc::capi::fail(StatusCode::kOutOfRange, "[%s] %s must be in [0, 2^60] but got %lld", kOp,
+    if (length >= 0 && length <= posenc::kLargestPosition) return length;
+    posenc::capi::fail(StatusCode::kOutOfRange, "[%s] %s must be in [0, 2^53] but got %lld", kOp,
                        name, static_cast<long long>(length));
   };
   return {check("sequence_length", options.sequence_length),
           check("context_length", options.context_length)};
-}
-
-// Coordinates of a position: the most that any site-2 encoding reads.
-int64_t axes_of(const AttentionPlan::State& state) {
-  int64_t axes = 1;
-  for (std::size_t r = 0; r < state.rotary.size(); ++r) {
-    const auto* rope = std::get_if<posenc::Rope>(&state.spec.encodings[state.rotary[r]]);
-    if (rope == nullptr) continue;
-    axes = std::max(axes, make_rotary(*rope, state.shape, state.lengths).axes.axes);
-  }
-  return axes;
 }
 
 }  // namespace
@@ -65,7 +54,7 @@ posenc_status posenc_plan_create(const posenc_spec* spec, const posenc_plan_opti
                                                  policy_of(given));
     made->no_values = std::make_shared<posenc::capi::Values>(spec->spec.encodings.size());
     made->parameters = parameters(spec->spec, shape).size();
-    made->axes = axes_of(made->plan->state());
+    made->axes = made->plan->state().axes;
     out = made.release();
   });
 }

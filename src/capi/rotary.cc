@@ -52,12 +52,12 @@ std::size_t row_entries(const Rotary& rotary) {
 }
 
 void check_rows(const char* op, std::int64_t first, std::int64_t rows) {
-  if (rows >= 0 && rows <= kFarthestPosition && first >= -kFarthestPosition &&
-      first <= kFarthestPosition - rows) {
+  if (rows >= 0 && rows <= kLargestPosition && first >= -kLargestPosition &&
+      first <= kLargestPosition - rows) {
     return;
   }
   fail(StatusCode::kOutOfRange,
-       "[%s] first and rows must stay in [-2^60, 2^60] with rows >= 0 but got %lld and %lld", op,
+       "[%s] first and rows must stay in [-2^53, 2^53] with rows >= 0 but got %lld and %lld", op,
        static_cast<long long>(first), static_cast<long long>(rows));
 }
 

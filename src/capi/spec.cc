@@ -83,10 +83,10 @@ int64_t posenc_t5_bucket(const posenc_spec* spec, int64_t relative) noexcept {
     const char* op = "t5_bucket";
     const auto& t5 = first_of<posenc::T5>(op, spec);
     posenc::validate(t5, posenc::ModelShape{});
-    constexpr int64_t kFarthest = posenc::capi::kFarthestPosition;
+    constexpr int64_t kFarthest = 2 * posenc::kLargestPosition;  // two positions apart
     if (relative < -kFarthest || relative > kFarthest) {
       posenc::capi::fail(StatusCode::kOutOfRange,
-                         "[%s] relative must be in [-2^60, 2^60] but got %lld", op,
+                         "[%s] relative must be in [-2^54, 2^54] but got %lld", op,
                          static_cast<long long>(relative));
     }
     return posenc::t5_bucket(t5, relative);

@@ -25,12 +25,6 @@ bool fits_memory(const posenc_tensor& t) noexcept {
   return true;
 }
 
-void check_position(const char* op, const char* name, std::int64_t position) {
-  if (position >= -kFarthestPosition && position <= kFarthestPosition) return;
-  fail(StatusCode::kOutOfRange, "[%s] %s must be in [-2^60, 2^60] but got %lld", op, name,
-       static_cast<Long>(position));
-}
-
 // Lowest and highest index that ids are read at; fails where the array does not have them.
 void check_reach(const char* op, const char* name, const posenc_positions& p, const Tokens& n) {
   std::int64_t low = 0;
@@ -64,11 +58,6 @@ PositionsView ids_of(const char* op, const char* name, const posenc_positions& p
   view.batch_stride = p.batch_stride;
   view.token_stride = p.token_stride;
   view.axis_stride = p.axis_stride;
-  for (std::int64_t b = 0; view.ids_are_64_bit && b < n.batch; ++b) {
-    for (std::int64_t t = 0; t < n.tokens; ++t) {
-      for (std::int64_t a = 0; a < n.axes; ++a) check_position(op, name, view.at(b, t, a));
-    }
-  }
   return view;
 }
 
@@ -112,8 +101,11 @@ TensorView required_tensor(const char* op, const char* name, const posenc_tensor
   return tensor_of(op, name, tensor);
 }
 
-PositionsView positions_of(const char* op, const char* name, const posenc_positions& p,
-                           const Tokens& n) {
+namespace {
+
+// Without their values looked at.
+PositionsView view_of(const char* op, const char* name, const posenc_positions& p,
+                      const Tokens& n) {
   if (p.form < POSENC_POSITIONS_DEFAULT || p.form > POSENC_POSITIONS_INT64) {
     fail(StatusCode::kInvalidArgument, "[%s] %s.form must be in [0, 4] but got %d", op, name,
          p.form);
@@ -125,7 +117,6 @@ PositionsView positions_of(const char* op, const char* name, const posenc_positi
   const auto entries = span_of(op, name, static_cast<const std::int64_t*>(p.data), p.count);
   if (p.form == POSENC_POSITIONS_OFFSETS) {
     check_count(op, name, static_cast<std::size_t>(n.batch), p.count);
-    for (const std::int64_t offset : entries) check_position(op, name, offset);
     view.offsets = entries;
   } else {
     if (entries.empty()) {
@@ -134,6 +125,16 @@ PositionsView positions_of(const char* op, const char* name, const posenc_positi
     }
     view.cumulative = entries;
   }
+  return view;
+}
+
+}  // namespace
+
+PositionsView positions_of(const char* op, const char* name, const posenc_positions& p,
+                           const Tokens& n) {
+  const PositionsView view = view_of(op, name, p, n);
+  const Status fits = view.check_values(op, name, n.batch, n.tokens, n.axes);
+  if (!fits.ok()) throw Failure{fits};
   return view;
 }
 

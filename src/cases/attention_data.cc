@@ -6,13 +6,6 @@
 namespace posenc::cases {
 namespace {
 
-bool reads_gate_keys(const Spec& spec) {
-  return std::any_of(spec.encodings.begin(), spec.encodings.end(), [](const Encoding& e) {
-    const auto* cope = std::get_if<Cope>(&e);
-    return cope != nullptr && cope->gate_source == Cope::GateSource::kSeparate;
-  });
-}
-
 // Of tokens that stand at the end of `length` places: offsets, or ids that rise by more than one.
 std::vector<std::int64_t> given_positions(const Case& c, std::int64_t tokens, std::int64_t length) {
   if (c.positions == PositionForm::kOffsets) {

@@ -170,11 +170,10 @@ std::vector<Case> linear_attention_cases() {
   std::vector<Case> all;
   for (const LinearAttentionOptions& options : linear_forms()) {
     Case base{.op = Operation::kLinearAttention, .linear = options};
-    for (const char* spec :
-         {"none", "rope", "rope(layout=interleaved, rotary_dim=8, dim_offset=2)",
-          "rope(schedule=learnable)", "xpos(scale_base=64)",
-          "rope(schedule=yarn(factor=4, original_max_position_embeddings=8))",
-          "learned(max_positions=4) + xpos(scale_base=64) + rope(schedule=learnable)"}) {
+    for (const char* spec : {"none", "rope", "rope(layout=interleaved, rotary_dim=8, dim_offset=2)",
+                             "rope(schedule=learnable)", "xpos(scale_base=64)",
+                             "rope(schedule=yarn(factor=4, original_max_position_embeddings=8))",
+                             "xpos(scale_base=64) + rope(schedule=learnable)"}) {
       base.spec = spec;
       add_linear_masks(base, all);
     }

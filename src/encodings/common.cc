@@ -3,7 +3,18 @@
 #include <functional>
 #include <numeric>
 
+#include "posenc/core/error.h"
+
 namespace posenc {
+
+void require_exact_position(std::string_view scope, std::string_view key, std::int64_t position) {
+  if (is_exact_position(position)) return;
+  throw Error(ErrorKind::kOutOfRange, {.scope = std::string(scope),
+                                       .key = std::string(key),
+                                       .rule = std::string(kPositionRule),
+                                       .value = std::to_string(position),
+                                       .hint = ""});
+}
 
 std::int64_t ParameterInfo::count() const {
   return std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());

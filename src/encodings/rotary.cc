@@ -200,6 +200,7 @@ CosSin rotary_entry(const Rotary& rotary, Role role, std::int64_t group, std::in
 void rotary_row(const Rotary& rotary, Role role, std::int64_t group,
                 std::span<const std::int64_t> position, std::span<double> cos,
                 std::span<double> sin) {
+  for (const std::int64_t n : position) require_exact_position("rope", "positions", n);
   for (std::size_t p = 0; p < cos.size(); ++p) {
     const std::int64_t n = position[static_cast<std::size_t>(rotary.axes.axis_of_pair[p])];
     const CosSin entry = rotary_entry(rotary, role, group, static_cast<std::int64_t>(p), n);
@@ -222,6 +223,9 @@ void rerotate(const Rotary& from, std::span<const std::int64_t> from_position, c
               std::span<const std::int64_t> to_position, std::int64_t group, std::span<double> key,
               RerotateMagnitude magnitude) {
   check_same_geometry(from, to);
+  for (const auto& positions : {from_position, to_position}) {
+    for (const std::int64_t n : positions) require_exact_position("rerotate", "positions", n);
+  }
   const double scale =
       magnitude == RerotateMagnitude::kTarget ? 1.0 : from.attention_factor / to.attention_factor;
   std::vector<double> cos(static_cast<std::size_t>(from.pairs()));

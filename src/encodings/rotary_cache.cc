@@ -74,6 +74,7 @@ RotaryCache::Block RotaryCache::kept_block(Role role, std::int64_t first, std::i
 
 RotaryCache::Row RotaryCache::row(Role role, std::int64_t position,
                                   std::span<float> scratch) const {
+  require_exact_position("cache", "position", position);
   if (policy_.mode == CachePolicy::Mode::kOnDemand) {
     fill(role, position, scratch.data());
     return at(scratch.data());

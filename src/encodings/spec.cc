@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "core/bind.h"
 #include "encodings/spec_text.h"
 #include "encodings/spec_tree.h"
+#include "posenc/core/error.h"
 
 namespace posenc {
 namespace {
@@ -16,6 +18,24 @@ std::variant<Configs...> bind_encoding(const Value& term, const std::variant<Con
   const FieldRule rule;
   return bind_alternative<Configs...>(read_named(term, "spec", "encoding"),
                                       FieldContext{"spec", "encoding", rule});
+}
+
+// Encodings of the input, or all others.
+Spec part_of(const Spec& spec, bool input) {
+  Spec part;
+  for (const Encoding& encoding : spec.encodings) {
+    if ((traits(encoding).site == Site::kInput) == input) part.encodings.push_back(encoding);
+  }
+  return part;
+}
+
+void refuse(std::string_view scope, const Spec& ignored, std::string rule, std::string hint) {
+  if (ignored.encodings.empty()) return;
+  throw Error(ErrorKind::kConflict, {.scope = std::string(scope),
+                                     .key = "spec",
+                                     .rule = std::move(rule),
+                                     .value = to_text(ignored),
+                                     .hint = std::move(hint)});
 }
 
 }  // namespace
@@ -60,6 +80,25 @@ Spec operator+(Spec a, const Spec& b) {
 
 void validate(const Spec& spec, const ModelShape& shape) {
   for (const Encoding& encoding : spec.encodings) validate(encoding, shape);
+}
+
+Spec input_part(const Spec& spec) { return part_of(spec, true); }
+Spec attention_part(const Spec& spec) { return part_of(spec, false); }
+
+void require_attention_part(std::string_view scope, const Spec& spec) {
+  refuse(scope, input_part(spec), "must have encodings of sites 2 to 4 only",
+         "it belongs to the input: add it with nn.PositionalEmbedding or add_embeddings");
+}
+void require_input_part(std::string_view scope, const Spec& spec) {
+  refuse(scope, attention_part(spec), "must have encodings of site 1 only",
+         "it belongs to attention: give it to nn.Attention or attention");
+}
+
+bool reads_gate_keys(const Spec& spec) {
+  return std::any_of(spec.encodings.begin(), spec.encodings.end(), [](const Encoding& encoding) {
+    const auto* cope = std::get_if<Cope>(&encoding);
+    return cope != nullptr && cope->gate_source == Cope::GateSource::kSeparate;
+  });
 }
 
 std::vector<SpecParameter> parameters(const Spec& spec, const ModelShape& shape) {

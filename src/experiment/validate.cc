@@ -16,14 +16,6 @@ Error conflict(const std::string& scope, const std::string& key, const std::stri
           {.scope = scope, .key = key, .rule = rule, .value = value, .hint = hint}};
 }
 
-Spec input_part(const Spec& spec) {
-  Spec part;
-  for (const Encoding& e : spec.encodings) {
-    if (traits(e).site == Site::kInput) part.encodings.push_back(e);
-  }
-  return part;
-}
-
 // A layer's encodings must fit its heads, and all layers must agree on what is added to the input.
 void check_encodings(const ModelConfig& model, const std::string& scope) {
   const ModelShape shape{.head_dim = head_dim(model), .heads = model.heads, .model_dim = model.dim};
@@ -37,8 +29,8 @@ void check_encodings(const ModelConfig& model, const std::string& scope) {
                      "what is added to the input is not a layer's own");
     }
     if (model.attention == AttentionKind::kSoftmax) continue;
-    for (const Encoding& e : spec.encodings) {
-      if (traits(e).linear_attention || traits(e).site == Site::kInput) continue;
+    for (const Encoding& e : attention_part(spec).encodings) {
+      if (traits(e).linear_attention) continue;
       throw conflict(scope, "model.encoding", "does not go with linear attention",
                      std::string(traits(e).name), "use rope, xpos, sinusoidal or learned");
     }
@@ -79,6 +71,10 @@ void validate(const ModelConfig& model, const std::string& scope) {
   }
   if (model.attention == AttentionKind::kLinear && model.window >= 0) {
     throw conflict(scope, "model.window", "needs softmax attention", std::to_string(model.window));
+  }
+  if (model.attention == AttentionKind::kLinear && model.attention_dropout > 0.0) {
+    throw conflict(scope, "model.attention_dropout", "needs softmax attention",
+                   fmt::format("{}", model.attention_dropout));
   }
   check_encodings(model, scope);
 }

@@ -1,5 +1,6 @@
 // The checks of an attention call: everything is looked at before anything is written.
 #include "kernels/attention_plan.h"
+#include "kernels/key_mask.h"
 #include "kernels/view_checks.h"
 
 namespace posenc {
@@ -33,6 +34,19 @@ Status check_keys(const char* name, const ConstTensorView& x, const AttentionCal
   return {};
 }
 
+Status check_gate_keys(const AttentionCall& call) noexcept {
+  if (!reads_gate_keys(call.plan->state().spec)) {
+    if (!call.gate_k.present()) return {};
+    return {StatusCode::kInvalidArgument,
+            "[attention] gate_k must not be given: the spec has no cope(gate_source=separate)"};
+  }
+  if (!call.gate_k.present() && !call.k.empty()) {
+    return {StatusCode::kInvalidArgument,
+            "[attention] gate_k must be given for cope(gate_source=separate)"};
+  }
+  return check_keys("gate_k", call.gate_k, call);
+}
+
 Status check_inputs(const AttentionCall& call) noexcept {
   const AttentionPlan::State& state = call.plan->state();
   if (Status s = check_view(kOp, "q", call.q); !s.ok()) return s;
@@ -43,15 +57,7 @@ Status check_inputs(const AttentionCall& call) noexcept {
   }
   if (Status s = check_keys("k", call.k, call); !s.ok()) return s;
   if (Status s = check_keys("v", call.v, call); !s.ok()) return s;
-  const Cope* cope = state.cope ? std::get_if<Cope>(&state.spec.encodings[*state.cope]) : nullptr;
-  if (cope != nullptr && cope->gate_source == Cope::GateSource::kSeparate) {
-    if (!call.gate_k.present() && !call.k.empty()) {
-      return {StatusCode::kInvalidArgument,
-              "[attention] gate_k must be given for cope(gate_source=separate)"};
-    }
-    if (Status s = check_keys("gate_k", call.gate_k, call); !s.ok()) return s;
-  }
-  return {};
+  return check_gate_keys(call);
 }
 
 Status check_outputs(const AttentionCall& call) noexcept {
@@ -103,8 +109,17 @@ Status check_cumulative(const char* name, std::span<const std::int64_t> cumulati
   return as_positions.check(name, 1, tokens);
 }
 
+Status check_window(const char* name, std::int64_t width) noexcept {
+  if (width >= -1) return {};
+  return Status::format(StatusCode::kOutOfRange,
+                        "[attention] %s must be -1 (no bound) or >= 0 but got %lld", name,
+                        static_cast<Long>(width));
+}
+
 Status check_mask(const AttentionCall& call) noexcept {
   const AttentionMask& mask = call.mask;
+  if (Status s = check_window("window_left", mask.window_left); !s.ok()) return s;
+  if (Status s = check_window("window_right", mask.window_right); !s.ok()) return s;
   const bool packed = !mask.cu_queries.empty() || !mask.cu_keys.empty();
   const auto queries = mask.cu_queries.empty() ? mask.cu_keys : mask.cu_queries;
   const auto keys = mask.cu_keys.empty() ? mask.cu_queries : mask.cu_keys;
@@ -130,6 +145,28 @@ Status check_mask(const AttentionCall& call) noexcept {
   return call.k_positions.check("attention k_positions", call.k.batch(), call.k.tokens());
 }
 
+// What is behind the pointers of masks and positions, which a device's call does not have here.
+Status check_values(const AttentionCall& call) noexcept {
+  const std::int64_t axes = call.plan->state().axes;
+  if (Status s =
+          call.q_positions.check_values(kOp, "q_positions", call.q.batch(), call.q.tokens(), axes);
+      !s.ok()) {
+    return s;
+  }
+  if (Status s =
+          call.k_positions.check_values(kOp, "k_positions", call.k.batch(), call.k.tokens(), axes);
+      !s.ok()) {
+    return s;
+  }
+  if (call.mask.key_mask == nullptr) return {};
+  const std::span entries(call.mask.key_mask,
+                          static_cast<std::size_t>(call.k.batch() * call.k.tokens()));
+  const auto wrong = first_not_a_flag(entries);
+  if (wrong == entries.end()) return {};
+  return Status::format(StatusCode::kOutOfRange,
+                        "[attention] key_mask must be 1, or 0 for padding, but got %d", *wrong);
+}
+
 }  // namespace
 
 Status check_attention_inputs(const AttentionCall& call) noexcept {
@@ -141,6 +178,7 @@ Status check_attention_inputs(const AttentionCall& call) noexcept {
 
 Status check_attention(const AttentionCall& call) noexcept {
   if (Status s = check_attention_inputs(call); !s.ok()) return s;
+  if (Status s = check_values(call); !s.ok()) return s;
   if (Status s = check_outputs(call); !s.ok()) return s;
   try {
     return check_parameters(call);

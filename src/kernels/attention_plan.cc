@@ -9,13 +9,9 @@
 namespace posenc {
 namespace {
 
-std::unique_ptr<RotaryCache> make_tables(const Encoding& encoding, const ModelShape& shape,
-                                         const Lengths& lengths, const CachePolicy& policy) {
-  if (const auto* rope = std::get_if<Rope>(&encoding)) {
-    return std::make_unique<RotaryCache>(make_rotary(*rope, shape, lengths), policy);
-  }
-  return std::make_unique<RotaryCache>(make_rotary(std::get<Xpos>(encoding), shape, lengths),
-                                       policy);
+Rotary rotary_of(const Encoding& encoding, const ModelShape& shape, const Lengths& lengths) {
+  if (const auto* rope = std::get_if<Rope>(&encoding)) return make_rotary(*rope, shape, lengths);
+  return make_rotary(std::get<Xpos>(encoding), shape, lengths);
 }
 
 // Adds an encoding to the plan, or says what stands in the way of fusing it.
@@ -70,6 +66,7 @@ bool is_learnable(const Encoding& encoding) {
 AttentionPlan::AttentionPlan(Spec spec, ModelShape shape, std::int64_t kv_heads, Lengths lengths,
                              CachePolicy policy)
     : state_(std::make_unique<State>()) {
+  require_attention_part("attention", spec);
   validate(spec, shape);
   if (kv_heads < 1 || shape.heads % kv_heads != 0) {
     throw Error(ErrorKind::kOutOfRange,
@@ -90,8 +87,11 @@ AttentionPlan::AttentionPlan(Spec spec, ModelShape shape, std::int64_t kv_heads,
   check_groups(*state_);
   for (const std::size_t index : state_->rotary) {
     const Encoding& encoding = state_->spec.encodings[index];
-    state_->tables.push_back(
-        is_learnable(encoding) ? nullptr : make_tables(encoding, shape, lengths, policy));
+    Rotary rotary = rotary_of(encoding, shape, lengths);
+    state_->axes = std::max(state_->axes, rotary.axes.axes);
+    state_->tables.push_back(is_learnable(encoding)
+                                 ? nullptr
+                                 : std::make_unique<RotaryCache>(std::move(rotary), policy));
   }
 }
 

@@ -19,6 +19,7 @@ struct AttentionPlan::State {
   std::int64_t kv_heads = 1;
   Lengths lengths;
   CachePolicy policy;
+  std::int64_t axes = 1;            // coordinates of a position: the most that an encoding reads
   std::vector<std::size_t> rotary;  // indices of site-2 encodings, in order
   std::vector<std::size_t> biases;  // of site 3
   std::optional<std::size_t> fire;  // of the one FIRE that is fused

@@ -65,11 +65,7 @@ struct AsReference {
     }
     options.masking.cu_queries.assign(call.mask.cu_queries.begin(), call.mask.cu_queries.end());
     options.masking.cu_keys.assign(call.mask.cu_keys.begin(), call.mask.cu_keys.end());
-    for (const auto& tables : state.tables) {
-      if (tables != nullptr) {
-        options.positions.axes = std::max(options.positions.axes, tables->rotary().axes.axes);
-      }
-    }
+    options.positions.axes = state.axes;
     options.positions.query =
         ids_of(call.q_positions, call.q.batch(), call.q.tokens(), options.positions.axes);
     options.positions.key =

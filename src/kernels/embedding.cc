@@ -40,6 +40,9 @@ Status check(const char* name, const Spec* spec, const std::vector<Parameters>* 
         static_cast<Long>(x.heads()));
   }
   if (Status s = positions.check(kOp, x.batch(), x.tokens()); !s.ok()) return s;
+  if (Status s = positions.check_values(kOp, "positions", x.batch(), x.tokens(), 1); !s.ok()) {
+    return s;
+  }
   if (values == nullptr || values->size() != spec->encodings.size()) {
     return Status::format(
         StatusCode::kInvalidArgument,

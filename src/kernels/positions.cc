@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "posenc/encodings/common.h"
+
 namespace posenc {
 
 std::int64_t PositionsView::at(std::int64_t batch, std::int64_t token,
@@ -62,6 +64,22 @@ Status PositionsView::check(const char* name, std::int64_t batches,
                           static_cast<long long>(cumulative.back()));
   }
   return {};
+}
+
+Status PositionsView::check_values(const char* op, const char* name, std::int64_t batches,
+                                   std::int64_t tokens, std::int64_t axes) const noexcept {
+  if ((ids == nullptr && offsets.empty()) || batches == 0 || tokens == 0) return {};
+  // Offsets first by themselves: their sums with tokens must not overflow.
+  Range found{0, 0};
+  for (const std::int64_t offset : offsets) {
+    if (!is_exact_position(offset)) found = {offset, offset};
+  }
+  if (found.least == 0) found = range(batches, tokens, axes);
+  const std::int64_t worst = is_exact_position(found.least) ? found.most : found.least;
+  if (is_exact_position(worst)) return {};
+  return Status::format(StatusCode::kOutOfRange, "[%s] %s %.*s but got %lld", op, name,
+                        static_cast<int>(kPositionRule.size()), kPositionRule.data(),
+                        static_cast<long long>(worst));
 }
 
 }  // namespace posenc

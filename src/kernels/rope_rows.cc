@@ -49,7 +49,9 @@ Status check_rope_inputs(const ConstTensorView& q, const ConstTensorView& k,
           static_cast<Long>(k.batch()), static_cast<Long>(k.tokens()), dtype_name(k.dtype));
     }
   }
-  return positions.check(kOp, q.batch(), q.tokens());
+  if (Status s = positions.check(kOp, q.batch(), q.tokens()); !s.ok()) return s;
+  return positions.check_values(kOp, "positions", q.batch(), q.tokens(),
+                                tables->rotary().axes.axes);
 }
 
 cpu::RopeRowPlan rope_plan(const Rotary& rotary, DType dtype) noexcept {

@@ -170,8 +170,14 @@ Matrix weights(const Toy& toy) {
   ref::AttentionOptions options;
   options.masking.causal = toy.request.causal;
   options.keep_weights = true;
-  const ref::AttentionInputs inputs{.q = q, .k = toy.x, .v = toy.x, .gate_k = toy.x};
-  const Matrix all = ref::attention(toy.spec, toy.values, shape, inputs, options).weights;
+  const Spec spec = attention_part(toy.spec);  // the vectors hold what site 1 adds
+  ref::SpecParameters values;
+  for (std::size_t e = 0; e < toy.values.size(); ++e) {
+    if (traits(toy.spec.encodings[e]).site != Site::kInput) values.push_back(toy.values[e]);
+  }
+  ref::AttentionInputs inputs{.q = q, .k = toy.x, .v = toy.x, .gate_k = {}};
+  if (reads_gate_keys(spec)) inputs.gate_k = toy.x;
+  const Matrix all = ref::attention(spec, values, shape, inputs, options).weights;
   const std::int64_t size = toy.tokens * toy.tokens;
   const auto first = all.begin() + toy.request.head * size;
   return Matrix(first, first + size);

@@ -255,6 +255,14 @@ TEST(CAttention, MistakesAreNamedAndWriteNothing) {
   const std::uint8_t one = 1;
   expect([&](auto& c) { c.mask.key_mask = &one, c.mask.key_mask_count = 1; }, invalid,
          "mask.key_mask must have 40 entries but got 1");
+  std::vector<std::uint8_t> mask(40, 1);
+  mask[7] = 255;
+  expect([&](auto& c) { c.mask.key_mask = mask.data(), c.mask.key_mask_count = 40; },
+         POSENC_OUT_OF_RANGE, "key_mask must be 1, or 0 for padding, but got 255");
+  expect([](auto& c) { c.gate_k = c.k; }, invalid, "gate_k must not be given");
+  const std::vector<std::int64_t> far = {std::int64_t{1} << 53, 0};
+  expect([&](auto& c) { c.q_positions = c_positions(POSENC_POSITIONS_OFFSETS, far); },
+         POSENC_OUT_OF_RANGE, "q_positions must be in [-2^53, 2^53] but got 9007199254741");
   expect([](auto& c) { c.mask.cu_keys_count = 1; }, invalid, "mask.cu_keys must not be null");
   expect([](auto& c) { c.keys_are_turned = 5; }, invalid, "keys_are_turned");
 }
@@ -303,7 +311,7 @@ TEST(CPlan, OptionsAreChecked) {
   const posenc_status range = POSENC_OUT_OF_RANGE;
   expect([](auto& o) { o.kv_heads = 3; }, range, "kv_heads must divide the heads (4) but got 3");
   expect([](auto& o) { o.shape.head_dim = 0; }, range, "shape.head_dim");
-  expect([](auto& o) { o.sequence_length = -1; }, range, "sequence_length must be in [0, 2^60]");
+  expect([](auto& o) { o.sequence_length = -1; }, range, "sequence_length must be in [0, 2^53]");
   expect([](auto& o) { o.context_length = INT64_MAX; }, range, "context_length");
   expect([](auto& o) { o.cache_mode = 3; }, POSENC_INVALID_ARGUMENT, "cache_mode");
   expect([](auto& o) { o.cache_length = -2; }, range, "length");

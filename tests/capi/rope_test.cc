@@ -229,7 +229,7 @@ TEST(CRope, WrongPositionsAreRefused) {
   expect(POSENC_INVALID_ARGUMENT, "positions has 5 ids");
   call.positions.batch_stride = 0;
   ids[4] = INT64_MAX;
-  expect(POSENC_OUT_OF_RANGE, "positions must be in [-2^60, 2^60]");
+  expect(POSENC_OUT_OF_RANGE, "positions must be in [-2^53, 2^53] but got 9223372036854775807");
   ids[4] = 2048;
   expect(POSENC_OUT_OF_RANGE, "position must be in [0, 2047] but got 2048");
   call.positions.data = nullptr;

@@ -107,6 +107,10 @@ TEST(LoadConfig, PartsThatDoNotFitTogetherAreRefused) {
             std::string::npos);
   EXPECT_NE(problem(kSmall, {"model.attention=linear"}).find("does not go with linear attention"),
             std::string::npos);
+  EXPECT_NE(problem(kSmall, {"model.encoding=rope", "model.attention=linear",
+                             "model.attention_dropout=0.1"})
+                .find("model.attention_dropout needs softmax attention"),
+            std::string::npos);
   EXPECT_NE(problem(kSmall, {"model.encoding=[sinusoidal, rope]"}).find("in every entry"),
             std::string::npos);
   EXPECT_NE(problem(kSmall, {"train.positions=shift"}).find("train.position_range"),

@@ -80,6 +80,7 @@ TEST(AttentionCope, ClosedGatesAndAZeroTableAddNothing) {
   AttentionCase none = closed;
   none.spec = {};
   none.parameters = {};
+  none.gate_k.clear();
   // Position 0 for every key: the same logit in the whole row, which the softmax does not see.
   EXPECT_LE(largest_difference(closed.forward().out, none.forward().out), 1e-13);
   EXPECT_EQ(zero.forward().out, none.forward().out);
@@ -136,6 +137,7 @@ TEST(AttentionCope, TheAlibiVariantWithOpenGatesIsAlibi) {
       with_gate_logit("cope(gate_source=separate, variant=alibi)", causal(), 1000.0);
   AttentionCase alibi = cope;
   alibi.spec = parse_spec("alibi");
+  alibi.gate_k.clear();
   for (double& slope : alibi.parameters[0][0]) slope = -slope;
   EXPECT_LE(largest_difference(cope.forward().out, alibi.forward().out), 1e-13);
 }

@@ -26,10 +26,11 @@ ref::AttentionOptions masked(bool causal) {
   return options;
 }
 
-// Tokens [first, last) of a tensor [1, heads, tokens, 4].
+// Tokens [first, last) of a tensor [1, heads, tokens, 4]; nothing of one that is not given.
 std::vector<double> tokens(const std::vector<double>& tensor, std::int64_t heads,
                            std::int64_t first, std::int64_t last) {
   std::vector<double> part;
+  if (tensor.empty()) return part;
   const auto count = static_cast<std::int64_t>(tensor.size()) / heads / 4;
   for (std::int64_t h = 0; h < heads; ++h) {
     part.insert(part.end(), tensor.begin() + (h * count + first) * 4,
@@ -144,6 +145,7 @@ TEST(AttentionMask, GroupedQueriesAreRepeatedHeads) {
     repeated.shape.kv_heads = 4;
     const auto repeat = [](const std::vector<double>& x) {
       std::vector<double> all;
+      if (x.empty()) return all;
       for (const std::int64_t kv : {0, 0, 1, 1})
         all.insert(all.end(), x.begin() + kv * 20, x.begin() + kv * 20 + 20);
       return all;

@@ -22,7 +22,7 @@ const std::vector<std::string> kSpecs = {
     "rope(schedule=learnable)",
     "rope(schedule=yarn(factor=4, original_max_position_embeddings=8))",
     "xpos(scale_base=8)",
-    "learned(max_positions=4) + xpos(scale_base=8) + rope(schedule=learnable)"};
+    "xpos(scale_base=8) + rope(schedule=learnable)"};
 
 std::vector<Options> all_options() {
   std::vector<Options> all(3);

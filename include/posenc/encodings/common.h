@@ -38,6 +38,16 @@ struct ModelShape {
   [[nodiscard]] std::int64_t width() const { return model_dim > 0 ? model_dim : heads * head_dim; }
 };
 
+// Positions from -kLargestPosition to kLargestPosition are exact in float64; a larger one would be
+// rounded to another position before its angle is computed, so every operation refuses it.
+inline constexpr std::int64_t kLargestPosition = std::int64_t{1} << 53;
+inline constexpr std::string_view kPositionRule = "must be in [-2^53, 2^53]";
+constexpr bool is_exact_position(std::int64_t position) {
+  return position >= -kLargestPosition && position <= kLargestPosition;
+}
+// Throws Error where it is not: [rope] positions must be in [-2^53, 2^53] but got ...
+void require_exact_position(std::string_view scope, std::string_view key, std::int64_t position);
+
 // How a parameter starts: constant a; normal with deviation a; uniform in [a, b); or given values.
 struct Init {
   enum class Kind { kConstant, kNormal, kUniform, kValues };

@@ -41,6 +41,18 @@ Spec operator+(Spec a, const Spec& b);
 
 void validate(const Spec& spec, const ModelShape& shape);
 
+// A spec for a whole model in two parts: what is added to the input (site 1), and what attention
+// reads (sites 2 to 4).
+Spec input_part(const Spec& spec);
+Spec attention_part(const Spec& spec);
+// Throws Error where a spec has encodings of the other part, which would be ignored there; `scope`
+// is the operation that complains.
+void require_attention_part(std::string_view scope, const Spec& spec);
+void require_input_part(std::string_view scope, const Spec& spec);
+
+// Whether attention reads gate_k: cope(gate_source=separate).
+bool reads_gate_keys(const Spec& spec);
+
 // Every parameter of a spec under its stable name: "alibi.slopes", "cope.pos_emb"; a second
 // encoding of the same kind is numbered, "alibi_2.slopes".
 struct SpecParameter {

@@ -41,6 +41,10 @@ struct PositionsView {
   // Whether the form fits the tensor; `name` signs the message.
   [[nodiscard]] Status check(const char* name, std::int64_t batches,
                              std::int64_t tokens) const noexcept;
+  // Whether every position is exact in float64 (kLargestPosition). Reads the ids, which must be on the
+  // host; must have passed check().
+  [[nodiscard]] Status check_values(const char* op, const char* name, std::int64_t batches,
+                                    std::int64_t tokens, std::int64_t axes) const noexcept;
 };
 
 }  // namespace posenc

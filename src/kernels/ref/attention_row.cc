@@ -12,10 +12,6 @@ namespace {
 
 constexpr const char* kScope = "attention";
 
-bool read_by_attention(Site site) {
-  return site == Site::kQueryKey || site == Site::kBias || site == Site::kContent;
-}
-
 ModelShape model_shape(const AttentionShape& shape) {
   return {.head_dim = shape.head_dim, .heads = shape.heads, .model_dim = 0};
 }
@@ -23,17 +19,22 @@ ModelShape model_shape(const AttentionShape& shape) {
 const AttentionShape& checked(const AttentionShape& shape, const AttentionInputs& inputs,
                               const Spec& spec, const SpecParameters& parameters) {
   check_shape(kScope, shape);
+  require_attention_part(kScope, spec);
   check_inputs(kScope, shape, inputs);
-  check_parameters(kScope, spec, parameters, model_shape(shape), read_by_attention);
+  check_parameters(kScope, spec, parameters, model_shape(shape));
   return shape;
 }
 
 void check_gate_keys(const AttentionCall& call) {
-  for (const Encoding& encoding : call.spec.encodings) {
-    const auto* cope = std::get_if<Cope>(&encoding);
-    if (cope == nullptr || cope->gate_source != Cope::GateSource::kSeparate) continue;
+  if (reads_gate_keys(call.spec)) {
     require_size(kScope, "gate_k", call.inputs.gate_k.size(), call.shape.key_size(),
                  "[B, Hkv, Tk, D]");
+  } else if (!call.inputs.gate_k.empty()) {
+    throw Error(ErrorKind::kConflict, {.scope = kScope,
+                                       .key = "gate_k",
+                                       .rule = "must not be given",
+                                       .value = "",
+                                       .hint = "the spec has no cope(gate_source=separate)"});
   }
 }
 

@@ -81,7 +81,7 @@ void check_parameters(const std::string& scope, const Spec& spec, const SpecPara
                  .hint = "an encoding without parameters has an empty one"});
   }
   for (std::size_t e = 0; e < parameters.size(); ++e) {
-    if (!used(traits(spec.encodings[e]).site)) continue;
+    if (used != nullptr && !used(traits(spec.encodings[e]).site)) continue;
     check_encoding(scope, spec.encodings[e], parameters[e], shape);
   }
 }

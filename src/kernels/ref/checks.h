@@ -18,9 +18,9 @@ void check_shape(const std::string& scope, const AttentionShape& shape);
 void check_inputs(const std::string& scope, const AttentionShape& shape,
                   const AttentionInputs& inputs);
 
-// One entry per encoding; those of the sites that `used` names must fit the shape in full.
+// One entry per encoding; those of the sites that `used` names (null: all) must fit the shape in full.
 void check_parameters(const std::string& scope, const Spec& spec, const SpecParameters& parameters,
-                      const ModelShape& shape, bool (*used)(Site));
+                      const ModelShape& shape, bool (*used)(Site) = nullptr);
 
 // Gradients start here: zero, and shaped as the values.
 SpecParameters zeros_like(const SpecParameters& parameters);

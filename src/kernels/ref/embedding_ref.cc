@@ -27,6 +27,7 @@ std::vector<std::int64_t> checked_positions(const Spec& spec, const SpecParamete
     return offset_positions(starts, shape.tokens);
   }
   require_size(kScope, "positions", positions.size(), shape.batch * shape.tokens, "[B, T]");
+  for (const std::int64_t n : positions) require_exact_position(kScope, "positions", n);
   return {positions.begin(), positions.end()};
 }
 

@@ -13,8 +13,6 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-bool is_transform(Site site) { return site == Site::kQueryKey; }
-
 ModelShape model_shape(const AttentionShape& shape) {
   return {.head_dim = shape.head_dim, .heads = shape.heads, .model_dim = 0};
 }
@@ -23,8 +21,8 @@ const AttentionShape& checked(const Spec& spec, const SpecParameters& parameters
                               const AttentionShape& shape, const AttentionInputs& inputs,
                               const Options& options) {
   check_shape(kScope, shape);
+  require_attention_part(kScope, spec);
   check_inputs(kScope, shape, inputs);
-  check_parameters(kScope, spec, parameters, model_shape(shape), is_transform);
   for (const Encoding& encoding : spec.encodings) {
     if (traits(encoding).linear_attention) continue;
     throw Error(ErrorKind::kUnsupported,
@@ -32,8 +30,9 @@ const AttentionShape& checked(const Spec& spec, const SpecParameters& parameters
                  .key = std::string(traits(encoding).name),
                  .rule = "needs a row of scores, which linear attention does not have",
                  .value = "",
-                 .hint = "use encodings of the sites input and query/key"});
+                 .hint = "use encodings of the site query/key"});
   }
+  check_parameters(kScope, spec, parameters, model_shape(shape));
   if (options.masking.window_left >= 0 || options.masking.window_right >= 0) {
     throw Error(ErrorKind::kUnsupported, {.scope = kScope,
                                           .key = "window",

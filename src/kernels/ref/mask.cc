@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/key_mask.h"
 #include "kernels/ref/checks.h"
 
 namespace posenc::ref {
@@ -40,6 +41,17 @@ std::int64_t length_of(const Cumulative& cumulative, std::int64_t sequence) {
   return cumulative[s + 1] - cumulative[s];
 }
 
+void check_key_mask(const std::string& scope, const std::vector<std::uint8_t>& mask) {
+  const std::span<const std::uint8_t> entries(mask);
+  const auto wrong = first_not_a_flag(entries);
+  if (wrong == entries.end()) return;
+  throw Error(ErrorKind::kOutOfRange, {.scope = scope,
+                                       .key = "key_mask",
+                                       .rule = "must be 1, or 0 for padding,",
+                                       .value = std::to_string(*wrong),
+                                       .hint = ""});
+}
+
 // The given lengths, those of the other side where that is allowed, or one sequence.
 Cumulative lengths_or(const Cumulative& given, const Cumulative& other, bool same_tokens,
                       std::int64_t tokens) {
@@ -56,6 +68,7 @@ Mask::Mask(const std::string& scope, const AttentionShape& shape, const Masking&
   require_at_least(scope, "window_right", masking.window_right, -1);
   if (!masking.key_mask.empty()) {
     require_size(scope, "key_mask", masking.key_mask.size(), shape.batch * shape.keys, "[B, Tk]");
+    check_key_mask(scope, masking.key_mask);
   }
   const bool same = shape.queries == shape.keys;
   const Cumulative queries = lengths_or(masking.cu_queries, masking.cu_keys, same, shape.queries);

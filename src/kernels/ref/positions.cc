@@ -17,6 +17,7 @@ Positions::Positions(const std::string& scope, const AttentionShape& shape,
       side.values.insert(side.values.end(), places.begin(), places.end());
     }
     require_size(scope, key, side.values.size(), shape.batch * tokens * side.axes, "[B, T, axes]");
+    for (const std::int64_t n : side.values) require_exact_position(scope, key, n);
     return side;
   };
   queries_ = resolve("positions.query", given.query, shape.queries, mask.queries().place);

@@ -17,7 +17,7 @@
 // (separate) or scale <q_i, v_j> (value), the latter two without rotation; gates_see_bias adds the
 // biases of site 3.
 //
-// Encodings of site 1 belong to the input (embedding.h) and are passed over. A query that sees no
+// Encodings of site 1 belong to the input (embedding.h); a spec that has one is refused. A query that sees no
 // key has output 0, lse -infinity and no gradient.
 #pragma once
 
@@ -65,7 +65,7 @@ struct AttentionGradients {
   std::vector<double> k;
   std::vector<double> v;
   std::vector<double> gate_k;  // empty where no gate keys were given
-  SpecParameters parameters;   // shaped as the values; constants get theirs too, site 1 gets 0
+  SpecParameters parameters;   // shaped as the values; constants get theirs too
 };
 
 // Both throw Error, which names the argument, where shapes, parameters or options do not fit.
