@@ -4,8 +4,8 @@
 #include <cmath>
 
 #include "core/bind.h"
-#include "core/cancellation.h"
 #include "lab/samples.h"
+#include "model/interruptible.h"
 
 namespace posenc::lab {
 namespace {
@@ -167,7 +167,7 @@ std::optional<EvalRow> evaluate_row(model::Transformer& model, const tasks::Task
               static_cast<std::uint64_t>(done), batch);
     const Samples tensors = to_samples(batch, 0, batch.rows, setting.device);
     try {
-      const Cancellation scope(setting.stop);
+      const model::Interruptible scope(setting.stop);
       collector.add_batch(tensors, score(model, tensors));
     } catch (const Interrupted&) {
       return std::nullopt;

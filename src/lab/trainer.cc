@@ -6,8 +6,8 @@
 
 #include <chrono>
 
-#include "core/cancellation.h"
 #include "experiment/rate.h"
+#include "model/interruptible.h"
 #include "posenc/core/error.h"
 #include "torch/torch_version.h"
 
@@ -162,7 +162,7 @@ StepReport Trainer::step(const std::atomic<bool>* stop) {
   model_->set_step(at * config_.train.accumulate);
   optimizer_->zero_grad();
   {
-    const Cancellation scope(stop);
+    const model::Interruptible scope(stop);
     accumulate(batch,
                training_positions(config_.train, place.stage.length,
                                   static_cast<std::uint64_t>(config_.seed), at),

@@ -74,7 +74,7 @@ class TransformerImpl : public torch::nn::Module {
                   const AttentionFactory& factory = {});
 
   // tokens [B, T] of int64; positions [T], 0, 1, ... unless given. Returns [B, T, dim]. Within a
-  // Cancellation, this and its backward pass throw Interrupted between layers (core/cancellation.h).
+  // model::Interruptible, this and its backward pass throw Interrupted between layers.
   at::Tensor hidden(const at::Tensor& tokens, const at::Tensor& positions = {});
   // [..., dim] -> [..., vocabulary]
   at::Tensor logits(const at::Tensor& hidden);
