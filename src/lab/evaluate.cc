@@ -139,6 +139,35 @@ EvalRow skipped_row(std::int64_t length, const std::string& why) {
   return row;
 }
 
+// Samples as in training are for the training length alone: longer ones are an axis of their own.
+std::vector<std::int64_t> lengths_of(const tasks::Task& task, const std::string& axis,
+                                     const EvalSetting& setting) {
+  for (const tasks::Axis& known : task.axes()) {
+    if (known.name == axis && known.in_domain) return {setting.train_length};
+  }
+  if (setting.config.lengths.front() > 0) return setting.config.lengths;
+  std::vector<std::int64_t> lengths = setting.config.factors;
+  for (std::int64_t& length : lengths) length *= setting.train_length;
+  return lengths;
+}
+
+std::vector<std::string> wanted_axes(const tasks::Task& task,
+                                     const experiment::EvalConfig& config) {
+  std::vector<std::string> known;
+  for (const tasks::Axis& axis : task.axes()) known.push_back(axis.name);
+  if (config.axes == std::vector<std::string>{"all"}) return known;
+  const std::vector<std::string_view> names(known.begin(), known.end());
+  for (const std::string& axis : config.axes) {
+    if (std::find(known.begin(), known.end(), axis) != known.end()) continue;
+    throw Error(ErrorKind::kUnknownKey, {.scope = "eval",
+                                         .key = "axes",
+                                         .rule = "must be axes of " + task.info().name,
+                                         .value = "'" + axis + "'",
+                                         .hint = suggestion(axis, names)});
+  }
+  return config.axes;
+}
+
 }  // namespace
 
 std::optional<EvalRow> evaluate_row(model::Transformer& model, const tasks::Task& task,
@@ -182,43 +211,23 @@ std::optional<EvalRow> evaluate_row(model::Transformer& model, const tasks::Task
   return row;
 }
 
-std::vector<std::int64_t> lengths_of(const tasks::Task& task, const std::string& axis,
-                                     const EvalSetting& setting) {
-  for (const tasks::Axis& known : task.axes()) {
-    if (known.name == axis && known.in_domain) return {setting.train_length};
+std::vector<EvalCase> eval_cases(const tasks::Task& task, const EvalSetting& setting) {
+  std::vector<EvalCase> cases;
+  for (const std::string& axis : wanted_axes(task, setting.config)) {
+    for (const std::int64_t length : lengths_of(task, axis, setting)) {
+      cases.push_back({axis, length});
+    }
   }
-  if (setting.config.lengths.front() > 0) return setting.config.lengths;
-  std::vector<std::int64_t> lengths = setting.config.factors;
-  for (std::int64_t& length : lengths) length *= setting.train_length;
-  return lengths;
-}
-
-std::vector<std::string> wanted_axes(const tasks::Task& task,
-                                     const experiment::EvalConfig& config) {
-  std::vector<std::string> known;
-  for (const tasks::Axis& axis : task.axes()) known.push_back(axis.name);
-  if (config.axes == std::vector<std::string>{"all"}) return known;
-  const std::vector<std::string_view> names(known.begin(), known.end());
-  for (const std::string& axis : config.axes) {
-    if (std::find(known.begin(), known.end(), axis) != known.end()) continue;
-    throw Error(ErrorKind::kUnknownKey, {.scope = "eval",
-                                         .key = "axes",
-                                         .rule = "must be axes of " + task.info().name,
-                                         .value = "'" + axis + "'",
-                                         .hint = suggestion(axis, names)});
-  }
-  return config.axes;
+  return cases;
 }
 
 std::optional<std::vector<EvalRow>> evaluate_all(model::Transformer& model, const tasks::Task& task,
                                                  const EvalSetting& setting) {
   std::vector<EvalRow> rows;
-  for (const std::string& axis : wanted_axes(task, setting.config)) {
-    for (const std::int64_t length : lengths_of(task, axis, setting)) {
-      auto row = evaluate_row(model, task, axis, length, setting);
-      if (!row) return std::nullopt;
-      rows.push_back(std::move(*row));
-    }
+  for (const auto& [axis, length] : eval_cases(task, setting)) {
+    auto row = evaluate_row(model, task, axis, length, setting);
+    if (!row) return std::nullopt;
+    rows.push_back(std::move(*row));
   }
   return rows;
 }

@@ -59,16 +59,18 @@ inline double factor_of(std::int64_t length, const EvalSetting& setting) {
 std::optional<EvalRow> evaluate_row(model::Transformer& model, const tasks::Task& task,
                                     const std::string& axis, std::int64_t length,
                                     const EvalSetting& setting);
-// Every axis and factor that the config names.
+
+// An axis and a length that samples are drawn for.
+struct EvalCase {
+  std::string axis;
+  std::int64_t length = 0;
+};
+
+// Every axis and length that the config names; an Error for an axis that the task has not.
+std::vector<EvalCase> eval_cases(const tasks::Task& task, const EvalSetting& setting);
+// All of them, in order.
 std::optional<std::vector<EvalRow>> evaluate_all(model::Transformer& model, const tasks::Task& task,
                                                  const EvalSetting& setting);
-// Which axes of a task a config names; an Error for one that the task has not.
-std::vector<std::string> wanted_axes(const tasks::Task& task, const experiment::EvalConfig& config);
-
-// The lengths of an axis. Samples as in training are for the training length alone: longer ones are an
-// axis of their own.
-std::vector<std::int64_t> lengths_of(const tasks::Task& task, const std::string& axis,
-                                     const EvalSetting& setting);
 
 // So that more is better, whatever the metric.
 double score_of(const EvalRow& row, const std::string& metric);

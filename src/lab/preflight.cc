@@ -46,7 +46,7 @@ void draw_row(const tasks::Task& task, const EvalCase& c, const EvalSetting& set
   const tasks::Condition condition = condition_of(c, setting);
   const std::string place = fmt::format("axis {} at length {}", c.axis, c.length);
   const std::string hint =
-      fmt::format("needed for {}: change {} or eval.axes", place, length_field(setting));
+      fmt::format("needed to evaluate {} ({}, eval.axes)", place, length_field(setting));
   if (task.rows(condition).value_or(1) == 0) {
     throw Error(ErrorKind::kOutOfRange,
                 {.scope = "eval",
@@ -91,16 +91,6 @@ std::string skipped_text(const std::vector<EvalCase>& cases, const EvalSetting& 
 }
 
 }  // namespace
-
-std::vector<EvalCase> eval_cases(const tasks::Task& task, const EvalSetting& setting) {
-  std::vector<EvalCase> cases;
-  for (const std::string& axis : wanted_axes(task, setting.config)) {
-    for (const std::int64_t length : lengths_of(task, axis, setting)) {
-      cases.push_back({axis, length});
-    }
-  }
-  return cases;
-}
 
 std::string check_cases(const experiment::LabConfig& config, const tasks::Task& task,
                         const EvalSetting& setting, const std::vector<EvalCase>& cases,

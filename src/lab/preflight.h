@@ -10,15 +10,6 @@
 
 namespace posenc::lab {
 
-// An axis and a length that samples are drawn for.
-struct EvalCase {
-  std::string axis;
-  std::int64_t length = 0;
-};
-
-// Those of evaluate_all, in its order; an Error for an axis that the task has not.
-std::vector<EvalCase> eval_cases(const tasks::Task& task, const EvalSetting& setting);
-
 // Checks memory for training and for each case, and draws a row of each, without a model. Throws an Error that
 // names the field to change. Returns a sentence about lengths that will be skipped, or "".
 std::string check_cases(const experiment::LabConfig& config, const tasks::Task& task,
