@@ -27,6 +27,11 @@ const Traits& traits(const Encoding& encoding) {
       [](const auto& e) -> const Traits& { return std::decay_t<decltype(e)>::kTraits; }, encoding);
 }
 
+bool is_learnable(const Encoding& encoding) {
+  const auto* rope = std::get_if<Rope>(&encoding);
+  return rope != nullptr && std::holds_alternative<LearnableSchedule>(rope->schedule);
+}
+
 std::vector<CatalogEntry> encoding_catalog() { return catalog_of(static_cast<Encoding*>(nullptr)); }
 std::vector<CatalogEntry> schedule_catalog() { return catalog_of(static_cast<Schedule*>(nullptr)); }
 std::vector<CatalogEntry> axes_catalog() { return catalog_of(static_cast<Axes*>(nullptr)); }

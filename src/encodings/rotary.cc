@@ -151,6 +151,17 @@ Rotary make_rotary(const Rope& config, const ModelShape& shape, const Lengths& l
   return rotary;
 }
 
+Rope Rope::at(const Lengths& lengths) const {
+  Rope fixed = *this;
+  fixed.schedule = at_length(schedule, lengths);
+  return fixed;
+}
+Xpos Xpos::at(const Lengths& lengths) const {
+  Xpos fixed = *this;
+  fixed.center = static_cast<double>(lengths.sequence / 2);
+  return fixed;
+}
+
 Rotary make_rotary(const Xpos& config, const ModelShape& shape, const Lengths& lengths) {
   Rotary rotary = make_window(config, shape);
   rotary.axes = plan_axes(SingleAxis{}, rotary.pairs());
@@ -158,7 +169,7 @@ Rotary make_rotary(const Xpos& config, const ModelShape& shape, const Lengths& l
                             config.precision};
   rotary.inv_freq = {evaluate(DefaultSchedule{}, input).inv_freq};
   rotary.scale_base = config.scale_base;
-  rotary.center = config.center.value_or(static_cast<double>(lengths.sequence / 2));
+  rotary.center = config.center ? *config.center : *config.at(lengths).center;
   for (std::int64_t p = 0; p < rotary.pairs(); ++p) {
     const double share = 2.0 * static_cast<double>(p) / static_cast<double>(rotary.rotary_dim);
     rotary.log_zeta.push_back(std::log((share + config.gamma) / (1.0 + config.gamma)));

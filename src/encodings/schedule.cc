@@ -91,6 +91,17 @@ Ramp yarn_ramp(const YarnSchedule& y, double theta, std::int64_t dim) {
   return ramp;
 }
 
+// The length that LongRoPE compares with the original one.
+std::int64_t deciding_length(const LongRopeSchedule& s, const Lengths& lengths) {
+  if (s.switch_by == LongRopeSchedule::SwitchBy::kCurrent) return lengths.sequence;
+  if (s.switch_by == LongRopeSchedule::SwitchBy::kContext) {
+    return std::max(lengths.context, lengths.sequence);
+  }
+  if (s.max_position_embeddings > 0) return s.max_position_embeddings;
+  throw schedule_error(ErrorKind::kMissingKey, "longrope", "max_position_embeddings",
+                       "is required with switch_by=maximum", "", "add it");
+}
+
 // One functor per precision; each schedule is one overload, and the compiler says which is missing.
 template <class Real>
 struct Evaluate {
@@ -117,11 +128,7 @@ struct Evaluate {
   }
 
   ScheduleOutput operator()(const DynamicSchedule& s) const {
-    const auto trained = static_cast<double>(s.max_position_embeddings);
-    double length = std::max(static_cast<double>(in.lengths.sequence), trained);
-    if (s.length == DynamicSchedule::Length::kFixed) length = trained * s.factor;
-    const double scale = s.factor * length / trained - (s.factor - 1.0);
-    return of_base(ntk_base("dynamic", in.theta, scale, in.dim));
+    return of_base(ntk_base("dynamic", in.theta, s.at(in.lengths).factor, in.dim));
   }
 
   ScheduleOutput operator()(const YarnSchedule& s) const {
@@ -151,7 +158,7 @@ struct Evaluate {
   ScheduleOutput operator()(const LongRopeSchedule& s) const {
     check_length("short_factor", s.short_factor);
     check_length("long_factor", s.long_factor);
-    const std::vector<double>& ext = past_original(s) ? s.long_factor : s.short_factor;
+    const std::vector<double> ext = s.at(in.lengths).long_factor;
     std::vector<Real> inv = powers<Real>(in.theta, in.dim / 2, in.dim);
     for (std::size_t i = 0; i < inv.size(); ++i)
       inv[i] = Real{1} / (static_cast<Real>(ext[i]) * inv[i]);
@@ -211,21 +218,6 @@ struct Evaluate {
                          fmt::format("{} entries", list.size()));
   }
 
-  [[nodiscard]] bool past_original(const LongRopeSchedule& s) const {
-    std::int64_t length = in.lengths.sequence;
-    if (s.switch_by == LongRopeSchedule::SwitchBy::kMaximum) {
-      length = s.max_position_embeddings;
-      if (length == 0) {
-        throw schedule_error(ErrorKind::kMissingKey, "longrope", "max_position_embeddings",
-                             "is required with switch_by=maximum", "", "add it");
-      }
-    }
-    if (s.switch_by == LongRopeSchedule::SwitchBy::kContext) {
-      length = std::max(in.lengths.context, in.lengths.sequence);
-    }
-    return length > s.original_max_position_embeddings;
-  }
-
   static double longrope_attention_factor(const LongRopeSchedule& s) {
     if (s.attention_factor) return *s.attention_factor;
     const auto original = static_cast<double>(s.original_max_position_embeddings);
@@ -276,13 +268,35 @@ struct ApplyProfile {
 
 }  // namespace
 
+NtkSchedule DynamicSchedule::at(const Lengths& lengths) const {
+  const auto trained = static_cast<double>(max_position_embeddings);
+  const double n = length == Length::kFixed
+                       ? trained * factor
+                       : std::max(static_cast<double>(lengths.sequence), trained);
+  return {.factor = factor * n / trained - (factor - 1.0)};
+}
+
+LongRopeSchedule LongRopeSchedule::at(const Lengths& lengths) const {
+  LongRopeSchedule fixed = *this;
+  const bool past = deciding_length(*this, lengths) > original_max_position_embeddings;
+  (past ? fixed.short_factor : fixed.long_factor) = past ? long_factor : short_factor;
+  fixed.switch_by = SwitchBy::kMaximum;
+  // Both lists are alike, so any maximum will do; one that is absent must not become the factor.
+  if (max_position_embeddings == 0 && (factor || attention_factor)) {
+    fixed.max_position_embeddings = original_max_position_embeddings;
+  }
+  return fixed;
+}
+
 ScheduleOutput evaluate(const Schedule& schedule, const ScheduleInput& input) {
   if (input.dim <= 0 || input.dim % 2 != 0) {
     throw schedule_error(ErrorKind::kOutOfRange, "rope", "rotary_dim", "must be even and positive",
                          std::to_string(input.dim));
   }
-  if (input.precision == Precision::kHf) return std::visit(Evaluate<float>{input}, schedule);
-  return std::visit(Evaluate<double>{input}, schedule);
+  ScheduleInput told = input;
+  if (!follows_length(schedule, input.lengths)) told.lengths.sequence = 0;
+  if (input.precision == Precision::kHf) return std::visit(Evaluate<float>{told}, schedule);
+  return std::visit(Evaluate<double>{told}, schedule);
 }
 
 Schedule apply_profile(Schedule schedule, Profile profile, bool deepseek) {

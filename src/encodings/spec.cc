@@ -73,6 +73,26 @@ std::string hash(const Spec& spec) {
   return fmt::format("{:016x}", state);
 }
 
+bool follows_length(const Spec& spec, const Lengths& lengths) {
+  return std::any_of(spec.encodings.begin(), spec.encodings.end(),
+                     [&](const Encoding& e) { return follows_length(e, lengths); });
+}
+
+Spec at_length(Spec spec, const Lengths& lengths) {
+  for (Encoding& e : spec.encodings) e = at_length(e, lengths);
+  return spec;
+}
+
+std::optional<Encoding> cacheable_rotation(const Spec& spec) {
+  std::optional<Encoding> found;
+  for (const Encoding& e : spec.encodings) {
+    if (traits(e).site != Site::kQueryKey) continue;
+    if (found || follows_length(e) || is_learnable(e)) return std::nullopt;
+    found = e;
+  }
+  return found;
+}
+
 Spec operator+(Spec a, const Spec& b) {
   a.encodings.insert(a.encodings.end(), b.encodings.begin(), b.encodings.end());
   return a;

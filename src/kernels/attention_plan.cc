@@ -58,11 +58,6 @@ std::int64_t bounded(std::int64_t window) {
 
 }  // namespace
 
-bool is_learnable(const Encoding& encoding) {
-  const auto* rope = std::get_if<Rope>(&encoding);
-  return rope != nullptr && std::holds_alternative<LearnableSchedule>(rope->schedule);
-}
-
 AttentionPlan::AttentionPlan(Spec spec, ModelShape shape, std::int64_t kv_heads, Lengths lengths,
                              CachePolicy policy)
     : state_(std::make_unique<State>()) {

@@ -30,9 +30,6 @@ struct AttentionPlan::State {
   ToeplitzCache toeplitz;
 };
 
-// Trained frequencies change from call to call: their tables cannot be kept.
-bool is_learnable(const Encoding& encoding);
-
 // Tables of the r-th site-2 encoding: the plan's, or ones made for this call's trained frequencies and
 // kept in `own`.
 const RotaryCache* rotary_tables(const AttentionPlan::State& state, std::size_t r,

@@ -39,6 +39,9 @@ constexpr int encodings_at(Site site) { return count_at(site, static_cast<Encodi
 
 const Traits& traits(const Encoding& encoding);
 
+// Trained frequencies change from call to call: their tables cannot be kept.
+bool is_learnable(const Encoding& encoding);
+
 // Templates, so that nothing converts to Encoding on the way: an encoding without its own validate or
 // parameters is then an error of the compiler, not a call of these by themselves.
 template <std::same_as<Encoding> Any>

@@ -35,6 +35,11 @@ struct Rope {
   Axes axes;
   Precision precision = Precision::kExact;
 
+  [[nodiscard]] bool follows_length(const Lengths& lengths) const {
+    return posenc::follows_length(schedule, lengths);
+  }
+  [[nodiscard]] Rope at(const Lengths& lengths) const;
+
   static constexpr Traits kTraits{
       .name = "rope",
       .site = Site::kQueryKey,

@@ -16,6 +16,7 @@
 #include <variant>
 
 #include "posenc/encodings/common.h"
+#include "posenc/encodings/length.h"
 
 namespace posenc {
 
@@ -84,6 +85,11 @@ struct DynamicSchedule {
   double factor = 1.0;
   std::int64_t max_position_embeddings = 2048;
   Length length = Length::kCurrent;
+
+  [[nodiscard]] bool follows_length(const Lengths& /*lengths*/) const {
+    return length == Length::kCurrent;
+  }
+  [[nodiscard]] NtkSchedule at(const Lengths& lengths) const;
 
   static constexpr Traits kTraits =
       schedule_traits("dynamic", "dynamic NTK: the base follows the length",
@@ -191,6 +197,12 @@ struct LongRopeSchedule {
   std::optional<double> factor;
   std::optional<double> attention_factor;
   SwitchBy switch_by = SwitchBy::kCurrent;
+
+  [[nodiscard]] bool follows_length(const Lengths& lengths) const {
+    const bool open_ended = lengths.context == 0 || lengths.sequence > lengths.context;
+    return switch_by == SwitchBy::kCurrent || (switch_by == SwitchBy::kContext && open_ended);
+  }
+  [[nodiscard]] LongRopeSchedule at(const Lengths& lengths) const;
 
   static constexpr Traits kTraits =
       schedule_traits("longrope", "LongRoPE: a searched factor per pair", "theta^(-2i/d) / ext_i",
@@ -309,12 +321,6 @@ using Schedule = std::variant<DefaultSchedule, LinearSchedule, NtkSchedule, Dyna
                               YarnSchedule, LongRopeSchedule, Llama3Schedule, ProportionalSchedule,
                               LinearIndexSchedule, LearnableSchedule>;
 
-// The lengths that a schedule may ask for.
-struct Lengths {
-  std::int64_t sequence = 0;  // how long the sequence is now
-  std::int64_t context = 0;   // how long it may get; 0 means: as long as it is now
-};
-
 struct ScheduleInput {
   double theta = 10000.0;
   std::int64_t dim = 0;  // rotated channels that share this set of frequencies
@@ -330,7 +336,8 @@ struct ScheduleOutput {
 };
 
 // Frequencies under a schedule; throws where the schedule's fields do not fit together or do not
-// fit the dimension (LongRoPE's lists, for one).
+// fit the dimension (LongRoPE's lists, for one). The length of the sequence is read by schedules that
+// follow it (length.h); the others are not told.
 ScheduleOutput evaluate(const Schedule& schedule, const ScheduleInput& input);
 
 // The systems whose choices a profile takes over.

@@ -12,6 +12,7 @@
 // so it vanishes beside others, and an empty spec is written `none`.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -61,6 +62,14 @@ struct SpecParameter {
   ParameterInfo info;        // with the full name
 };
 std::vector<SpecParameter> parameters(const Spec& spec, const ModelShape& shape);
+
+// Whether an encoding's rotation changes while a sequence grows (length.h), and the same spec with such
+// rotations made constant, as they are at a length.
+bool follows_length(const Spec& spec, const Lengths& lengths = {});
+Spec at_length(Spec spec, const Lengths& lengths);
+// The rotation of keys that a key/value cache can keep rotated: the spec's only one, where it neither
+// follows the length nor trains. Keys of other specs are kept unrotated.
+std::optional<Encoding> cacheable_rotation(const Spec& spec);
 
 // The same spec with the precision of every encoding that has one set to this.
 Spec with_precision(Spec spec, Precision precision);

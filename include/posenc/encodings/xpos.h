@@ -7,7 +7,7 @@
 //
 // so <q'_i, k'_j> carries zeta^((i-j)/scale_base). The centre cancels; it only keeps both powers
 // small, and must be the same for queries and cached keys: without a given one it is the middle of
-// the length the tables are made for.
+// the length the tables are made for, and xPos follows the length (length.h).
 //
 // Sun et al. 2022, "A length-extrapolatable transformer", arXiv 2212.10554, equation 11.
 #pragma once
@@ -27,6 +27,11 @@ struct Xpos {
   double scale_base = 512.0;
   std::optional<double> center;
   Precision precision = Precision::kExact;
+
+  [[nodiscard]] bool follows_length(const Lengths& /*lengths*/) const {
+    return !center.has_value();
+  }
+  [[nodiscard]] Xpos at(const Lengths& lengths) const;
 
   static constexpr Traits kTraits{
       .name = "xpos",
