@@ -93,6 +93,10 @@ POSENC_C_API posenc_status posenc_spec_from_json(const char* json,
 POSENC_C_API posenc_status posenc_spec_from_yaml(const char* yaml,
                                                  posenc_spec** spec) POSENC_C_NOEXCEPT;
 POSENC_C_API void posenc_spec_free(posenc_spec* spec) POSENC_C_NOEXCEPT;
+// The same spec with rotations that follow the length (dynamic, longrope, xpos without a center) made
+// constant, as they are at this length (posenc/encodings/length.h).
+POSENC_C_API posenc_status posenc_spec_at_length(const posenc_spec* spec, int64_t length,
+                                                 posenc_spec** fixed) POSENC_C_NOEXCEPT;
 
 // As snprintf: at most capacity - 1 characters and a 0 are written, and the length of the whole is
 // returned, without the 0. buffer may be NULL where capacity is 0. The hash has 16 hexadecimal
@@ -239,8 +243,10 @@ typedef struct posenc_plan_options {
   size_t struct_size;
   posenc_shape shape;
   // Optional from here on.
-  int64_t kv_heads;         // divides the heads; 0: as many as heads
-  int64_t sequence_length;  // for schedules that follow the length (dynamic, longrope)
+  int64_t kv_heads;  // divides the heads; 0: as many as heads
+  // Of rotations that follow the length (dynamic, longrope, xpos without a center): at least the longest
+  // sequence that posenc_attention gets.
+  int64_t sequence_length;
   int64_t context_length;   // how long it may get; 0: sequence_length
   int32_t cache_mode;       // what is kept of the tables (posenc/encodings/rotary_cache.h)
   int32_t reserved;         // 0
@@ -279,6 +285,10 @@ typedef struct posenc_rotary_info {
   int32_t inverse;
   double attention_factor;  // multiplies cos and sin
   double softmax_factor;    // multiplies the softmax scale
+  // 1: cos and sin change with the plan's lengths. Cache the keys unrotated, and make a plan for each
+  // new length; or use posenc_spec_at_length once.
+  int32_t follows_length;
+  int32_t reserved;
 } posenc_rotary_info;
 
 POSENC_C_API posenc_status posenc_rotary_describe(const posenc_plan* plan, int64_t rotary,
@@ -355,7 +365,8 @@ typedef struct posenc_attention_call {
   double dropout_rate;  // in [0, 1)
   uint64_t dropout_seed;
   // 1: the keys went through site 2 before they were cached (posenc_rope does it, once per site-2
-  // encoding): decoding. Their gradient is then that of the turned keys.
+  // encoding): decoding. Their gradient is then that of the turned keys. Refused where a rotation
+  // follows the length (posenc_rotary_info).
   int32_t keys_are_turned;
   int32_t reserved;  // 0
 } posenc_attention_call;

@@ -46,6 +46,12 @@ void check_unknown_fields(const char* op, const char* name, std::span<const unsi
        op, name);
 }
 
+void check_length(const char* op, const char* name, std::int64_t length) {
+  if (length >= 0 && length <= kLargestPosition) return;
+  fail(StatusCode::kOutOfRange, "[%s] %s must be in [0, 2^53] but got %lld", op, name,
+       static_cast<Long>(length));
+}
+
 void check_reserved(const char* op, const char* name, std::int32_t reserved) {
   if (reserved == 0) return;
   fail(StatusCode::kInvalidArgument, "[%s] %s.reserved must be 0 but got %d", op, name, reserved);

@@ -66,6 +66,8 @@ struct Tokens {
 };
 PositionsView positions_of(const char* op, const char* name, const posenc_positions& p,
                            const Tokens& n);
+// Of a sequence, 0 .. 2^53.
+void check_length(const char* op, const char* name, std::int64_t length);
 
 AttentionMask mask_of(const char* op, const posenc_mask& mask, const ConstTensorView& k);
 

@@ -4,7 +4,6 @@
 
 using posenc::AttentionPlan;
 using posenc::CachePolicy;
-using posenc::StatusCode;
 using posenc::capi::guarded;
 using posenc::capi::required;
 
@@ -26,13 +25,9 @@ CachePolicy policy_of(const posenc_plan_options& options) {
 }
 
 posenc::Lengths lengths_of(const posenc_plan_options& options) {
-  const auto check = [](const char* name, int64_t length) {
-    if (length >= 0 && length <= posenc::kLargestPosition) return length;
-    posenc::capi::fail(StatusCode::kOutOfRange, "[%s] %s must be in [0, 2^53] but got %lld", kOp,
-                       name, static_cast<long long>(length));
-  };
-  return {check("sequence_length", options.sequence_length),
-          check("context_length", options.context_length)};
+  posenc::capi::check_length(kOp, "sequence_length", options.sequence_length);
+  posenc::capi::check_length(kOp, "context_length", options.context_length);
+  return {options.sequence_length, options.context_length};
 }
 
 }  // namespace

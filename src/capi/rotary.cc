@@ -80,8 +80,9 @@ posenc_status posenc_rotary_describe(const posenc_plan* plan, int64_t rotary,
     const size_t size = required(op, "info", info).struct_size;
     posenc::capi::check_struct_size(op, "info", size, offsetof(posenc_rotary_info, rotary_dim));
     const std::size_t r = posenc::capi::check_rotary(op, *plan, rotary);
-    posenc_rotary_info known =
-        posenc::capi::describe(posenc::capi::untrained(plan->plan->state(), r));
+    const auto& state = plan->plan->state();
+    posenc_rotary_info known = posenc::capi::describe(posenc::capi::untrained(state, r));
+    known.follows_length = follows_length(state.spec.encodings[state.rotary[r]], state.lengths);
     known.struct_size = size;
     std::memset(info, 0, size);  // fields that a newer caller has and we do not know
     std::memcpy(info, &known, std::min(size, sizeof known));

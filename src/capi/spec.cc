@@ -52,6 +52,17 @@ posenc_status posenc_spec_from_yaml(const char* yaml, posenc_spec** spec) noexce
 }
 void posenc_spec_free(posenc_spec* spec) noexcept { delete spec; }
 
+posenc_status posenc_spec_at_length(const posenc_spec* spec, int64_t length,
+                                    posenc_spec** fixed) noexcept {
+  return guarded([&] {
+    const char* op = "spec_at_length";
+    const Spec& given = required(op, "spec", spec).spec;
+    posenc_spec*& out = required(op, "fixed", fixed);
+    posenc::capi::check_length(op, "length", length);
+    out = std::make_unique<posenc_spec>(posenc_spec{at_length(given, {length})}).release();
+  });
+}
+
 int64_t posenc_spec_to_text(const posenc_spec* spec, char* buffer, size_t capacity) noexcept {
   return write("spec_to_text", spec, posenc::to_text, buffer, capacity);
 }

@@ -1,4 +1,6 @@
 // The checks of an attention call: everything is looked at before anything is written.
+#include <algorithm>
+
 #include "kernels/attention_plan.h"
 #include "kernels/key_mask.h"
 #include "kernels/view_checks.h"
@@ -58,6 +60,38 @@ Status check_inputs(const AttentionCall& call) noexcept {
   if (Status s = check_keys("k", call.k, call); !s.ok()) return s;
   if (Status s = check_keys("v", call.v, call); !s.ok()) return s;
   return check_gate_keys(call);
+}
+
+std::int64_t longest_sequence(const AttentionCall& call) noexcept {
+  std::int64_t longest = 0;
+  const auto keys = call.mask.cu_keys.empty() ? call.mask.cu_queries : call.mask.cu_keys;
+  for (std::size_t s = 1; s < keys.size(); ++s) longest = std::max(longest, keys[s] - keys[s - 1]);
+  return keys.empty() ? call.k.tokens() : longest;
+}
+
+// A rotation that follows the length must have that of the call; keys rotated at an earlier length do
+// not fit these queries, and nothing in them shows that length.
+Status check_length(const AttentionCall& call) noexcept {
+  const AttentionPlan::State& state = call.plan->state();
+  for (const std::size_t r : state.rotary) {
+    const Encoding& rotation = state.spec.encodings[r];
+    if (!follows_length(rotation, state.lengths)) continue;
+    if (call.keys_are_turned) {
+      return Status::format(StatusCode::kUnsupported,
+                            "[attention] keys_are_turned needs a rotation that does not follow the "
+                            "length, but %s does; give unrotated keys, or a spec fixed at one "
+                            "length (at_length)",
+                            traits(rotation).name.data());
+    }
+    const std::int64_t longest = longest_sequence(call);
+    if (state.lengths.sequence >= longest) continue;
+    return Status::format(StatusCode::kInvalidArgument,
+                          "[attention] plan must be made for a sequence_length of at least %lld, "
+                          "since %s follows the length, but got %lld",
+                          static_cast<Long>(longest), traits(rotation).name.data(),
+                          static_cast<Long>(state.lengths.sequence));
+  }
+  return {};
 }
 
 Status check_outputs(const AttentionCall& call) noexcept {
@@ -173,7 +207,8 @@ Status check_attention_inputs(const AttentionCall& call) noexcept {
   if (call.plan == nullptr)
     return {StatusCode::kInvalidArgument, "[attention] plan must not be null"};
   if (Status s = check_inputs(call); !s.ok()) return s;
-  return check_mask(call);
+  if (Status s = check_mask(call); !s.ok()) return s;
+  return check_length(call);
 }
 
 Status check_attention(const AttentionCall& call) noexcept {

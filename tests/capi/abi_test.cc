@@ -29,7 +29,7 @@ static_assert(sizeof(void*) != 8 || (sizeof(posenc_shape) == 24 && sizeof(posenc
                                      sizeof(posenc_linear_options) == 16));
 static_assert(
     sizeof(void*) != 8 ||
-    (sizeof(posenc_plan_options) == 88 && sizeof(posenc_rotary_info) == 80 &&
+    (sizeof(posenc_plan_options) == 88 && sizeof(posenc_rotary_info) == 88 &&
      sizeof(posenc_rope_call) == 408 && sizeof(posenc_rope_frequency_gradient_call) == 416 &&
      sizeof(posenc_attention_call) == 640 && sizeof(posenc_attention_backward_call) == 424 &&
      sizeof(posenc_linear_attention_call) == 544 &&
@@ -97,6 +97,9 @@ TEST_F(CAbi, EveryNullArgumentIsNamed) {
 #define POSENC_CALL(message, call) {message, call, posenc_last_error()}
       POSENC_CALL("[spec_from_text] text", posenc_spec_from_text(nullptr, &spec_out)),
       POSENC_CALL("[spec_from_text] spec", posenc_spec_from_text("rope", nullptr)),
+      POSENC_CALL("[spec_at_length] spec", posenc_spec_at_length(nullptr, 1, &spec_out)),
+      POSENC_CALL("[spec_at_length] fixed", posenc_spec_at_length(spec, 1, nullptr)),
+      POSENC_CALL("[spec_at_length] length", posenc_spec_at_length(spec, -1, &spec_out)),
       POSENC_CALL("[spec_from_json] json", posenc_spec_from_json(nullptr, &spec_out)),
       POSENC_CALL("[spec_from_json] spec", posenc_spec_from_json("[]", nullptr)),
       POSENC_CALL("[spec_from_yaml] yaml", posenc_spec_from_yaml(nullptr, &spec_out)),

@@ -5,6 +5,7 @@
 
 #include "capi/c_handles.h"
 #include "posenc/kernels/rope.h"
+#include "support/catalog_specs.h"
 
 namespace posenc {
 namespace {
@@ -220,6 +221,39 @@ TEST(CAttention, DecodesFromTurnedKeys) {
   cpp.keys_are_turned = true;
   c.keys_are_turned = 1;
   both.compare(cpp, c);
+}
+
+// Keys rotated at another length would not fit: refused, unless the spec is fixed at one length.
+TEST(CAttention, TurnedKeysOfRotationsThatFollowTheLengthAreRefused) {
+  for (const std::string& text : testing::catalog_specs(Site::kQueryKey, 8)) {
+    SCOPED_TRACE(text);
+    const SpecHandle spec = make_spec(text);
+    posenc_spec* raw = nullptr;
+    ASSERT_TRUE(ok(posenc_spec_at_length(spec.get(), 64, &raw)));
+    const SpecHandle fixed(raw);
+    for (const posenc_spec* given : {spec.get(), fixed.get()}) {
+      const ModelShape shape{.head_dim = 8, .heads = 2};
+      const PlanHandle plan = make_plan(given, shape, 0, 3);
+      const ParametersHandle parameters = make_parameters(given, shape, 1);
+      auto info = sized<posenc_rotary_info>();
+      ASSERT_TRUE(ok(posenc_rotary_describe(plan.get(), 0, &info)));
+      const bool follows = given == spec.get() && follows_length(parse_spec(text));
+      EXPECT_EQ(info.follows_length, follows ? 1 : 0);
+      Tensor q({1, 2, 3, 8}, DType::kFloat32);
+      Tensor out(q);
+      auto call = sized<posenc_attention_call>();
+      call.plan = plan.get();
+      call.parameters = parameters.get();
+      call.q = call.k = call.v = c_tensor(q);
+      call.out = c_tensor(out);
+      call.keys_are_turned = 1;
+      const posenc_status status = posenc_attention(&call);
+      EXPECT_TRUE(follows ? fails(status, POSENC_UNSUPPORTED, "does not follow the length")
+                          : ok(status));
+      call.keys_are_turned = 0;
+      EXPECT_TRUE(ok(posenc_attention(&call)));
+    }
+  }
 }
 
 TEST(CAttention, MistakesAreNamedAndWriteNothing) {

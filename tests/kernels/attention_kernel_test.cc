@@ -7,6 +7,7 @@
 #include "cases/compare.h"
 #include "posenc/core/error.h"
 #include "posenc/kernels/rope.h"
+#include "support/catalog_specs.h"
 
 namespace posenc {
 namespace {
@@ -18,8 +19,8 @@ using cases::Tensor;
 // A cache of keys that were turned when they were written, in every type, equals turning them anew.
 TEST(AttentionKernel, DecodingReadsACacheOfTurnedKeys) {
   for (const DType dtype : {DType::kFloat32, DType::kBfloat16}) {
-    for (const char* spec :
-         {"rope", "rope(layout=interleaved) + alibi", "xpos", "rope + cope(npos_max=8)"}) {
+    for (const char* spec : {"rope", "rope(layout=interleaved) + alibi", "xpos(center=300)",
+                             "rope + cope(npos_max=8)"}) {
       const Case c{
           .spec = spec, .heads = 4, .kv_heads = 2, .queries = 2, .keys = 600, .dtype = dtype};
       AttentionProblem f(c);
@@ -46,6 +47,20 @@ TEST(AttentionKernel, DecodingReadsACacheOfTurnedKeys) {
                          {{"out", cases::ResultKind::kGradient, anew}});
       EXPECT_TRUE(found.fine()) << spec << ": " << found.mismatch;
     }
+  }
+}
+
+// Nothing in rotated keys shows the length that they were rotated for.
+TEST(AttentionKernel, TurnedKeysAreRefusedWhereTheRotationFollowsTheLength) {
+  for (const std::string& spec : testing::catalog_specs(Site::kQueryKey, 16)) {
+    AttentionProblem f(Case{.spec = spec + " + alibi", .keys = 80});
+    AttentionCall call = f.call();
+    EXPECT_TRUE(attention(call).ok()) << spec;
+    call.keys_are_turned = true;
+    const bool follows = follows_length(f.data.spec);
+    const Status status = attention(call);
+    EXPECT_EQ(status.code(), follows ? StatusCode::kUnsupported : StatusCode::kOk)
+        << spec << ": " << status.message();
   }
 }
 

@@ -49,8 +49,9 @@ struct AttentionMask {
 // path. Immutable, and safe to share between threads.
 class AttentionPlan {
  public:
-  // Throws Error where the spec does not fit the shape. Schedules that follow the length read it from
-  // `lengths`; tables grow as the policy says.
+  // Throws Error where the spec does not fit the shape. Rotations that follow the length read it from
+  // `lengths`, which attention() wants to be that of its longest sequence or more; tables grow as the
+  // policy says.
   AttentionPlan(Spec spec, ModelShape shape, std::int64_t kv_heads, Lengths lengths = {},
                 CachePolicy policy = {});
   ~AttentionPlan();
@@ -79,7 +80,8 @@ struct AttentionCall {
   std::optional<double> scale;  // default: 1/sqrt(D)
   Dropout dropout;
   // The keys went through site 2 before they were cached (rope() does it): they are read as they are,
-  // and their gradient is that of the turned keys.
+  // and their gradient is that of the turned keys. Refused for rotations that follow the length
+  // (posenc/encodings/length.h): cache those keys unrotated, and make the plan for each new length.
   bool keys_are_turned = false;
 };
 

@@ -55,6 +55,7 @@ void CudaCall::check() const {
   if (composed_.gate_k.defined()) call.gate_k = view_of(composed_.gate_k);
   call.mask = tokens_.mask();
   call.dropout = composed_.dropout;
+  call.keys_are_turned = composed_.keys_are_turned;
   check_attention_inputs(call).throw_if_error();
 }
 
