@@ -20,16 +20,9 @@ std::string part_of(const std::string& text, const Wanted& wanted) {
 bool is_input(Site site) { return site == Site::kInput; }
 bool is_not_input(Site site) { return site != Site::kInput; }
 
-// Keys can be cached turned where one rotation with constant frequencies turns them.
-std::string only_rotation(const std::string& text) {
-  Spec rotations;
-  for (const Encoding& e : ops::parse_any(text).encodings) {
-    if (traits(e).site == Site::kQueryKey) rotations.encodings.push_back(e);
-  }
-  if (rotations.encodings.size() != 1) return "";
-  const auto* rope = std::get_if<Rope>(&rotations.encodings[0]);
-  const bool learns = rope != nullptr && std::holds_alternative<LearnableSchedule>(rope->schedule);
-  return learns ? "" : to_text(rotations);
+std::string key_rotation(const std::string& text) {
+  const auto rotation = cacheable_rotation(ops::parse_any(text));
+  return rotation ? to_text(Spec{{*rotation}}) : "";
 }
 
 bool needs_gate_keys(const std::string& text) {
@@ -117,7 +110,7 @@ const std::vector<at::Tensor>& EncodingParametersImpl::tensors() {
 }
 
 AttentionImpl::AttentionImpl(AttentionConfig config, EncodingParameters shared)
-    : config_(completed(std::move(config))), rotation_(only_rotation(config_.spec)) {
+    : config_(completed(std::move(config))), rotation_(key_rotation(config_.spec)) {
   const std::int64_t q_dim = config_.heads * config_.head_dim;
   const std::int64_t k_dim = config_.kv_heads * config_.head_dim;
   q_proj = register_module("q_proj", linear(config_.model_dim, q_dim, config_.bias));

@@ -44,17 +44,6 @@ PreparedCache& cache() {
   return kept;
 }
 
-// Schedules that read the sequence's length have other frequencies at every length.
-bool follows_length(const Spec& spec) {
-  return std::any_of(spec.encodings.begin(), spec.encodings.end(), [](const Encoding& e) {
-    const auto* xpos = std::get_if<Xpos>(&e);
-    if (xpos != nullptr) return !xpos->center.has_value();
-    const auto* rope = std::get_if<Rope>(&e);
-    return rope != nullptr && (std::holds_alternative<DynamicSchedule>(rope->schedule) ||
-                               std::holds_alternative<LongRopeSchedule>(rope->schedule));
-  });
-}
-
 }  // namespace
 
 Prepared::Prepared(const Spec& parsed, const ModelShape& model, std::int64_t kv_heads,

@@ -67,6 +67,8 @@ TORCH_LIBRARY(posenc, m) {
   m.def("t5_buckets(Tensor relative, str spec=\"t5\") -> Tensor");
   m.def("rope_tables(str spec, int head_dim, int heads, int length) -> (Tensor cos, Tensor sin)");
   m.def("sinusoidal_vectors(Tensor positions, int model_dim, str spec=\"sinusoidal\") -> Tensor");
+  m.def("catalog() -> str");
+  m.def("spec_at_length(str spec, int length) -> str");
   m.def("spec_info(str spec, int head_dim=0, int heads=0, int model_dim=0) -> str");
   m.def("hf_specs(str config, str precision=\"hf\") -> str");
   m.def(

@@ -130,6 +130,39 @@ std::tuple<at::Tensor, at::Tensor> inside_meta(const at::Tensor& q, const at::Te
   return {weights, counts ? at::empty_like(weights) : q.new_empty({0}, type)};
 }
 
+std::string_view site_name(Site site) { return enum_names(Site{})[static_cast<std::size_t>(site)]; }
+
+nlohmann::ordered_json catalog_of(const std::vector<CatalogEntry>& entries) {
+  auto list = nlohmann::ordered_json::array();
+  for (const CatalogEntry& entry : entries) {
+    auto fields = nlohmann::ordered_json::array();
+    for (const FieldDoc& field : entry.fields) {
+      fields.push_back({{"name", field.name},
+                        {"type", field.type},
+                        {"default", field.default_value},
+                        {"doc", field.doc}});
+    }
+    list.push_back({{"name", entry.traits.name},
+                    {"site", site_name(entry.traits.site)},
+                    {"title", entry.traits.title},
+                    {"fields", fields}});
+  }
+  return list;
+}
+
+// Every name that a spec may use, with its fields.
+std::string catalog_op() {
+  const nlohmann::ordered_json all = {{"encodings", catalog_of(encoding_catalog())},
+                                      {"schedules", catalog_of(schedule_catalog())},
+                                      {"axes", catalog_of(axes_catalog())}};
+  return all.dump();
+}
+
+std::string spec_at_length_op(std::string spec, std::int64_t length) {
+  TORCH_CHECK(length >= 0, "[spec_at_length] length must not be negative but got ", length);
+  return to_text(at_length(parse_any(spec), {.sequence = length, .context = 0}));
+}
+
 // What Python must know of a spec: its forms, and its parameters for a shape.
 std::string spec_info_op(std::string spec, std::int64_t head_dim, std::int64_t heads,
                          std::int64_t model_dim) {
@@ -139,23 +172,25 @@ std::string spec_info_op(std::string spec, std::int64_t head_dim, std::int64_t h
                                  {"yaml", to_yaml(parsed)},
                                  {"hash", hash(parsed)},
                                  {"encodings", nlohmann::json::array()},
+                                 {"cacheable_rotation", ""},
                                  {"parameters", nlohmann::json::array()}};
+  if (const auto rotation = cacheable_rotation(parsed)) {
+    info["cacheable_rotation"] = to_text(Spec{{*rotation}});
+  }
   for (const Encoding& e : parsed.encodings) {
-    info["encodings"].push_back(
-        {{"name", traits(e).name},
-         {"site", enum_names(Site{})[static_cast<std::size_t>(traits(e).site)]}});
+    info["encodings"].push_back({{"name", traits(e).name},
+                                 {"site", site_name(traits(e).site)},
+                                 {"relative", traits(e).relative},
+                                 {"follows_length", follows_length(e)}});
   }
   if (heads <= 0) return info.dump();
   const ModelShape shape{.head_dim = head_dim, .heads = heads, .model_dim = model_dim};
   validate(parsed, shape);
   for (const SpecParameter& p : parameters(parsed, shape)) {
-    info["parameters"].push_back(
-        {{"name", p.info.name},
-         {"shape", p.info.shape},
-         {"trainable", p.info.trainable},
-         {"site",
-          enum_names(
-              Site{})[static_cast<std::size_t>(traits(parsed.encodings[p.encoding]).site)]}});
+    info["parameters"].push_back({{"name", p.info.name},
+                                  {"shape", p.info.shape},
+                                  {"trainable", p.info.trainable},
+                                  {"site", site_name(traits(parsed.encodings[p.encoding]).site)}});
   }
   return info.dump();
 }
@@ -238,6 +273,8 @@ TORCH_LIBRARY_IMPL(posenc, Autograd, m) {
 TORCH_LIBRARY_IMPL(posenc, CompositeImplicitAutograd, m) {
   m.impl("alibi_slopes", alibi_slopes_op);
   m.impl("rope_tables", rope_tables_op);
+  m.impl("catalog", catalog_op);
+  m.impl("spec_at_length", spec_at_length_op);
   m.impl("spec_info", spec_info_op);
   m.impl("hf_specs", hf_specs_op);
   m.impl("initial_parameters", initial_parameters_op);

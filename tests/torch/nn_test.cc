@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include "posenc/encodings/sinusoidal.h"
+#include "support/catalog_specs.h"
 
 namespace posenc {
 namespace {
@@ -44,24 +45,40 @@ TEST(TorchModules, EveryParameterGetsAGradient) {
   }
 }
 
+// Each call with a cache gives the last rows of one pass over the tokens so far, for the schedules'
+// frequencies at that length: token by token, and a prompt in chunks with tokens after it.
+void expect_cached_as_one_pass(const std::string& spec, const std::vector<std::int64_t>& steps) {
+  torch::manual_seed(2);
+  nn::Attention attention(
+      nn::AttentionConfig{.model_dim = 32, .heads = 4, .kv_heads = 2, .spec = spec});
+  const at::NoGradGuard decoding;
+  const at::Tensor x = torch::randn({2, 400, 32});
+  nn::KeyValueCache cache;
+  for (const std::int64_t step : steps) {
+    const std::int64_t end = cache.length + step;
+    const at::Tensor out = attention->forward(x.slice(1, end - step, end), &cache);
+    ASSERT_EQ(cache.length, end);
+    const at::Tensor whole = attention->forward(x.slice(1, 0, end)).slice(1, end - step);
+    ASSERT_TRUE(at::allclose(out, whole, 1e-4, 1e-5))
+        << spec << " at " << end << ": " << (out - whole).abs().max().item<double>();
+  }
+}
+
 TEST(TorchModules, ACacheGivesWhatOnePassGives) {
   for (const char* spec :
-       {"none", "rope", "rope + alibi", "xpos(center=0)", "rope + cope(npos_max=8)",
-        "cope(npos_max=8, gate_source=separate)", "rope(schedule=learnable) + t5"}) {
-    SCOPED_TRACE(spec);
-    torch::manual_seed(2);
-    nn::Attention attention(
-        nn::AttentionConfig{.model_dim = 32, .heads = 4, .kv_heads = 2, .spec = spec});
-    const at::Tensor x = torch::randn({2, 30, 32});
-    const at::Tensor whole = attention->forward(x);
-    nn::KeyValueCache cache;
-    std::vector<at::Tensor> parts = {attention->forward(x.slice(1, 0, 20), &cache)};
-    for (std::int64_t t = 20; t < 30; ++t) {
-      parts.push_back(attention->forward(x.slice(1, t, t + 1), &cache));
-    }
-    EXPECT_EQ(cache.length, 30);
-    EXPECT_TRUE(at::allclose(at::cat(parts, 1), whole, 1e-4, 1e-5));
+       {"none", "rope + alibi", "rope + cope(npos_max=8)", "xpos + fire",
+        "cope(npos_max=8, gate_source=separate)", "rope(schedule=learnable) + t5", "rope + xpos"}) {
+    expect_cached_as_one_pass(spec, {20, 1, 1, 9, 1});
   }
+}
+
+// The trained lengths of the catalogue's schedules, 16 and 24, are crossed both ways.
+TEST(TorchModules, ACacheOfEveryRotationGivesWhatOnePassGives) {
+  for (const std::string& spec : testing::catalog_specs(Site::kQueryKey, 8)) {
+    expect_cached_as_one_pass(spec, std::vector<std::int64_t>(30, 1));
+    expect_cached_as_one_pass(spec, {10, 5, 1, 1, 1, 7, 9, 1, 1});
+  }
+  expect_cached_as_one_pass("xpos", {300, 99, 1});
 }
 
 TEST(TorchModules, DropoutChangesFromCallToCallAndIsOffInEvaluation) {

@@ -56,7 +56,9 @@ struct AttentionConfig {
 };
 
 // Keys and values of the tokens so far, [B, Hkv, length, head_dim] of larger buffers. Keys are kept
-// turned where the spec has one rotation. For one module; a new sequence takes a new cache.
+// rotated where the spec has one constant rotation (posenc::cacheable_rotation), else unrotated: a call
+// then gives the last rows of one pass over all tokens so far, also where the rotation follows the
+// length. For one module; a new sequence takes a new cache.
 struct KeyValueCache {
   std::int64_t length = 0;
   at::Tensor keys, values, gate_keys;
@@ -94,7 +96,7 @@ class AttentionImpl : public torch::nn::Module {
   [[nodiscard]] at::Tensor merge(const at::Tensor& out) const;
 
   AttentionConfig config_;
-  std::string rotation_;    // the spec's one rotation, or empty
+  std::string rotation_;    // of keys in a cache, or empty where they are kept unrotated
   std::int64_t calls_ = 0;  // a new dropout for each
 };
 TORCH_MODULE(Attention);

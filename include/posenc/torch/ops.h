@@ -38,8 +38,8 @@ struct AttentionOptions {
   at::Tensor gate_k;  // for cope(gate_source=separate)
   std::optional<double> scale;
   double dropout = 0.0;
-  std::int64_t seed = 0;  // of the dropout
-  bool keys_are_turned = false;
+  std::int64_t seed = 0;         // of the dropout
+  bool keys_are_turned = false;  // refused for rotations that follow the length
 };
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
