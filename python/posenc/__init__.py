@@ -25,7 +25,7 @@ from posenc.functional import (
     t5_buckets,
 )
 from posenc.patch import PatchReport, patch, unpatch
-from posenc.spec import Parameter, Spec
+from posenc.spec import Parameter, Spec, catalog
 
 __all__ = [
     "Parameter",
@@ -34,6 +34,7 @@ __all__ = [
     "alibi_slopes",
     "attention",
     "attention_decode",
+    "catalog",
     "cope_positions",
     "explain",
     "hf_specs",

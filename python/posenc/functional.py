@@ -137,7 +137,9 @@ def attention_decode(
 ) -> Tensor:
     """One query or few against a cache of keys and values, causal.
 
-    ``keys_are_turned``: the keys went through :func:`rope` before they were cached.
+    ``keys_are_turned``: the keys went through :func:`rope` before they were cached. Refused where the
+    rotation follows the length (:attr:`Spec.follows_length`): cache such keys unrotated, or use
+    ``spec.at_length(n)``.
     """
     text = _text(spec)
     return torch.ops.posenc.attention_decode(

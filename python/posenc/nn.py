@@ -47,7 +47,9 @@ class EncodingParameters(nn.Module):
 
 @dataclass
 class KeyValueCache:
-    """Keys and values of the tokens so far; keys are kept turned where the spec has one rotation."""
+    """Keys and values of the tokens so far. Keys are kept rotated where the spec has one constant
+    rotation (:attr:`Spec.cacheable_rotation`), else unrotated: a call then gives the last rows of one
+    pass over all tokens so far, also where the rotation follows the length."""
 
     length: int = 0
     keys: Optional[Tensor] = None
@@ -143,9 +145,7 @@ class Attention(_Projections):
         self.gate_proj: Optional[nn.Linear] = None
         if "gate_source=separate" in self.spec.text:
             self.gate_proj = nn.Linear(model_dim, self.kv_heads * self.head_dim, bias=bias)
-        rotations = self.spec.part("query/key")
-        one = len(rotations.encodings) == 1 and "learnable" not in rotations.text
-        self._rotation = rotations if one else None
+        self._rotation = self.spec.cacheable_rotation
 
     def forward(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Mapping, Sequence, Union
+from typing import Any, Mapping, Optional, Sequence, Union
 
 import torch
 
@@ -51,6 +51,16 @@ def _initial(
     return tuple(torch.ops.posenc.initial_parameters(text, head_dim, heads, model_dim, seed))
 
 
+@lru_cache(maxsize=256)
+def _at_length(text: str, length: int) -> str:
+    return torch.ops.posenc.spec_at_length(text, length)
+
+
+def catalog() -> Mapping[str, Any]:
+    """Every name that a spec may use: ``encodings``, ``schedules`` and ``axes``, with their fields."""
+    return json.loads(torch.ops.posenc.catalog())
+
+
 class Spec:
     """An immutable list of encodings.
 
@@ -90,6 +100,27 @@ class Spec:
     def encodings(self) -> list[str]:
         """The names of the encodings, in order."""
         return [e["name"] for e in _info(self._text, 0, 0, 0)["encodings"]]
+
+    @property
+    def follows_length(self) -> bool:
+        """Whether a rotation changes while a sequence grows, as ``xpos`` without a center does."""
+        return any(e["follows_length"] for e in _info(self._text, 0, 0, 0)["encodings"])
+
+    @property
+    def relative(self) -> bool:
+        """Whether scores depend on distances alone, so that all positions may be shifted."""
+        return all(e["relative"] for e in _info(self._text, 0, 0, 0)["encodings"])
+
+    def at_length(self, length: int) -> "Spec":
+        """The same spec with such rotations made constant, as they are at this length."""
+        return Spec(_at_length(self._text, length)) if self.follows_length else self
+
+    @property
+    def cacheable_rotation(self) -> Optional["Spec"]:
+        """The rotation of keys that a cache can keep rotated: the only one, where it neither follows
+        the length nor trains. None: keys are cached unrotated."""
+        text = _info(self._text, 0, 0, 0)["cacheable_rotation"]
+        return Spec(text) if text else None
 
     def part(self, *sites: str) -> "Spec":
         """The encodings of these sites alone: ``input``, ``query/key``, ``bias``, ``content``."""

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import posenc
+from catalog_specs import catalog_specs
 from test_functions import SPECS, params_of
 
 REASON = "no CUDA device"
@@ -204,12 +205,21 @@ def test_a_cache_of_turned_keys():
     turned = posenc.rope(q, k)[1]
     last = posenc.attention_decode(q[:, :, -1:], turned, v, "rope + alibi", keys_are_turned=True)
     assert error(last, whole[:, :, -1:]) < 1e-5
-    module = posenc.nn.Attention(64, 4, "rope + cope(npos_max=8)", kv_heads=2).cuda()
+    with pytest.raises(RuntimeError, match="keys_are_turned needs a rotation that does not follow"):
+        posenc.attention_decode(q[:, :, -1:], turned, v, "xpos", keys_are_turned=True)
+
+
+@pytest.mark.parametrize(
+    "spec", ["rope + cope(npos_max=8)"] + catalog_specs("query/key", head_dim=16)
+)
+def test_a_cache_gives_what_one_pass_gives(spec):
+    module = posenc.nn.Attention(64, 4, spec, kv_heads=2).cuda()
     x = torch.randn(2, 30, 64, device="cuda")
     cache = posenc.nn.KeyValueCache()
-    parts = [module(x[:, :20], cache=cache)]
-    parts += [module(x[:, t : t + 1], cache=cache) for t in range(20, 30)]
-    assert torch.allclose(torch.cat(parts, 1), module(x), atol=1e-4)
+    for step in (10, 5, 1, 1, 1, 7, 4, 1):
+        end = cache.length + step
+        out = module(x[:, end - step : end], cache=cache)
+        assert torch.allclose(out, module(x[:, :end])[:, end - step :], atol=1e-4), end
 
 
 @pytest.mark.parametrize("dtype", list(TOLERANCE))

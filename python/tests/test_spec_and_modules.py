@@ -2,6 +2,7 @@ import pytest
 import torch
 
 import posenc
+from catalog_specs import catalog_specs
 
 
 def test_specs_are_values():
@@ -39,17 +40,44 @@ def test_modules_register_stable_names():
     assert [name for name, _ in module.named_buffers()] == ["pos.alibi.slopes"]
 
 
+@pytest.mark.parametrize("steps", [[1] * 30, [10, 5, 1, 1, 1, 7, 9, 1, 1]], ids=["one", "chunks"])
 @pytest.mark.parametrize(
-    "spec", ["none", "rope", "rope + alibi", "rope + cope(npos_max=8)", "rope(schedule=learnable) + t5"]
+    "spec",
+    ["none", "rope + alibi", "rope + cope(npos_max=8)", "rope + xpos", "xpos + fire"]
+    + catalog_specs("query/key"),
 )
-def test_a_cache_gives_what_one_pass_gives(spec):
+def test_a_cache_gives_what_one_pass_gives(spec, steps):
+    """The last rows of one pass over the tokens so far, for the frequencies of that length."""
     module = posenc.nn.Attention(32, 4, spec, kv_heads=2)
-    x = torch.randn(2, 30, 32)
-    whole = module(x)
+    x = torch.randn(2, sum(steps), 32)
     cache = posenc.nn.KeyValueCache()
-    parts = [module(x[:, :20], cache=cache)]
-    parts += [module(x[:, t : t + 1], cache=cache) for t in range(20, 30)]
-    assert torch.allclose(torch.cat(parts, 1), whole, atol=1e-5)
+    for step in steps:
+        end = cache.length + step
+        out = module(x[:, end - step : end], cache=cache)
+        assert torch.allclose(out, module(x[:, :end])[:, end - step :], atol=1e-5), end
+
+
+def test_a_long_cache_of_xpos_gives_what_one_pass_gives():
+    module = posenc.nn.Attention(32, 4, "xpos", kv_heads=2)
+    x = torch.randn(1, 400, 32)
+    cache = posenc.nn.KeyValueCache()
+    parts = [module(x[:, t : t + 1], cache=cache) for t in range(400)]
+    assert torch.allclose(torch.cat(parts, 1), module(x), atol=1e-5)
+
+
+def test_rotations_that_follow_the_length():
+    dynamic = posenc.Spec("rope(schedule=dynamic(factor=2, max_position_embeddings=16)) + alibi")
+    assert dynamic.follows_length and dynamic.cacheable_rotation is None
+    fixed = dynamic.at_length(40)
+    assert fixed.text == "rope(schedule=ntk(factor=4)) + alibi" and not fixed.follows_length
+    assert fixed.cacheable_rotation == posenc.Spec("rope(schedule=ntk(factor=4))")
+    assert posenc.Spec("xpos").at_length(400).text == "xpos(center=200)"
+    rope = posenc.Spec("rope")
+    assert rope.at_length(9) is rope and rope.cacheable_rotation == rope
+    q = k = v = torch.randn(1, 2, 3, 8)
+    with pytest.raises(RuntimeError, match="keys_are_turned needs a rotation that does not follow"):
+        posenc.attention_decode(q, k, v, "xpos", keys_are_turned=True)
+    posenc.attention_decode(q, k, v, "xpos(center=4)", keys_are_turned=True)
 
 
 def test_modules_learn():
