@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Mapping, NamedTuple, Optional
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from posenc import functional
-from posenc._hf_masks import NAME, Visible, read_mask
+from posenc._hf_masks import NAME, Visible, has_holes, read_mask
 from posenc.spec import Spec
 
 # Arguments of attention functions that change scores and that nothing here honours.
@@ -20,32 +21,42 @@ _REFUSED = ("softcap", "s_aux", "sinks", "head_mask", "layer_head_mask")
 class Rotation(NamedTuple):
     """What a patched rotary embedding hands to its layers in place of cos and sin."""
 
-    spec: str  # at the length of this call
+    spec: str
     positions: Optional[Tensor]  # [T] or [B, T]
+    length: Optional[int] = None  # of the sequence so far, where the spec follows it
 
 
 class Parts(NamedTuple):
-    """A spec cut at site 2."""
+    """How a spec runs with a cache."""
 
-    rotation: Optional[str]
-    rest: str
-    biased: bool  # by places, whatever the positions are
-    whole: bool  # the rest needs plain queries beside turned keys
+    rotates: bool
+    cached: Optional[str]  # the rotation of keys that are cached rotated
+    rest: str  # all but site 2
+    biased: bool
+    shifts: bool  # the biases are functions of distances alone
+    whole: bool  # the rest needs unrotated queries with rotated keys
+    follows: bool  # a rotation follows the length
 
 
 @lru_cache(maxsize=256)
-def cut(spec: str) -> Parts:
-    whole = Spec(spec)
-    rotation, biases = whole.part("query/key"), whole.part("bias")
-    content = whole.part("content")
-    if whole.part("input").encodings and whole.text != "none":
-        raise ValueError(f"[patch] spec must be of sites 2 to 4 but got {spec}")
-    rest = (biases + content).text
-    turns = rotation.text if rotation.text != "none" else None
-    if turns is not None and len(rotation.encodings) > 1:
-        raise ValueError(f"[patch] spec must have one rotation at most but got {spec}")
-    needs_plain = content.text != "none" or "softmax_mscale=true" in spec
-    return Parts(turns, rest, biases.text != "none", needs_plain)
+def cut(text: str) -> Parts:
+    spec = Spec(text)
+    if spec.part("input").encodings:
+        raise ValueError(f"[patch] spec must be of sites 2 to 4 but got {text}")
+    rotations, biases, content = (spec.part(s) for s in ("query/key", "bias", "content"))
+    biased = bool(biases.encodings)
+    whole = bool(content.encodings) or "softmax_mscale=true" in text
+    # With biases the kernel rotates queries by places, which rotated keys need not have.
+    cached = None if biased and whole else spec.cacheable_rotation
+    return Parts(
+        rotates=bool(rotations.encodings),
+        cached=cached.text if cached is not None else None,
+        rest=(biases + content).text,
+        biased=biased,
+        shifts=biases.relative,
+        whole=whole,
+        follows=spec.follows_length,
+    )
 
 
 @dataclass
@@ -59,14 +70,16 @@ class Call:
     mask: Optional[Tensor] = None
     window: Optional[int] = None  # the query itself and the window - 1 keys before it
     positions: Optional[Tensor] = None  # of the queries, [T] or [B, T]
+    length: Optional[int] = None  # for specs that follow it; else the number of tokens so far
     token_positions: Optional[Tensor] = None  # of all keys, where biases count other than places
     dropout: float = 0.0
     want_weights: bool = False
 
 
 def _named(params: Mapping[str, Tensor], spec: str) -> dict[str, Tensor]:
+    """Those of the spec's encodings; a second one of a kind is numbered, alibi_2.slopes."""
     kinds = set(Spec(spec).encodings)
-    return {name: value for name, value in params.items() if name.split(".", 1)[0] in kinds}
+    return {n: p for n, p in params.items() if re.sub(r"(_\d+)?\..*", "", n) in kinds}
 
 
 def turn(q: Tensor, k: Tensor, rotation: str, call: Call, past: int) -> tuple[Tensor, Tensor]:
@@ -81,41 +94,81 @@ def attend(
 ) -> tuple[Tensor, Optional[Tensor]]:
     """[B, H, T, D] to [B, T, H D], and the weights where they are wanted.
 
-    Keys go into the cache turned, as the model itself would have put them there.
+    Keys go into the cache rotated, as the model itself would have put them there, where the spec has
+    one constant rotation; else unrotated, and the kernel rotates all of them at each call.
     """
     parts = cut(call.spec)
-    spec, turned = call.spec, False
-    positions: Optional[Tensor] = call.positions
+    past = int(cache.get_seq_length(layer)) if cache is not None else 0
+    spec, rotates, turned = call.spec, parts.rotates, False
+    if parts.follows:
+        spec = Spec(spec).at_length(call.length or past + q.shape[2]).text
     if cache is not None:
-        if parts.rotation is not None:
-            turned_q, k = turn(q, k, parts.rotation, call, int(cache.get_seq_length(layer)))
-            turned = parts.whole
-            if not turned:
-                q, spec, positions = turned_q, parts.rest, None
+        if parts.cached is not None:
+            turned_q, k = turn(q, k, parts.cached, call, past)
+            rotates = turned = parts.whole
+            if not rotates:
+                q, spec = turned_q, parts.rest
         k, v = cache.update(k, v, layer)
     if turned and call.want_weights:
         raise ValueError("[patch] output_attentions with a cache is not known for specs with cope")
     seen = read_mask(call.mask, k.shape[2])
     k, v = k[:, :, : seen.keys], v[:, :, : seen.keys]
-    if parts.biased and positions is not None:
-        _check_places(positions, seen)
-        positions = None
+    positions: tuple[Optional[Tensor], Optional[Tensor]] = (None, None)  # places
+    if parts.biased and parts.shifts:
+        _check_places(call.positions, seen)
+    elif (rotates or parts.biased) and call.positions is not None:
+        keys = call.positions
+        if past and not turned:
+            keys = _key_positions(call.positions, seen, past)
+        if not (parts.biased and _are_places(keys, seen)):  # biases by places have a fused kernel
+            positions = (call.positions, None if turned else keys)
     out, weights = _kernel(q, k, v, spec, call, seen, positions, turned)
     return out.transpose(1, 2).flatten(2), weights
 
 
-def _check_places(positions: Tensor, seen: Visible) -> None:
-    """Biases count places; positions may differ from them by one number per row."""
+def _are_places(positions: Tensor, seen: Visible) -> bool:
+    """Of all keys; places of packed sequences start with each of them, as their positions do."""
     if seen.segments is not None:
+        return True
+    same = positions == torch.arange(seen.keys, device=positions.device)
+    return bool((same if seen.padding is None else same | ~seen.padding).all())
+
+
+def _key_positions(positions: Tensor, seen: Visible, past: int) -> Tensor:
+    """Of all keys in a cache, from those of the queries: places, or the number of real tokens before,
+    as `generate` counts them."""
+    queries = positions.shape[-1]
+    dropped = past + queries - seen.keys  # by a cache with a window
+    real = seen.padding
+    if real is None:
+        real = torch.ones(1, seen.keys, dtype=torch.bool, device=positions.device)
+    counted = real.long().cumsum(-1) - 1
+    if dropped > 0:
+        counted = counted + (positions[..., -1:] - counted[:, -1:])
+    places = torch.arange(dropped, dropped + seen.keys, device=positions.device)[None]
+    for candidate in (places, counted):
+        if bool(((candidate[:, -queries:] == positions) | ~real[:, -queries:]).all()):
+            return candidate
+    raise ValueError(
+        "[patch] position_ids must count tokens from 0, padding included or not, where keys are "
+        f"cached unrotated but end at {positions[..., -1].tolist()} for {past + queries} tokens"
+    )
+
+
+def _check_places(positions: Optional[Tensor], seen: Visible) -> None:
+    """Biases of distances count places; positions may differ from them by one number per row."""
+    if positions is None or seen.segments is not None:
         return
-    offset = (positions - torch.arange(positions.shape[-1], device=positions.device)).float()
+    offset = positions - torch.arange(positions.shape[-1], device=positions.device)
     if seen.padding is None:
         same = bool((offset == offset[..., :1]).all())
     else:
         real = seen.padding[:, -positions.shape[-1] :]
-        high = torch.where(real, offset, -torch.inf).amax(-1)
-        low = torch.where(real, offset, torch.inf).amin(-1)
-        same = bool((high <= low).all())  # a row without real tokens has -inf and inf
+        limits = torch.iinfo(offset.dtype)
+        high = torch.where(real, offset, limits.min).amax(-1)
+        low = torch.where(real, offset, limits.max).amin(-1)
+        # A row without real tokens has the limits.
+        same = bool((high <= low).all()) and not has_holes(seen.padding)
     if not same:
         raise ValueError(
             "[patch] position_ids must count on by one where the spec has biases; "
@@ -130,7 +183,7 @@ def _kernel(
     spec: str,
     call: Call,
     seen: Visible,
-    positions: Optional[Tensor],
+    positions: tuple[Optional[Tensor], Optional[Tensor]],
     turned: bool,
 ) -> tuple[Tensor, Optional[Tensor]]:
     shape = q.shape
@@ -138,8 +191,8 @@ def _kernel(
         causal=call.causal,
         window_left=-1 if call.window is None else call.window - 1,
         key_mask=seen.padding,
-        q_positions=positions,
-        k_positions=None if turned else positions,
+        q_positions=positions[0],
+        k_positions=positions[1],
         scale=call.scale,
     )
     if call.token_positions is not None:

@@ -78,6 +78,7 @@ def _rotary_forward(
         mask=mask,
         window=_window(module),
         positions=rotation.positions,
+        length=rotation.length,
         dropout=_dropout(module, module.attention_dropout),
         want_weights=wants_weights(module, options),
     )

@@ -27,43 +27,6 @@ def hf_specs(config: Union[str, Mapping[str, Any], Any], precision: str = "hf") 
     return {layer["type"]: Spec(layer["spec"]) for layer in model["layers"]}
 
 
-def at_length(spec: Spec, length: int, head_dim: int) -> Spec:
-    """The spec with schedules that follow the length settled for one."""
-    entries = spec.json
-    settled = [_settled(entry, length, head_dim) for entry in entries]
-    return spec if settled == entries else Spec(settled)
-
-
-def _settled(entry: Any, length: int, head_dim: int) -> Any:
-    fields = entry.get("rope") if isinstance(entry, dict) else None
-    schedule = fields.get("schedule") if fields else None
-    if not isinstance(schedule, dict):
-        return entry
-    if "dynamic" in schedule and schedule["dynamic"].get("length", "current") == "current":
-        theta = _dynamic_theta(fields, schedule["dynamic"], length, head_dim)
-        kept = {k: v for k, v in fields.items() if k != "schedule"}
-        return {"rope": {**kept, "theta": theta}}
-    if "longrope" in schedule and schedule["longrope"].get("switch_by", "current") == "current":
-        s = schedule["longrope"]
-        far = length > s["original_max_position_embeddings"]
-        chosen = s["long_factor" if far else "short_factor"]
-        both = {**s, "short_factor": chosen, "long_factor": chosen}
-        return {"rope": {**fields, "schedule": {"longrope": both}}}
-    return entry
-
-
-def _dynamic_theta(
-    fields: Mapping[str, Any], schedule: Mapping[str, Any], length: int, head_dim: int
-) -> Any:
-    theta = fields.get("theta", 10000.0)
-    most, factor = schedule["max_position_embeddings"], schedule["factor"]
-    if length <= most:
-        return theta
-    dim = fields.get("rotary_dim", 0) or head_dim - fields.get("dim_offset", 0)
-    growth = (factor * length / most - (factor - 1)) ** (dim / (dim - 2))
-    return [t * growth for t in theta] if isinstance(theta, list) else theta * growth
-
-
 def _trained_length(spec: Spec) -> int:
     """Of a dynamic schedule; 0 where there is none."""
     for entry in spec.json:
@@ -76,25 +39,32 @@ def _trained_length(spec: Spec) -> int:
 class RotaryState:
     """What a patched rotary embedding remembers, as its attribute `_posenc`."""
 
-    def __init__(self, spec: Spec, head_dim: int) -> None:
+    def __init__(self, spec: Spec, own_spec: bool) -> None:
         self.spec = spec
-        self.head_dim = head_dim
-        self.follows = at_length(spec, 1, head_dim) is not spec
+        self.own_spec = own_spec  # the caller's, not the model's
         self.trained_length = _trained_length(spec)
         self.longest = self.trained_length
 
-    def spec_for(self, position_ids: Tensor) -> str:
-        """As transformers has it: the dynamic schedule keeps the longest length it has met until a
-        sequence shorter than the trained length comes, and LongRoPE looks at this call alone."""
-        if not self.follows:
-            return self.spec.text
-        length = int(position_ids.max()) + 1
+    def rotation(self, positions: Tensor) -> Rotation:
+        """Frequencies of the model's own spec are fixed for this call, as transformers fixes them, and
+        keys in a cache keep theirs. The caller's spec runs as it is written: all keys are rotated for
+        the length of this call."""
+        if not self.spec.follows_length:
+            return Rotation(self.spec.text, positions)
+        length = int(positions.max()) + 1
+        if self.own_spec:
+            return Rotation(self.spec.text, positions, length)
+        return Rotation(self.spec.at_length(self._transformers_length(length)).text, positions)
+
+    def _transformers_length(self, length: int) -> int:
+        """The dynamic schedule keeps the longest length it has met until a sequence shorter than the
+        trained length comes, and LongRoPE looks at this call alone."""
         if self.trained_length == 0:
-            return at_length(self.spec, length, self.head_dim).text
+            return length
         self.longest = max(self.longest, length)
         if length < self.trained_length:
             self.longest = self.trained_length
-        return at_length(self.spec, self.longest, self.head_dim).text
+        return self.longest
 
 
 def rotary_forward(
@@ -103,7 +73,7 @@ def rotary_forward(
     if position_ids is None:
         position_ids = torch.arange(x.shape[1], device=x.device)[None]
     positions = position_ids[0] if position_ids.shape[0] == 1 else position_ids
-    return Rotation(self._posenc.spec_for(position_ids), positions)
+    return self._posenc.rotation(positions)
 
 
 def check_frequencies(module: nn.Module, spec: Spec, head_dim: int) -> None:
@@ -111,7 +81,7 @@ def check_frequencies(module: nn.Module, spec: Spec, head_dim: int) -> None:
     inv_freq = getattr(module, "original_inv_freq", getattr(module, "inv_freq", None))
     if inv_freq is None:
         raise ValueError(f"[patch] {type(module).__name__} has no inv_freq to check the config by")
-    cos, sin = functional.rope_tables(2, head_dim, 1, at_length(spec, 1, head_dim))
+    cos, sin = functional.rope_tables(2, head_dim, 1, spec.at_length(1))
     angles = inv_freq.detach().double().cpu()
     scale = float(getattr(module, "attention_scaling", 1.0))
     wanted = torch.stack([angles.cos(), angles.sin()]) * scale

@@ -86,7 +86,7 @@ def _apply(
     model: nn.Module, found: list[tuple[str, nn.Module]], report: PatchReport, own: bool
 ) -> None:
     for name, module in _rotary_modules(model, found):
-        module._posenc = _rotary_state(module, found, report.specs, checked=not own)
+        module._posenc = _rotary_state(module, found, report.specs, own)
         module.forward = types.MethodType(rotary_forward, module)
         report.rotary.append(name)
     for name, module in found:
@@ -171,8 +171,6 @@ def _own_specs(
         cut(one.text)
         if "gate_source=separate" in one.text:
             raise ValueError(f"[patch] there is no projection for the gates of {one.text}")
-        if "xpos" in one.encodings and "center=" not in one.text:
-            raise ValueError("[patch] xpos needs a center, lest keys in a cache follow the length")
     return specs
 
 
@@ -207,15 +205,14 @@ def _rotary_modules(
 
 
 def _rotary_state(
-    module: nn.Module, found: list[tuple[str, nn.Module]], specs: Mapping[str, Spec], checked: bool
+    module: nn.Module, found: list[tuple[str, nn.Module]], specs: Mapping[str, Spec], own: bool
 ) -> RotaryState:
     if len(specs) != 1:
         raise ValueError(f"[patch] layers that turn differently are not known: {sorted(specs)}")
     spec = next(iter(specs.values()))
-    dim = _heads(found[0][1])[1]
-    if checked:
-        check_frequencies(module, spec, dim)
-    return RotaryState(spec, dim)
+    if not own:
+        check_frequencies(module, spec, _heads(found[0][1])[1])
+    return RotaryState(spec, own)
 
 
 def _configs(model: nn.Module, found: list[tuple[str, nn.Module]]) -> list[Any]:

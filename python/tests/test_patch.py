@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import posenc
+from catalog_specs import catalog_specs
 
 transformers = pytest.importorskip("transformers", reason="needs the transformers package")
 
@@ -337,6 +338,75 @@ def test_parameters_of_encodings_train():
         assert set(model.state_dict()) == names
 
 
+CATALOG = [
+    spec
+    for spec in catalog_specs("query/key", "bias", "content")
+    if "gate_source=separate" not in spec
+]
+CATALOG += ["none", "rope + alibi", "rope + cope(npos_max=8)", "xpos + fire", "rope + rope(theta=9)"]
+
+
+def step_logits(model, given, tokens, use_cache):
+    out = model.generate(
+        **given,
+        max_new_tokens=tokens,
+        do_sample=False,
+        disable_compile=True,
+        use_cache=use_cache,
+        return_dict_in_generate=True,
+        output_logits=True,
+    )
+    return out.sequences, torch.stack(out.logits)
+
+
+@pytest.mark.parametrize("spec", CATALOG)
+@pytest.mark.parametrize("name", ["llama", "gpt-neox", "bloom", "mpt", "t5"])
+def test_every_spec_generates_and_trains(name, spec, device):
+    """Generation from a cache, with padding and past trained lengths, is a pass over all tokens."""
+    changes = {"hidden_size": 32} if name == "gpt-neox" else {}
+    if posenc.Spec(spec).follows_length:  # a second layer reads what was computed at other lengths
+        layers = {"bloom": "n_layer", "mpt": "n_layers", "t5": "num_layers"}
+        changes[layers.get(name, "num_hidden_layers")] = 1
+    model = build(name, **changes).to(device)
+    given = inputs(model, padding="left", device=device)
+    given.pop("decoder_input_ids", None)
+    posenc.patch(model, spec)
+    found_ids, found = step_logits(model, given, 18, use_cache=True)
+    expected_ids, expected = step_logits(model, given, 18, use_cache=False)
+    assert torch.equal(found_ids, expected_ids)
+    assert_close(found, expected, 5e-5)
+    model.train()
+    given = inputs(model, device=device)
+    ids = given.get("decoder_input_ids", given["input_ids"])
+    model(**given, labels=ids).loss.backward()
+    added = {n: p for n, p in model.named_parameters() if ".pos." in n}
+    wanted = [p for p in posenc.Spec(spec).parameters(8, 4) if p.trainable]
+    assert bool(added) == bool(wanted)
+    for parameter, value in added.items():
+        if "EncDecAttention" not in parameter:  # cross attention runs without encodings
+            assert value.grad is not None and value.grad.abs().max() > 0, parameter
+
+
+@pytest.mark.parametrize("spec", ["xpos", "rope(schedule=learnable)", "cope(npos_max=8)"])
+@pytest.mark.parametrize(
+    "name, how",
+    [
+        ("llama", {"num_beams": 2}),
+        ("llama", {"cache_implementation": "static"}),
+        ("mistral", {}),  # a cache with a window of 5
+        ("mistral", {"num_beams": 2}),
+    ],
+)
+def test_unrotated_keys_in_other_caches(name, how, spec, device):
+    model = build(name, num_hidden_layers=1).to(device)
+    given = inputs(model, padding="left", device=device)
+    posenc.patch(model, spec)
+    options = dict(max_new_tokens=9, do_sample=False, disable_compile=True)
+    beams = {key: value for key, value in how.items() if key == "num_beams"}
+    expected = model.generate(**given, **options, **beams, use_cache=False)
+    assert torch.equal(model.generate(**given, **options, **how), expected)
+
+
 def test_t5_with_specs_of_its_own():
     model = build("t5")
     given = inputs(model)
@@ -433,8 +503,6 @@ def test_what_cannot_be_kept_is_refused():
     model(given["input_ids"])
     with pytest.raises(ValueError, match="no projection for the gates"):
         posenc.patch(model, "cope(gate_source=separate)")
-    with pytest.raises(ValueError, match="xpos needs a center"):
-        posenc.patch(model, "xpos")
 
 
 def test_compiled():

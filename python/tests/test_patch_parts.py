@@ -6,11 +6,17 @@ import pytest
 import torch
 
 import posenc
+from catalog_specs import catalog_specs
 from posenc._hf_attention import Call, attend, cut
 from posenc._hf_masks import make_mask, read_mask, read_pattern
-from posenc._hf_rotary import RotaryState, at_length, hf_specs
+from posenc._hf_rotary import RotaryState, hf_specs
 
 HEADS, KV_HEADS, DIM, TOKENS = 4, 2, 8, 9
+SPECS = [
+    spec
+    for spec in catalog_specs("query/key", "bias", "content", head_dim=DIM)
+    if "gate_source=separate" not in spec
+]
 
 
 class Cache:
@@ -61,8 +67,8 @@ def assert_same_turn(spec, other, places):
         assert torch.allclose(one, another, atol=1e-5)
 
 
-def rows(batch=2):
-    return [torch.randn(batch, h, TOKENS, DIM) for h in (HEADS, KV_HEADS, KV_HEADS)]
+def rows(batch=2, tokens=TOKENS):
+    return [torch.randn(batch, h, tokens, DIM) for h in (HEADS, KV_HEADS, KV_HEADS)]
 
 
 def eager(q, k, v, visible, bias=0.0, scale=DIM**-0.5):
@@ -128,20 +134,20 @@ def test_padding_and_positions(side):
         assert torch.allclose(attend(q, k, v, biased)[0][padding], expected[padding], atol=1e-5)
 
 
-@pytest.mark.parametrize("spec", ["rope", "alibi", "rope + alibi", "rope + cope(npos_max=4)"])
+@pytest.mark.parametrize("spec", ["none", "rope + alibi", "rope + cope(npos_max=4)"] + SPECS)
 def test_a_cache_changes_nothing(spec):
-    q, k, v = rows()
+    """Without positions, as BLOOM, MPT and T5 call it; past the trained lengths of schedules."""
+    q, k, v = rows(tokens=30)
     params = posenc.Spec(spec).initial_parameters(DIM, HEADS)
-    params = {name: torch.randn_like(p) for name, p in params.items() if name != "alibi.slopes"}
-    call = Call(spec, DIM**-0.5, True, params)
-    whole, _ = attend(q, k, v, call)
-    cache, parts = Cache(), []
-    for first, last in ((0, 5), (5, 6), (6, 9)):
-        part = [x[:, :, first:last] for x in (q, k, v)]
-        parts.append(attend(*part, call, cache, 0)[0])
-    assert torch.allclose(torch.cat(parts, 1), whole, atol=1e-5)
-    if cut(spec).rotation:
-        assert torch.allclose(cache.keys, posenc.rope(q, k)[1], atol=1e-6)
+    call = Call(spec, DIM**-0.5, True, {name: p + 0.1 for name, p in params.items()})
+    cache = Cache()
+    for first, last in ((0, 9), (9, 10), (10, 20), (20, 29), (29, 30)):
+        found = attend(*(x[:, :, first:last] for x in (q, k, v)), call, cache, 0)[0]
+        whole = attend(*(x[:, :, :last] for x in (q, k, v)), call)[0]
+        assert torch.allclose(found, whole[:, first:], atol=1e-5)
+    rotation = cut(spec).cached
+    kept = k if rotation is None else posenc.rope(q, k, rotation)[1]
+    assert torch.allclose(cache.keys, kept, atol=1e-6)
 
 
 def test_a_window_counts_the_query_itself():
@@ -184,14 +190,16 @@ def test_weights_past_a_cache():
 def test_schedules_that_follow_the_length():
     text = "rope(schedule=dynamic(factor=2, max_position_embeddings=16))"
     spec = posenc.Spec(text)
-    assert at_length(spec, 16, DIM).text == "rope"
-    settled = at_length(spec, 40, DIM)
+    assert_same_turn(spec.at_length(16), "rope", torch.arange(7, 16))
+    settled = spec.at_length(40)
     assert_same_turn(spec, settled, torch.arange(31, 40))
-    state = RotaryState(spec, DIM)
-    long = state.spec_for(torch.tensor([[39]]))
-    assert long == settled.text != state.spec.text
-    assert state.spec_for(torch.tensor([[20]])) == long  # the longest so far
-    assert state.spec_for(torch.tensor([[3]])) == "rope"
+    state = RotaryState(spec, own_spec=False)
+    long = state.rotation(torch.tensor([39]))
+    assert long.spec == settled.text != state.spec.text and long.length is None
+    assert state.rotation(torch.tensor([20])).spec == long.spec  # the longest so far
+    assert state.rotation(torch.tensor([3])).spec == spec.at_length(16).text
+    own = RotaryState(spec, own_spec=True).rotation(torch.tensor([39]))
+    assert own.spec == spec.text and own.length == 40
 
 
 def test_longrope_settles_by_the_call():
@@ -199,10 +207,10 @@ def test_longrope_settles_by_the_call():
         "rope(schedule=longrope(short_factor=[1, 1, 1, 2], long_factor=[1, 2, 3, 4], "
         "original_max_position_embeddings=16, factor=4))"
     )
-    state = RotaryState(spec, DIM)
+    state = RotaryState(spec, own_spec=False)
     for first in (0, 12):
         places = torch.arange(first, first + TOKENS)
-        text = state.spec_for(places[None])
+        text = state.rotation(places).spec
         assert text != spec.text
         assert_same_turn(spec, text, places)
 
@@ -221,7 +229,5 @@ def test_unknown_models_and_specs():
     with pytest.raises(ValueError, match="Linear has no attention that posenc knows"):
         posenc.patch(torch.nn.Linear(3, 3))
     assert posenc.unpatch(torch.nn.Linear(3, 3)) is False
-    with pytest.raises(ValueError, match="one rotation at most"):
-        cut("rope + rope(theta=100)")
     with pytest.raises(ValueError, match="sites 2 to 4"):
         cut("learned(max_positions=4)")
