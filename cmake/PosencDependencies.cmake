@@ -1,7 +1,8 @@
 # Every outside library comes through one door: posenc_require(<name>...).
 #
 # The system's package wins (find_package). Where a machine lacks one, FetchContent takes its
-# sources: from -DFETCHCONTENT_SOURCE_DIR_<NAME>=<folder> if that is given, else from upstream.
+# sources: from -DFETCHCONTENT_SOURCE_DIR_<NAME>=<folder> if that is given, else from upstream, at the
+# commit of a release: a tag can be moved (tests/rules/check_pins.py).
 # Nothing is vendored. Whichever way a library came, one target name is good afterwards:
 #
 #   name in posenc_require   target                         name of the sources folder variable
@@ -64,7 +65,7 @@ macro(posenc_require_fmt)
   FetchContent_Declare(
     fmt
     GIT_REPOSITORY https://github.com/fmtlib/fmt.git
-    GIT_TAG 10.2.1
+    GIT_TAG e69e5f977d458f2650bb346dadf2ad30c5320281 # 10.2.1
     FIND_PACKAGE_ARGS 9...<12)
   posenc_fetch(fmt FMT_INSTALL=ON FMT_TEST=OFF FMT_DOC=OFF CMAKE_POSITION_INDEPENDENT_CODE=ON)
 endmacro()
@@ -73,7 +74,7 @@ macro(posenc_require_yaml-cpp)
   FetchContent_Declare(
     yaml-cpp
     GIT_REPOSITORY https://github.com/jbeder/yaml-cpp.git
-    GIT_TAG 0.8.0
+    GIT_TAG f7320141120f720aecc4c32be25586e7da9eb978 # 0.8.0
     FIND_PACKAGE_ARGS)
   posenc_fetch(yaml-cpp YAML_CPP_BUILD_TESTS=OFF YAML_CPP_BUILD_TOOLS=OFF YAML_CPP_INSTALL=ON
                CMAKE_POSITION_INDEPENDENT_CODE=ON)
@@ -84,7 +85,7 @@ macro(posenc_require_nlohmann_json)
   FetchContent_Declare(
     nlohmann_json
     GIT_REPOSITORY https://github.com/nlohmann/json.git
-    GIT_TAG v3.11.3
+    GIT_TAG 9cca280a4d0ccf0c08f47a99aa71d1b0e52f8d03 # v3.11.3
     FIND_PACKAGE_ARGS 3.10)
   posenc_fetch(nlohmann_json JSON_BuildTests=OFF JSON_Install=OFF)
 endmacro()
@@ -93,7 +94,7 @@ macro(posenc_require_CLI11)
   FetchContent_Declare(
     CLI11
     GIT_REPOSITORY https://github.com/CLIUtils/CLI11.git
-    GIT_TAG v2.4.2
+    GIT_TAG 6c7b07a878ad834957b98d0f9ce1dbe0cb204fc9 # v2.4.2
     FIND_PACKAGE_ARGS 2)
   posenc_fetch(CLI11 CLI11_BUILD_TESTS=OFF CLI11_BUILD_EXAMPLES=OFF CLI11_INSTALL=OFF)
 endmacro()
@@ -138,7 +139,7 @@ macro(posenc_require_GTest)
   FetchContent_Declare(
     googletest
     GIT_REPOSITORY https://github.com/google/googletest.git
-    GIT_TAG v1.14.0
+    GIT_TAG f8d7d77c06936315286eb55f8de22cd23c188571 # v1.14.0
     FIND_PACKAGE_ARGS NAMES GTest)
   posenc_fetch(googletest INSTALL_GTEST=OFF BUILD_GMOCK=OFF)
 endmacro()
@@ -147,7 +148,7 @@ macro(posenc_require_benchmark)
   FetchContent_Declare(
     benchmark
     GIT_REPOSITORY https://github.com/google/benchmark.git
-    GIT_TAG v1.8.3
+    GIT_TAG 344117638c8ff7e239044fd0fa7085839fc03021 # v1.8.3
     FIND_PACKAGE_ARGS)
   posenc_fetch(benchmark BENCHMARK_ENABLE_TESTING=OFF BENCHMARK_ENABLE_INSTALL=OFF)
 endmacro()
@@ -156,7 +157,7 @@ macro(posenc_require_hwy)
   FetchContent_Declare(
     highway
     GIT_REPOSITORY https://github.com/google/highway.git
-    GIT_TAG 1.2.0
+    GIT_TAG 457c891775a7397bdb0376bb1031e6e027af1c48 # 1.2.0
     FIND_PACKAGE_ARGS NAMES hwy HWY)
   posenc_fetch(highway HWY_ENABLE_TESTS=OFF HWY_ENABLE_EXAMPLES=OFF HWY_ENABLE_CONTRIB=OFF
                HWY_ENABLE_INSTALL=ON CMAKE_POSITION_INDEPENDENT_CODE=ON)
@@ -169,7 +170,7 @@ macro(posenc_require_OpenBLAS)
   FetchContent_Declare(
     OpenBLAS
     GIT_REPOSITORY https://github.com/OpenMathLib/OpenBLAS.git
-    GIT_TAG v0.3.28
+    GIT_TAG 5ef8b1964658f9cb6a6324a06f6a1a022609b0c5 # v0.3.28
     FIND_PACKAGE_ARGS)
   # DYNAMIC_ARCH: its guess of the one CPU to build for is wrong on CPUs newer than the release.
   posenc_fetch(OpenBLAS NOFORTRAN=ON BUILD_WITHOUT_LAPACK=ON DYNAMIC_ARCH=ON BUILD_SINGLE=ON

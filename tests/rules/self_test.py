@@ -57,6 +57,9 @@ class SourceRules(unittest.TestCase):
     def test_printing(self):
         self.check_pair("printing")
 
+    def test_pins(self):
+        self.check_pair("pins")
+
     def test_unknown_layer_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "src/nowhere").mkdir(parents=True)
