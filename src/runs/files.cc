@@ -1,12 +1,12 @@
 #include "runs/files.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <ftw.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <random>
 #include <system_error>
 
 #include "runs/numbers.h"
@@ -17,7 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kMark = ".tmp-";
 constexpr int kOpenFolders = 16;
 
 thread_local int first_problem = 0;
@@ -98,6 +97,19 @@ void NewFolders::remove_made() {
   made_.clear();
 }
 
+weights::Descriptor open_own_folder(const fs::path& folder) {
+  weights::Descriptor open(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (open.number() >= 0) return open;
+  if (errno != ELOOP && errno != ENOTDIR) throw weights::write_error(folder.string(), errno);
+  throw weights::file_error(ErrorKind::kIo, folder.string(), "",
+                            "is a link or a file, not a folder", "",
+                            "move it away; posenc writes inside the run only");
+}
+
+fs::path inside(const weights::Descriptor& folder, std::string_view name) {
+  return fs::path(fmt::format("/proc/self/fd/{}", folder.number())) / name;
+}
+
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
   std::error_code error;
@@ -111,19 +123,6 @@ std::vector<std::string> names_in(const fs::path& folder) {
   }
   std::sort(names.begin(), names.end());
   return names;
-}
-
-bool is_temporary(std::string_view name) {
-  const std::size_t at = name.rfind(kMark);
-  if (at == std::string_view::npos) return false;
-  const std::string_view digits = name.substr(at + kMark.size());
-  return digits.size() == 8 &&
-         digits.find_first_not_of("0123456789abcdef") == std::string_view::npos;
-}
-
-fs::path temporary_beside(const fs::path& path) {
-  std::random_device random;
-  return fmt::format("{}{}{:08x}", path.string(), kMark, random());
 }
 
 void remove_temporaries(const fs::path& folder) {

@@ -8,6 +8,7 @@
 
 #include "core/value.h"
 #include "weights/file.h"
+#include "weights/temporaries.h"
 
 namespace posenc::runs {
 
@@ -41,6 +42,11 @@ class NewFolders {
   std::vector<std::filesystem::path> made_;  // innermost first
 };
 
+// Opens a folder; an Error where it is a link, so that what is written into it stays where its name says.
+weights::Descriptor open_own_folder(const std::filesystem::path& folder);
+// A path to what is in an open folder, wherever its name leads by now.
+std::filesystem::path inside(const weights::Descriptor& folder, std::string_view name);
+
 // Removes a file, or a folder and all in it, as far as that can be done; 0, or the errno of what was left.
 // Not std::filesystem::remove_all: programs beside PyTorch 2.11's libraries were seen to crash in it.
 int remove_tree(const std::filesystem::path& path) noexcept;
@@ -48,10 +54,9 @@ int remove_tree(const std::filesystem::path& path) noexcept;
 // Names in a folder, sorted; none where it does not exist.
 std::vector<std::string> names_in(const std::filesystem::path& folder);
 
-// Is this the name of a temporary, of atomic_write or of a checkpoint that is being written?
-bool is_temporary(std::string_view name);
-// A fresh one beside `path`.
-std::filesystem::path temporary_beside(const std::filesystem::path& path);
+// Temporaries are of atomic_write or of a checkpoint that is being written.
+using weights::is_temporary;
+using weights::temporary_beside;
 // Removes temporaries in a folder. Only for whoever holds the lock of the run.
 void remove_temporaries(const std::filesystem::path& folder);
 

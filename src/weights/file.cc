@@ -9,9 +9,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
-#include <random>
 
 #include "weights/messages.h"
+#include "weights/temporaries.h"
 
 namespace posenc::weights {
 namespace {
@@ -19,19 +19,6 @@ namespace {
 constexpr const char* kCheckPath = "check the path and its permissions";
 // Linux moves at most 2 GiB in one call.
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
-
-// A name that no other process takes: opened with O_EXCL, and tried again where it exists. Not
-// mkstemp, which ignores the umask.
-std::pair<std::string, Descriptor> create_beside(const std::string& path) {
-  std::random_device random;
-  for (int attempt = 0; attempt < 100; ++attempt) {
-    std::string name = fmt::format("{}.tmp-{:08x}", path, random());
-    Descriptor file(::open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-    if (file.number() >= 0) return {std::move(name), std::move(file)};
-    if (errno != EEXIST) break;
-  }
-  throw write_error(path, errno);
-}
 
 // What is there keeps its permissions when it is replaced.
 void keep_permissions(const std::string& path, const Descriptor& file) {
@@ -85,7 +72,9 @@ AtomicFile::AtomicFile(std::string path, Overwrite overwrite)
   if (overwrite == Overwrite::kRefuse && ::access(path_.c_str(), F_OK) == 0) {
     throw failure(EEXIST);
   }
-  std::tie(temporary_, file_) = create_beside(path_);
+  Temporary made = create_temporary_file(path_);
+  temporary_ = std::move(made.path);
+  file_ = std::move(made.lock);
   if (overwrite == Overwrite::kReplace) keep_permissions(path_, file_);
 }
 
@@ -119,9 +108,9 @@ void AtomicFile::write(std::span<const std::byte> data) {
 
 void AtomicFile::sync() {
   if (temporary_.empty()) throw failure(EBADF);
-  if (file_.number() < 0) return;
+  if (synced_) return;
   if (::fsync(file_.number()) != 0) give_up(errno);
-  file_.close();
+  synced_ = true;
 }
 
 void AtomicFile::rename_into_place() {
@@ -144,6 +133,7 @@ void AtomicFile::commit() {
   sync();
   rename_into_place();
   temporary_.clear();
+  file_.close();
   sync_folder(folder_of(path_));
 }
 

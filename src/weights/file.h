@@ -44,7 +44,7 @@ class AtomicFile {
   [[nodiscard]] const std::string& path() const { return path_; }
   void write(std::span<const std::byte> data);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  // The content is on the disk and the temporary is closed. An error here or in write() is final.
+  // The content is on the disk; nothing more is written. An error here or in write() is final.
   void sync();
   // Syncs if need be, renames, and makes the rename last.
   void commit();
@@ -58,7 +58,8 @@ class AtomicFile {
   std::string path_;
   std::string temporary_;  // empty once there is none to remove
   Overwrite overwrite_;
-  Descriptor file_;
+  Descriptor file_;  // open, and with that locked, until it is in place
+  bool synced_ = false;
 };
 
 // Makes new names and renames in a folder last through a crash.

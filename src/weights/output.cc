@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <deque>
 #include <filesystem>
 
 #include "weights/file.h"
 #include "weights/messages.h"
+#include "weights/temporaries.h"
 
 namespace posenc::weights {
 namespace {
@@ -62,31 +65,51 @@ void check_kind(const Destination& place) {
   }
 }
 
-// Makes the folder, and takes it away again unless it was there before or is kept.
-class NewFolder {
- public:
-  explicit NewFolder(const std::string& path) : path_(path) {
-    std::error_code problem;
-    made_ = fs::create_directory(path, problem);
-    if (problem) throw system_error(path, "cannot be made", problem.value(), "check the path");
-  }
-  ~NewFolder() {
-    std::error_code ignored;
-    if (made_ && !kept_) fs::remove(path_, ignored);  // refuses where something is in it
-  }
-  NewFolder(NewFolder&&) = delete;
-  NewFolder& operator=(NewFolder&&) = delete;
+bool is_new_folder(const Destination& place) {
+  std::error_code ignored;
+  const fs::file_status status = fs::symlink_status(place.path, ignored);
+  return place.folder &&
+         (!fs::exists(status) || (fs::is_directory(status) && fs::is_empty(place.path, ignored)));
+}
 
-  void keep() {
-    kept_ = true;
-    if (made_) sync_folder(folder_of(path_));
+// A new folder is written next to its place and renamed as a whole: nobody ever sees a part of it.
+class StagedFolder {
+ public:
+  explicit StagedFolder(const std::string& path)
+      : path_(path), made_(create_temporary_folder(path)) {}
+  ~StagedFolder() {
+    if (!made_.path.empty()) remove_flat_folder(made_.path);
+  }
+  StagedFolder(StagedFolder&&) = delete;
+  StagedFolder& operator=(StagedFolder&&) = delete;
+
+  // The same files, in the folder that will be renamed.
+  [[nodiscard]] Destination staged(Destination place) const {
+    const auto moved = [&](std::string& file) {
+      if (!file.empty()) file = (fs::path(made_.path) / fs::path(file).filename()).string();
+    };
+    for (std::string& file : place.files) moved(file);
+    moved(place.index);
+    return place;
+  }
+  // An empty folder is replaced; one that was filled in the meantime is not.
+  void commit() {
+    sync_folder(made_.path);
+    if (::rename(made_.path.c_str(), path_.c_str()) != 0) throw write_error(path_, errno);
+    made_.path.clear();
+    sync_folder(folder_of(path_));
   }
 
  private:
   std::string path_;
-  bool made_ = false;
-  bool kept_ = false;
+  Temporary made_;
 };
+
+void remove_leftovers(const Destination& place) {
+  if (is_new_folder(place)) return remove_stale_temporaries(place.path);
+  for (const std::string& file : place.files) remove_stale_temporaries(file);
+  if (!place.index.empty()) remove_stale_temporaries(place.index);
+}
 
 Writer write_shard(const Reader& reader, const ShardPlan& plan, const std::string& path,
                    Overwrite overwrite, Streamer& streamer) {
@@ -109,6 +132,7 @@ Destination destination(const Checkpoint& checkpoint, const std::string& out,
   Destination place;
   place.folder = checkpoint.folder;
   place.path = output_path(checkpoint, out, options.in_place);
+  while (place.path.size() > 1 && place.path.ends_with('/')) place.path.pop_back();
   place.overwrite = options.in_place || options.force ? Overwrite::kReplace : Overwrite::kRefuse;
   check_kind(place);
   const auto inside = [&](const std::string& file) {
@@ -123,10 +147,12 @@ Destination destination(const Checkpoint& checkpoint, const std::string& out,
 }
 
 void write_checkpoint(const Checkpoint& checkpoint, const std::vector<ShardPlan>& plans,
-                      const Destination& destination, const std::string& index_text,
+                      const Destination& place, const std::string& index_text,
                       const std::atomic<bool>* stop) {
-  std::optional<NewFolder> folder;
-  if (destination.folder) folder.emplace(destination.path);
+  remove_leftovers(place);
+  std::optional<StagedFolder> folder;
+  if (is_new_folder(place)) folder.emplace(place.path);
+  const Destination destination = folder ? folder->staged(place) : place;
   Streamer streamer(stop);
   std::deque<Writer> writers;
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -141,7 +167,7 @@ void write_checkpoint(const Checkpoint& checkpoint, const std::vector<ShardPlan>
   }
   for (Writer& writer : writers) writer.commit();
   if (index) index->commit();
-  if (folder) folder->keep();
+  if (folder) folder->commit();
 }
 
 void report_plans(const Checkpoint& checkpoint, const std::vector<ShardPlan>& plans,

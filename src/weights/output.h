@@ -23,7 +23,7 @@ Destination destination(const Checkpoint& checkpoint, const std::string& out,
                         const OutputOptions& options);
 
 void write_checkpoint(const Checkpoint& checkpoint, const std::vector<ShardPlan>& plans,
-                      const Destination& destination, const std::string& index_text,
+                      const Destination& place, const std::string& index_text,
                       const std::atomic<bool>* stop);
 
 // Files and tensors of a plan, as a report lists them.

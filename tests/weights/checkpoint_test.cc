@@ -1,14 +1,18 @@
 // Whole checkpoints: shards and their index, marks against converting twice, and failures midway.
 #include "weights/checkpoint.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <csignal>
 
 #include "posenc/core/error.h"
 #include "support/checkpoint_case.h"
+#include "weights/file.h"
 
 namespace posenc::weights {
 namespace {
@@ -52,6 +56,47 @@ void write_sharded(const std::string& folder) {
   write_tensors(folder + "/b.safetensors",
                 {random_tensor("k_proj.weight", ElementType::kBf16, {4, 2}, rng)});
   write_content(folder + "/" + kIndex, index_of(kMap));
+}
+
+// A process that was killed cannot clean up: the next one does, and spares those that are still at work.
+TEST(Checkpoint, WhatKilledConversionsLeftIsRemoved) {
+  const TemporaryFolder folder;
+  write_sharded(folder / "in");
+  const auto leave = [&](const std::string& name) { write_content(folder / name, "half of it"); };
+  leave("out.tmp-0011aabb");
+  leave("out.tmp-22222222");
+  leave("other.tmp-0011aabb");
+  leave("out.tmp-notes");
+  std::filesystem::create_directory(folder / "all.tmp-00c0ffee");
+  leave("all.tmp-00c0ffee/a.safetensors");
+  const Descriptor at_work(::open((folder / "out.tmp-22222222").c_str(), O_RDONLY));
+  ASSERT_EQ(::flock(at_work.number(), LOCK_EX), 0);
+  Rng rng(9);
+  write_tensors(folder / "in/one",
+                {random_tensor("q_proj.weight", ElementType::kF32, {8, 2}, rng),
+                 random_tensor("k_proj.weight", ElementType::kF32, {8, 2}, rng)});
+  convert_layout(folder / "in/one", folder / "out", kToInterleaved);
+  EXPECT_EQ(folder.files(),
+            (std::vector<std::string>{"all.tmp-00c0ffee", "in", "other.tmp-0011aabb", "out",
+                                      "out.tmp-22222222", "out.tmp-notes"}));
+  convert_layout(folder / "in", folder / "all/", kToInterleaved);
+  EXPECT_FALSE(std::filesystem::exists(folder / "all.tmp-00c0ffee"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "all/a.safetensors"));
+  EXPECT_TRUE(std::filesystem::exists(folder / ("all/" + std::string(kIndex))));
+}
+
+// The folder appears at once, with everything in it; an empty one that is there is as good as none.
+TEST(Checkpoint, ANewFolderIsRenamedAsAWhole) {
+  const TemporaryFolder folder;
+  write_sharded(folder / "in");
+  std::filesystem::create_directory(folder / "out");
+  struct stat empty {};
+  ASSERT_EQ(::stat((folder / "out").c_str(), &empty), 0);
+  convert_layout(folder / "in", folder / "out", kToInterleaved);
+  struct stat whole {};
+  ASSERT_EQ(::stat((folder / "out").c_str(), &whole), 0);
+  EXPECT_NE(empty.st_ino, whole.st_ino);
+  EXPECT_EQ(folder.files(), (std::vector<std::string>{"in", "out"}));
 }
 
 TEST(Checkpoint, ShardsThereAndBack) {
@@ -144,7 +189,7 @@ TEST(Checkpoint, OutputsThatAreRefused) {
               "exists already; choose another name, or add --force");
   EXPECT_SAYS(convert(file, folder / "in"), "is a folder, and the input is a file");
   EXPECT_SAYS(convert(file, folder / "x", {.in_place = true}), "is not the input");
-  EXPECT_SAYS(convert(folder / "in", folder / "none/out"), "none/out] cannot be made");
+  EXPECT_SAYS(convert(folder / "in", folder / "none/out"), "none/out] cannot be written");
   EXPECT_EQ(file_content(folder / "there"), "precious");
 }
 

@@ -1,0 +1,32 @@
+// Temporary files and folders next to what they will become. Their process holds a lock on each, so those of
+// a process that was killed can be told from those in use, and are removed by the next one.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "weights/file.h"
+
+namespace posenc::weights {
+
+// Has this name the form of a temporary: something.tmp-<8 hexadecimal digits>?
+bool is_temporary(std::string_view name);
+// A name of that form next to `path`, drawn at random.
+std::string temporary_beside(const std::string& path);
+
+struct Temporary {
+  std::string path;
+  Descriptor lock;  // the file, open for writing, or the folder
+};
+// New ones next to `path`. They throw an Error about `path`.
+Temporary create_temporary_file(const std::string& path);
+Temporary create_temporary_folder(const std::string& path);
+
+// Removes a temporary folder with the files in it; it has no folders.
+void remove_flat_folder(const std::string& path);
+
+// Removes temporaries of `path` whose process has ended. What cannot be removed stays.
+void remove_stale_temporaries(const std::string& path);
+
+}  // namespace posenc::weights
