@@ -173,6 +173,11 @@ def test_mistakes_are_said_in_words():
         posenc.attention(q, k, v, "alibi", {"alibi.slope": torch.zeros(4)})
     with pytest.raises(RuntimeError, match="did you mean"):
         posenc.attention(q, k, v, "allibi")
+    # A message that quotes half a character cannot be decoded, and arrived here empty.
+    with pytest.raises(RuntimeError, match="needs .* at column 4 but got 'é'"):
+        posenc.attention(q, k, v, "ropé")
+    with pytest.raises(RuntimeError, match="é"):
+        posenc.Spec("rope(" + 300 * "é" + "=1)")
     out = posenc.attention(q, k, v, "rope", causal=True)
     (first,) = torch.autograd.grad(out.sum(), q, create_graph=True)
     with pytest.raises(RuntimeError, match="no second derivative"):

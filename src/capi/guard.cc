@@ -7,6 +7,7 @@
 #include <new>
 #include <stdexcept>
 
+#include "core/plain_text.h"
 #include "posenc/core/error.h"
 
 namespace posenc::capi {
@@ -18,6 +19,7 @@ thread_local constinit std::array<char, 1024> last_error{};
 
 posenc_status remember(posenc_status code, const char* message) noexcept {
   std::snprintf(last_error.data(), last_error.size(), "%s", message);
+  repair_utf8(last_error.data());
   return code;
 }
 

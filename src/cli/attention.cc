@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "cli/figure_output.h"
+#include "cli/print.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
 #include "core/process.h"
@@ -65,9 +66,8 @@ int compute(const Options& options, const std::string& run, std::int64_t length)
   const int file = ::mkstemp(log.data());
   if (file < 0) {
     const int reason = errno;
-    fmt::print(stderr,
-               "posenc: cannot make a file in {}: {}; set TMPDIR to a folder that can be written\n",
-               folder.string(), std::strerror(reason));
+    print_error("posenc: cannot make a file in {}: {}; set TMPDIR to a folder that can be written",
+                folder.string(), std::strerror(reason));
     return kFailure;
   }
   ::close(file);
@@ -83,7 +83,7 @@ int compute(const Options& options, const std::string& run, std::int64_t length)
   std::error_code ignored;
   fs::remove(log, ignored);
   if (ending.fine()) return kFine;
-  fmt::print(stderr, "{}\n", said.empty() ? "posenc: posenc-lab: " + ending_text(ending) : said);
+  print_error("{}", said.empty() ? "posenc: posenc-lab: " + ending_text(ending) : said);
   return ending.signal != 0 ? kFailure : ending.code;
 }
 
@@ -125,7 +125,7 @@ void print_heads(const AttentionRecord& record) {
     if (asks) row.push_back(percent(runs::instruction_share(record, layer, head)));
     table.add(row);
   }
-  fmt::print("\n{}", table.text());
+  print("\n{}", table.text());
 }
 
 void print_difference(const AttentionRecord& first, const AttentionRecord& second,
@@ -139,7 +139,7 @@ void print_difference(const AttentionRecord& first, const AttentionRecord& secon
                fmt::format("{:.3f}", d.total_variation), fmt::format("{:.3f}", d.jensen_shannon),
                mean(first), mean(second)});
   }
-  fmt::print("\n{}", table.text());
+  print("\n{}", table.text());
 }
 
 int run(const Options& options) {
@@ -151,7 +151,7 @@ int run(const Options& options) {
   const auto heads = report::chosen_heads(*record, options.layers, options.heads);
   const std::string name = name_of(options.run);
   if (options.against.empty()) {
-    fmt::print("{}: {}\n", name, report::example_text(record->example));
+    print("{}: {}\n", name, report::example_text(record->example));
     print_heads(*record);
     write(chosen ? report::attention_heads(*record, name, heads)
                  : report::attention_overview(*record, name),
@@ -162,8 +162,8 @@ int run(const Options& options) {
   if (!other) return code;
   const runs::RecordNames names{name, name_of(options.against)};
   runs::require_same_example(*record, *other, names);
-  fmt::print("{}: {}\n", names.first, report::example_text(record->example));
-  fmt::print("{}: {}\n", names.second, report::example_text(other->example));
+  print("{}: {}\n", names.first, report::example_text(record->example));
+  print("{}: {}\n", names.second, report::example_text(other->example));
   print_difference(*record, *other, names);
   write(chosen ? report::difference_heads(*record, *other, names, heads)
                : report::difference_overview(*record, *other, names),

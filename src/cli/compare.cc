@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "cli/print.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
 #include "report/tables.h"
@@ -29,28 +30,29 @@ void print_wrapped(const std::string& text, const std::string& indent) {
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find(' ', begin), text.size());
     if (line.size() + end - begin > kWidth && line.find_first_not_of(' ') != std::string::npos) {
-      fmt::print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
+      print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
       line = indent + "   ";
     }
     line += text.substr(begin, end - begin) + " ";
     begin = end + 1;
   }
-  fmt::print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
+  print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
 }
 
 void print_terminal(const report::TextTable& whole) {
-  fmt::print("{}\n", whole.title);
+  print("{}\n", one_line(whole.title));
   for (const report::TextTable& part : report::fitted(whole, kWidth)) {
     Table table(part.header);
     for (const auto& row : part.rows) table.add(row);
-    fmt::print("\n{}", table.text(""));
+    print("\n{}", table.text(""));
   }
   for (const std::string& note : whole.notes) print_wrapped(note, "  ");
-  fmt::print("\n");
+  print("\n");
 }
 
 std::string markdown_row(std::vector<std::string> cells) {
   for (std::string& cell : cells) {
+    cell = one_line(cell);
     for (std::size_t at = cell.find('|'); at != std::string::npos; at = cell.find('|', at + 2)) {
       cell.insert(at, "\\");
     }
@@ -59,21 +61,21 @@ std::string markdown_row(std::vector<std::string> cells) {
 }
 
 void print_markdown(const report::TextTable& table) {
-  fmt::print("**{}**\n\n{}", table.title, markdown_row(table.header));
-  fmt::print("{}", markdown_row(std::vector<std::string>(table.header.size(), "---")));
-  for (const auto& row : table.rows) fmt::print("{}", markdown_row(row));
-  fmt::print("\n");
+  print("**{}**\n\n{}", one_line(table.title), markdown_row(table.header));
+  print("{}", markdown_row(std::vector<std::string>(table.header.size(), "---")));
+  for (const auto& row : table.rows) print("{}", markdown_row(row));
+  print("\n");
   for (const std::string& note : table.notes) {
-    fmt::print("- {}\n", note.substr(note.find_first_not_of(' ')));
+    print("- {}\n", note.substr(note.find_first_not_of(' ')));
   }
-  if (!table.notes.empty()) fmt::print("\n");
+  if (!table.notes.empty()) print("\n");
 }
 
 void print_left_out(const report::Comparison& comparison, bool markdown) {
   if (comparison.left_out.empty()) return;
-  fmt::print("{} not in the tables:\n{}", comparison.left_out.size(), markdown ? "\n" : "");
+  print("{} not in the tables:\n{}", comparison.left_out.size(), markdown ? "\n" : "");
   for (const std::string& line : comparison.left_out) {
-    fmt::print("{}{}\n", markdown ? "- " : "  ", line);
+    print("{}{}\n", markdown ? "- " : "  ", one_line(line));
   }
 }
 
@@ -81,11 +83,11 @@ int run(const Options& options) {
   const report::Comparison comparison =
       report::compare(report::find_runs(options.folders), options.compare);
   if (options.json) {
-    fmt::print("{}\n", to_json(runs::without_non_finite(report::to_value(comparison))));
+    print_json(to_json(runs::without_non_finite(report::to_value(comparison))));
     return kFine;
   }
   if (options.csv) {
-    fmt::print("{}", report::to_csv(comparison));
+    print("{}", report::to_csv(comparison));
     return kFine;
   }
   for (const report::TextTable& table : report::text_tables(comparison)) {

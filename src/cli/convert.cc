@@ -10,6 +10,7 @@
 
 #include "cli/choices.h"
 #include "cli/conversion.h"
+#include "cli/print.h"
 #include "cli/verbs.h"
 #include "posenc/core/error.h"
 
@@ -110,8 +111,8 @@ int run(Options options) {
   const weights::ConvertReport report =
       mode == ConvertMode::kLayout ? run_layout(options) : run_positions(options);
   const bool dry = options.output.dry_run;
-  fmt::print("{}\n", options.json ? conversion_json(report, mode, dry)
-                                  : conversion_text(report, mode, dry));
+  options.json ? print_json(conversion_json(report, mode, dry))
+               : print("{}\n", conversion_text(report, mode, dry));
   return kFine;
 }
 

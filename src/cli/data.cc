@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "cli/print.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
 #include "corpora/fetch.h"
@@ -48,7 +49,7 @@ int print_list() {
     table.add({std::string(corpus.name), std::string(corpus.what), std::string(corpus.licence),
                state_text(corpus.name)});
   }
-  fmt::print("{}", table.text());
+  print("{}", table.text());
   return kFine;
 }
 
@@ -60,12 +61,12 @@ int fetch(const Options& options) {
       corpus,
       {.folder = folder, .archive = options.from, .force = options.force, .stop = stop.flag()});
   const corpora::Manifest& m = fetched.manifest;
-  fmt::print("{}: {} files, {}, in {}{}\n", m.name, m.files, megabytes(m.bytes), folder,
-             fetched.was_there ? " (was there)" : "");
-  fmt::print("  {}{}; {}\n", m.source,
-             m.sha256.empty() ? fmt::format(" {}, not a fixed version", m.version)
-                              : ", SHA-256 as expected",
-             m.licence);
+  print("{}: {} files, {}, in {}{}\n", m.name, m.files, megabytes(m.bytes), folder,
+        fetched.was_there ? " (was there)" : "");
+  print("  {}{}; {}\n", m.source,
+        m.sha256.empty() ? fmt::format(" {}, not a fixed version", m.version)
+                         : ", SHA-256 as expected",
+        m.licence);
   return kFine;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "cli/choices.h"
+#include "cli/print.h"
 #include "draw/files.h"
 #include "posenc/core/error.h"
 #include "runs/files.h"
@@ -52,7 +53,7 @@ void write(draw::Figure figure, const FigureOutput& output, const std::string& u
   for (const std::string& file : files) contents.push_back(draw::file_content(figure, file, look));
   for (std::size_t f = 0; f < files.size(); ++f) {
     runs::atomic_write(files[f], contents[f]);
-    fmt::print("{}\n", files[f]);
+    print("{}\n", files[f]);
   }
 }
 

@@ -5,6 +5,7 @@
 
 #include "cli/choices.h"
 #include "cli/inspection.h"
+#include "cli/print.h"
 #include "cli/verbs.h"
 #include "core/value.h"
 #include "posenc/core/error.h"
@@ -76,20 +77,20 @@ std::vector<Named> read_encoding(const Options& options) {
   return {{"", std::move(spec), shape}};
 }
 
-void print(const std::vector<Named>& specs, InspectRequest request, bool json) {
+void print_specs(const std::vector<Named>& specs, InspectRequest request, bool json) {
   nlohmann::ordered_json layers;
   for (const Named& named : specs) {
     request.shape = named.shape;
     const Inspection inspection = inspect(named.spec, request);
     if (specs.size() == 1) {
-      fmt::print("{}\n", json ? inspection_json(inspection) : inspection_text(inspection));
+      json ? print_json(inspection_json(inspection)) : print("{}\n", inspection_text(inspection));
     } else if (json) {
       layers["layers"][named.layer] = nlohmann::ordered_json::parse(inspection_json(inspection));
     } else {
-      fmt::print("layers    {}\n{}\n", named.layer, inspection_text(inspection));
+      print("layers    {}\n{}\n", named.layer, inspection_text(inspection));
     }
   }
-  if (!layers.is_null()) fmt::print("{}\n", layers.dump(2));
+  if (!layers.is_null()) print_json(layers.dump(2));
 }
 
 int run(const Options& options) {
@@ -100,7 +101,7 @@ int run(const Options& options) {
     }
     if (options.heads > 0) named.shape.heads = options.heads;
   }
-  print(specs, request_from(options), options.json);
+  print_specs(specs, request_from(options), options.json);
   return kFine;
 }
 

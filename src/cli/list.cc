@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/print.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
 #include "posenc/encodings/spec.h"
@@ -91,16 +92,16 @@ Json catalog_json() {
 
 void print_fields(const std::vector<CatalogEntry>& entries) {
   for (const CatalogEntry& entry : entries) {
-    fmt::print("\n{}: {}\n", entry.traits.name, entry.traits.title);
-    if (!entry.traits.formula.empty()) fmt::print("  {}\n", entry.traits.formula);
-    if (!entry.traits.paper.empty()) fmt::print("  {}\n", entry.traits.paper);
+    print("\n{}: {}\n", entry.traits.name, entry.traits.title);
+    if (!entry.traits.formula.empty()) print("  {}\n", entry.traits.formula);
+    if (!entry.traits.paper.empty()) print("  {}\n", entry.traits.paper);
     if (entry.fields.empty()) continue;
     Table table({"field", "default", "allowed", "meaning"});
     for (const FieldDoc& field : entry.fields) {
       const std::string allowed = field.range.empty() ? field.type : field.type + " " + field.range;
       table.add({field.name, field.default_value, allowed, field.doc});
     }
-    fmt::print("{}", table.text());
+    print("{}", table.text());
   }
 }
 
@@ -117,7 +118,7 @@ void print_overview() {
                trainable_text(entry), std::to_string(counted_parameters(t.name).trainable),
                std::string(t.title)});
   }
-  fmt::print(
+  print(
       "Encodings (parameters of one layer at {} heads of {}; a spec joins any of them with "
       "+)\n\n{}",
       kExampleShape.heads, kExampleShape.head_dim, table.text());
@@ -129,8 +130,7 @@ void print_schedules() {
     table.add({std::string(entry.traits.name), std::string(entry.traits.formula),
                std::string(entry.traits.title)});
   }
-  fmt::print("\nFrequency schedules of rope, as in rope(schedule=linear(factor=4))\n\n{}",
-             table.text());
+  print("\nFrequency schedules of rope, as in rope(schedule=linear(factor=4))\n\n{}", table.text());
 }
 
 }  // namespace
@@ -146,17 +146,17 @@ void add_list(CLI::App& app, Action& chosen) {
   verb->callback([&chosen, json, brief] {
     chosen = [json, brief] {
       if (*json) {
-        fmt::print("{}\n", catalog_json().dump(2));
+        print_json(catalog_json().dump(2));
         return kFine;
       }
       print_overview();
       print_schedules();
       if (*brief) return kFine;
-      fmt::print("\nFields of the encodings\n");
+      print("\nFields of the encodings\n");
       print_fields(encoding_catalog());
-      fmt::print("\nFields of the schedules\n");
+      print("\nFields of the schedules\n");
       print_fields(schedule_catalog());
-      fmt::print("\nFields of the axes, as in rope(axes=mrope(sections=[16, 24, 24]))\n");
+      print("\nFields of the axes, as in rope(axes=mrope(sections=[16, 24, 24]))\n");
       print_fields(axes_catalog());
       return kFine;
     };

@@ -1,9 +1,9 @@
 // posenc: the command line. One short file per verb.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <exception>
 
+#include "cli/print.h"
 #include "cli/verbs.h"
 #include "core/failure.h"
 #include "posenc/core/error.h"
@@ -29,11 +29,9 @@ constexpr const char* kExamples =
 
 // CLI11's own texts span lines and do not say where help is; a mistake is answered in one line.
 int report_mistake(const CLI::App& app, const CLI::ParseError& problem) {
-  std::string text = problem.what();
-  std::replace(text.begin(), text.end(), '\n', ' ');
   const auto verbs = app.get_subcommands();
   const std::string verb = verbs.empty() ? "" : " " + verbs.front()->get_name();
-  fmt::print(stderr, "posenc{}: {}; see posenc{} --help\n", verb, text, verb);
+  print_error("posenc{}: {}; see posenc{} --help", verb, problem.what(), verb);
   return kMistake;
 }
 
@@ -87,10 +85,10 @@ int main(int argc, char** argv) {
   try {
     return posenc::cli::run(argc, argv);
   } catch (const posenc::Error& mistake) {
-    fmt::print(stderr, "posenc: {}\n", mistake.what());
+    print_error("posenc: {}", mistake.what());
     return posenc::cli::kMistake;
   } catch (const std::exception& failure) {
-    fmt::print(stderr, "posenc: internal error: {}\n", posenc::failure_text(failure));
+    print_error("posenc: internal error: {}", posenc::failure_text(failure));
     return posenc::cli::kFailure;
   }
 }

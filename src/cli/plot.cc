@@ -9,6 +9,7 @@
 
 #include "cli/figure_output.h"
 #include "cli/plot_values.h"
+#include "cli/print.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
 #include "core/bind.h"
@@ -51,8 +52,7 @@ void print_kinds() {
   for (const plots::KindInfo& kind : plots::plot_kinds()) {
     table.add({std::string(kind.name), std::string(kind.doc)});
   }
-  fmt::print("{}\nposenc plot KIND --list names what a kind reads and its defaults.\n",
-             table.text());
+  print("{}\nposenc plot KIND --list names what a kind reads and its defaults.\n", table.text());
 }
 
 void print_fields(const plots::KindInfo& kind) {
@@ -67,7 +67,7 @@ void print_fields(const plots::KindInfo& kind) {
     table.add({option_name(doc.name), list_text(defaults[f].value),
                range.empty() ? doc.type : doc.type + " " + range, doc.doc});
   }
-  fmt::print("{}: {}\n\n{}\nExample:\n  {}\n", kind.name, kind.doc, table.text(), kind.example);
+  print("{}: {}\n\n{}\nExample:\n  {}\n", kind.name, kind.doc, table.text(), kind.example);
 }
 
 int run(const Options& options) {

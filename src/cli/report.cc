@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "cli/print.h"
 #include "cli/verbs.h"
 #include "posenc/core/error.h"
 #include "report/html.h"
@@ -43,7 +44,7 @@ int run(const Options& options) {
                             .command = command_text(options)};
   const std::string page = report::html_report(input);
   runs::atomic_write(options.out, page);
-  fmt::print("{} ({:.1f} MB)\n", options.out, static_cast<double>(page.size()) / 1e6);
+  print("{} ({:.1f} MB)\n", options.out, static_cast<double>(page.size()) / 1e6);
   return kFine;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "cli/print.h"
 #include "cli/verbs.h"
 #include "core/bind.h"
 #include "experiment/load.h"
@@ -53,15 +54,15 @@ int run(const Options& options) {
                                            .hint = ""});
     }
   }
-  fmt::print("{}, axis {}, length {}, seed {}; {} tokens known, scored by {}\n", task->info().name,
-             condition.axis, condition.length, config.seed, task->info().vocabulary,
-             task->info().metric);
+  print("{}, axis {}, length {}, seed {}; {} tokens known, scored by {}\n", task->info().name,
+        condition.axis, condition.length, config.seed, task->info().vocabulary,
+        task->info().metric);
   tasks::Batch batch;
   batch.rows = options.count;
   task->fill(condition, static_cast<std::uint64_t>(config.seed),
              static_cast<std::uint64_t>(options.first), batch);
   for (std::int64_t row = 0; row < batch.rows; ++row) {
-    fmt::print("\n{}: {}\n", options.first + row, tasks::render(*task, batch, row));
+    print("\n{}: {}\n", options.first + row, tasks::render(*task, batch, row));
   }
   return kFine;
 }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <thread>
 
+#include "cli/print.h"
 #include "cli/verbs.h"
 #include "posenc/core/error.h"
 #include "runs/stop_request.h"
@@ -74,8 +75,8 @@ int run(const Options& options) {
   serve::Site site(site_options);
   const serve::HttpServer server(
       {.port = options.port}, [&](const serve::Request& request) { return site.handle(request); });
-  fmt::print("serving {} at http://127.0.0.1:{}/ (runs at /live/; Ctrl-C ends)\n", options.folder,
-             server.port());
+  print("serving {} at http://127.0.0.1:{}/ (runs at /live/; Ctrl-C ends)\n", options.folder,
+        server.port());
   std::fflush(stdout);
   while (!stop.requested()) ::poll(nullptr, 0, 200);  // a signal ends it early
   end_within(std::chrono::milliseconds(1600));        // programs get SIGKILL after one second

@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "cli/print.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
 #include "posenc/core/error.h"
@@ -104,7 +105,7 @@ std::string time_text(double seconds) {
 }
 
 void print_line(const std::string& line) {
-  fmt::print("{}\n", line);
+  print("{}\n", line);
   std::fflush(stdout);  // a log that is read while the sweep runs
 }
 
@@ -167,7 +168,7 @@ void print_jobs(const std::vector<JobReport>& reports) {
   for (const JobReport& report : reports) {
     table.add({what_happens(report.state), report.job.name, report.job.folder.string()});
   }
-  fmt::print("{}", table.text());
+  print("{}", table.text());
 }
 
 void print_summary(const std::vector<JobReport>& reports, double seconds,

@@ -4,12 +4,18 @@
 #include <string>
 #include <vector>
 
+#include "core/plain_text.h"
+
 namespace posenc::cli {
 
 class Table {
  public:
   explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
-  void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
+  // A cell is one line, whatever name it shows.
+  void add(std::vector<std::string> row) {
+    for (std::string& cell : row) cell = one_line(cell);
+    rows_.push_back(std::move(row));
+  }
   // Every line starts with `indent`; the header is underlined.
   [[nodiscard]] std::string text(const std::string& indent = "  ") const;
 

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/plain_text.h"
+
 namespace posenc {
 namespace {
 
@@ -45,6 +47,6 @@ const char* error_kind_name(ErrorKind kind) {
 }
 
 Error::Error(ErrorKind kind, ErrorParts parts)
-    : std::runtime_error(compose(parts)), kind_(kind), parts_(std::move(parts)) {}
+    : std::runtime_error(one_line(compose(parts))), kind_(kind), parts_(std::move(parts)) {}
 
 }  // namespace posenc

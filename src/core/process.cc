@@ -12,6 +12,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "core/plain_text.h"
 #include "core/value.h"
 #include "posenc/core/error.h"
 
@@ -168,7 +169,7 @@ std::string last_line(std::istream& text) {
     }
     if (line.find_first_not_of(" \t") != std::string::npos) last = line;
   }
-  return last.size() <= kLongest ? last : last.substr(0, kLongest - 3) + "...";
+  return shortened(last, kLongest);
 }
 
 }  // namespace posenc

@@ -3,12 +3,14 @@
 #include <cstdarg>
 #include <cstdio>
 
+#include "core/plain_text.h"
 #include "posenc/core/error.h"
 
 namespace posenc {
 
 Status::Status(StatusCode code, const char* message) noexcept : code_(code) {
   std::snprintf(message_.data(), message_.size(), "%s", message);
+  repair_utf8(message_.data());
 }
 
 Status Status::format(StatusCode code, const char* format, ...) noexcept {
@@ -18,6 +20,7 @@ Status Status::format(StatusCode code, const char* format, ...) noexcept {
   va_start(arguments, format);
   std::vsnprintf(status.message_.data(), status.message_.size(), format, arguments);
   va_end(arguments);
+  repair_utf8(status.message_.data());
   return status;
 }
 

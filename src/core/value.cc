@@ -7,26 +7,25 @@
 
 #include "core/float_text.h"
 #include "core/open_file.h"
+#include "core/plain_text.h"
 
 namespace posenc {
 namespace {
 
-std::string shortened(const std::string& text) {
-  constexpr std::size_t kLongest = 60;
-  return text.size() <= kLongest ? text : text.substr(0, kLongest - 3) + "...";
-}
+constexpr std::size_t kLongest = 60;  // bytes of a text in a message
 
 struct Describe {
   std::string operator()(std::monostate) const { return "null"; }
   std::string operator()(bool b) const { return b ? "true" : "false"; }
   std::string operator()(std::int64_t i) const { return std::to_string(i); }
   std::string operator()(double d) const { return number_text(d); }
-  std::string operator()(const std::string& s) const { return "'" + shortened(s) + "'"; }
+  std::string operator()(const std::string& s) const { return "'" + shortened(s, kLongest) + "'"; }
   std::string operator()(const Value::List& l) const {
     return fmt::format("a list of {}", l.size());
   }
   std::string operator()(const Value::Map& m) const {
-    return m.empty() ? "an empty map" : fmt::format("a map with '{}'", shortened(m.front().key));
+    return m.empty() ? "an empty map"
+                     : fmt::format("a map with '{}'", shortened(m.front().key, kLongest));
   }
 };
 

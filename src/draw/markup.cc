@@ -1,31 +1,11 @@
 #include "draw/markup.h"
 
-#include <cstdint>
+#include "core/plain_text.h"
 
 namespace posenc::draw {
 namespace {
 
 constexpr std::string_view kReplacement = "\xEF\xBF\xBD";
-
-// Bytes of the UTF-8 character that begins here; 0 where none does. Overlong forms, surrogates and what
-// lies past U+10FFFF are none.
-std::size_t character_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) {
-    return i < text.size() ? static_cast<std::uint8_t>(text[i]) : std::uint8_t{0};
-  };
-  const std::uint8_t lead = byte(0);
-  if (lead < 0x80) return 1;
-  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 0;
-  if (length == 0 || lead > 0xF4) return 0;
-  std::uint32_t code = lead & (0xFFU >> (length + 1));
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xC0U) != 0x80U) return 0;
-    code = (code << 6U) | (byte(i) & 0x3FU);
-  }
-  const bool overlong = (length == 3 && code < 0x800) || (length == 4 && code < 0x10000);
-  const bool outside = (code >= 0xD800 && code < 0xE000) || code > 0x10FFFF;
-  return overlong || outside ? 0 : length;
-}
 
 std::string_view entity(char c) {
   switch (c) {

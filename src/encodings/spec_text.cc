@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
 #include <charconv>
 #include <limits>
 
 #include "core/float_text.h"
+#include "core/plain_text.h"
 
 namespace posenc {
 namespace {
@@ -145,21 +147,31 @@ class Parser {
     if (!accept(c)) throw unexpected(what);
   }
 
-  [[nodiscard]] Mark here() const { return {1, static_cast<int>(at_) + 1}; }
+  // Counted in characters: what a person counts in a text with accents.
+  std::size_t column() {
+    column_ += character_count(text_.substr(counted_, at_ - counted_));
+    counted_ = at_;
+    return column_;
+  }
+  Mark here() { return {1, static_cast<int>(column())}; }
 
-  [[nodiscard]] Error unexpected(const std::string& wanted) const {
+  Error unexpected(const std::string& wanted) {
+    const std::string_view rest = text_.substr(at_);
+    const std::size_t length = std::max<std::size_t>(1, character_length(rest));
     const std::string found =
-        at_ < text_.size() ? fmt::format("'{}'", text_[at_]) : std::string("the end");
+        rest.empty() ? "the end" : fmt::format("'{}'", rest.substr(0, length));
     return {ErrorKind::kSyntax,
             {.scope = "spec",
              .key = "",
-             .rule = fmt::format("needs {} at column {}", wanted, at_ + 1),
+             .rule = fmt::format("needs {} at column {}", wanted, column()),
              .value = found,
              .hint = "a spec looks like rope(theta=10000, layout=half) + alibi"}};
   }
 
   std::string_view text_;
   std::size_t at_ = 0;
+  std::size_t counted_ = 0;  // bytes that column_ has counted
+  std::size_t column_ = 1;
 };
 
 struct Print {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "core/plain_text.h"
 #include "core/value.h"
 #include "runs/progress_text.h"
 
@@ -132,11 +133,11 @@ void Progress::message(std::string_view text) {
   if (mode_ == Mode::kJson) {
     const Value line(Value::Data(Value::Map{{"phase", Value::of_string("message")},
                                             {"text", Value::of_string(std::string(text))}}));
-    return output_.write(to_json(line) + "\n");
+    return output_.write(printable_json(to_json(line)) + "\n");
   }
   const bool redraw = bar_drawn_;
   clear_bar();
-  output_.write(std::string(text) + "\n");
+  output_.write(printable(text) + "\n");
   if (redraw && last_) draw_bar(*last_);
 }
 

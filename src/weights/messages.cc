@@ -1,17 +1,18 @@
 #include "weights/messages.h"
 
+#include <algorithm>
 #include <system_error>
+
+#include "core/plain_text.h"
 
 namespace posenc::weights {
 
 std::string in_quotes(std::string_view name) {
   constexpr std::size_t kLongest = 120;
-  std::string text = "'";
-  for (const char c : name.substr(0, kLongest)) {
-    const auto code = static_cast<unsigned char>(c);
-    text += code < 0x20 || code == 0x7f ? '?' : c;
-  }
-  return text + (name.size() > kLongest ? "...'" : "'");
+  std::string text = shortened(name, kLongest);
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '\n' || c == '\t' || c == '\r'; }, '?');
+  return "'" + one_line(text) + "'";
 }
 
 Error file_error(ErrorKind kind, const std::string& path, const std::string& subject,

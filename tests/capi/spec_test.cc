@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "capi/c_handles.h"
+#include "core/plain_text.h"
 #include "posenc/encodings/alibi.h"
 #include "posenc/encodings/t5.h"
 
@@ -51,6 +52,23 @@ TEST(CSpec, TextIsCutToTheBuffer) {
   EXPECT_EQ(buffer[5], '?');
   EXPECT_EQ(posenc_spec_to_text(spec.get(), buffer.data(), 1), 12);
   EXPECT_STREQ(buffer.data(), "");
+}
+
+// Bindings decode messages as UTF-8: a character that is cut in two would cost the whole message.
+TEST(CSpec, MessagesQuoteWholeCharacters) {
+  posenc_spec* spec = nullptr;
+  EXPECT_TRUE(fails(posenc_spec_from_text("rop\u00e9", &spec), POSENC_BAD_SPEC,
+                    "needs '+' or the end at column 4 but got '\u00e9'"));
+  EXPECT_TRUE(fails(posenc_spec_from_text("rope(\u4f4d=1)", &spec), POSENC_BAD_SPEC,
+                    "needs a name at column 6 but got '\u4f4d'"));
+  EXPECT_TRUE(fails(posenc_spec_from_text("rope(\xff=1)", &spec), POSENC_BAD_SPEC, "but got '?'"));
+  // Long enough to be cut at the end of the buffer, at every place within a character.
+  for (std::size_t before = 0; before < 4; ++before) {
+    std::string key(before, 'a');
+    for (int i = 0; i < 400; ++i) key += "\U0001f600";
+    EXPECT_NE(posenc_spec_from_json(("{\"" + key + "\": {}}").c_str(), &spec), POSENC_OK);
+    EXPECT_TRUE(is_utf8(posenc_last_error())) << before;
+  }
 }
 
 TEST(CSpec, MistakesHaveACodeAndTheMessageOfCpp) {

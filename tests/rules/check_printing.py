@@ -2,6 +2,7 @@
 
 It reports through Status or an exception; what the caller does with it is the caller's choice.
 Writing to a file the caller named is fine, so fprintf counts only with stdout or stderr.
+The verbs of the program print through src/cli/print.h alone, which replaces control characters.
 """
 
 import argparse
@@ -29,15 +30,31 @@ FORBIDDEN = [
 FORBIDDEN = [(re.compile(pattern), effect) for pattern, effect in FORBIDDEN]
 
 
-def check_file(root, path):
-    """The problems of one file, as strings."""
+PRINTER = Path("src/cli/print.h")
+
+
+def matches(path, rules):
+    """(line number, what it does, the text) of every line that a rule forbids."""
     for number, line in code_lines(path):
-        for pattern, effect in FORBIDDEN:
+        for pattern, effect in rules:
             match = pattern.search(line)
             if match:
-                where = f"{path.relative_to(root)}:{number}"
-                yield f"{where}: a library may not do this, it {effect}: {match.group(0).strip()}"
+                yield number, effect, match.group(0).strip()
                 break
+
+
+def check_file(root, path):
+    """The problems of one file of a library, as strings."""
+    for number, effect, text in matches(path, FORBIDDEN):
+        yield f"{path.relative_to(root)}:{number}: a library may not do this, it {effect}: {text}"
+
+
+def check_verb(root, path):
+    """The problems of one file of the program, as strings."""
+    if path.relative_to(root) == PRINTER:
+        return
+    for number, _, text in matches(path, [rule for rule in FORBIDDEN if rule[1] == "prints"]):
+        yield f"{path.relative_to(root)}:{number}: print through {PRINTER}, not with {text}"
 
 
 def main():
@@ -52,8 +69,10 @@ def main():
         if layer not in PROGRAM_LAYERS:
             folder = args.root / "src" / layer
             files += [f for f in source_files(folder) if (folder / "program") not in f.parents]
+    verbs = source_files(args.root / "src/cli")
     problems = [problem for path in files for problem in check_file(args.root, path)]
-    finish("printing", problems, len(files))
+    problems += [problem for path in verbs for problem in check_verb(args.root, path)]
+    finish("printing", problems, len(files) + len(verbs))
 
 
 if __name__ == "__main__":

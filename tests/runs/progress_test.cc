@@ -175,6 +175,12 @@ TEST(Progress, JsonForPrograms) {
   EXPECT_EQ(all.find('\x1b'), std::string::npos);
 }
 
+TEST(Progress, MessagesCannotDriveTheTerminal) {
+  Screen screen;
+  { screen.make(Mode::kPlain).message("run a\x1b[2J\u202eb"); }
+  EXPECT_EQ(screen.take(), "run a?[2J?b\n");
+}
+
 TEST(Progress, QuietSaysNothing) {
   Screen screen;
   screen.terminal = true;

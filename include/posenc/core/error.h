@@ -4,7 +4,8 @@
 //   [yarn] factor is required; add it
 //
 // The parts are kept apart (scope, key, rule, value), so that a program can act on them and a
-// person reads what is wrong, which value it was and what to do. Kernels and the C ABI do not
+// person reads what is wrong, which value it was and what to do. what() is one line of valid UTF-8
+// without control characters, whatever the value holds. Kernels and the C ABI do not
 // throw: they return a Status (status.h).
 #pragma once
 

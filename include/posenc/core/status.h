@@ -22,7 +22,8 @@ class [[nodiscard]] Status {
   Status() noexcept = default;
   Status(StatusCode code, const char* message) noexcept;
 
-  // printf-style; a message that does not fit is cut, never overrun.
+  // printf-style; a message that does not fit is cut between two characters. Bytes that are not
+  // UTF-8 become question marks.
   [[gnu::format(printf, 2, 3)]] static Status format(StatusCode code, const char* format,
                                                      ...) noexcept;
 

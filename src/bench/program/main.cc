@@ -11,6 +11,7 @@
 #include "bench/memory.h"
 #include "bench/training.h"
 #include "core/failure.h"
+#include "core/plain_text.h"
 #include "core/restart.h"
 #include "posenc/core/error.h"
 #include "posenc/core/threads.h"
@@ -223,9 +224,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& asked_for) {
     return app.exit(asked_for);
   } catch (const CLI::ParseError& problem) {
-    std::string text = problem.what();
-    std::replace(text.begin(), text.end(), '\n', ' ');
-    fmt::print(stderr, "posenc bench: {}; see posenc bench --help\n", text);
+    fmt::print(stderr, "posenc bench: {}; see posenc bench --help\n", one_line(problem.what()));
     return kMistake;
   }
   return train->parsed() ? run_training(arguments, shape) : run_bench(arguments);
@@ -241,7 +240,9 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "posenc: {}\n", mistake.what());
     return posenc::bench::kMistake;
   } catch (const std::exception& failure) {
-    fmt::print(stderr, "posenc bench: internal error: {}\n", posenc::failure_text(failure));
+    fmt::print(stderr, "posenc bench: internal error: {}
+",
+               one_line(posenc::failure_text(failure)));
     return posenc::bench::kFailure;
   }
 }
