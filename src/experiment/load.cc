@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/bind.h"
+#include "core/plain_text.h"
 
 namespace posenc::experiment {
 namespace {
@@ -83,7 +84,24 @@ void check_positions(const LabConfig& config, const std::string& origin) {
                .hint = "or raise max_positions in model.encoding"});
 }
 
+// The name becomes part of a folder's name: it must not lead to another folder.
+void check_name(const std::string& name, const std::string& origin) {
+  constexpr std::size_t kLongest = 200;
+  const bool plain = !name.empty() && name.front() != '.' && name.size() <= kLongest &&
+                     name.find_first_of("/\\") == std::string::npos && name == one_line(name);
+  if (plain) return;
+  throw Error(ErrorKind::kOutOfRange,
+              {.scope = origin,
+               .key = "name",
+               .rule = fmt::format("must be a plain name of 1 to {} bytes: no slash, no control "
+                                   "character, no dot in front",
+                                   kLongest),
+               .value = describe(Value::of_string(name)),
+               .hint = "write name: my_run, and choose the folder with --out"});
+}
+
 void check(const LabConfig& config, const std::string& origin) {
+  check_name(config.name, origin);
   validate(config.model, origin);
   validate(config.train, origin);
   check_positions(config, origin);

@@ -23,7 +23,7 @@ struct LabConfig {
 
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("name", self.name, FieldRule{.doc = "what tables call it"});
+    visit("name", self.name, FieldRule{.doc = "what tables and the run's folder are called"});
     visit("seed", self.seed,
           FieldRule{.doc = "of weights, samples and dropout", .min = 0, .max = 9e15});
     visit("task", self.task, FieldRule{.doc = "what is learned", .required = true});

@@ -12,6 +12,7 @@ namespace {
 
 using Point = std::vector<std::pair<std::string, Value>>;
 
+constexpr std::size_t kMostPoints = 100'000;
 constexpr std::array<std::string_view, 5> kKeys = {"base", "out", "grid", "also", "exclude"};
 
 class Reader {
@@ -66,9 +67,15 @@ class Reader {
   [[nodiscard]] std::vector<Point> combinations(const Value& grid, const std::string& key) const {
     std::vector<Point> points = {{}};
     for (const Member& member : map(grid, key)) {
+      const Value::List several = values(member, key);
+      if (points.size() * several.size() > kMostPoints) {
+        throw error(ErrorKind::kResource, key,
+                    fmt::format("must have at most {} combinations", kMostPoints), grid,
+                    "split the sweep into several");
+      }
       std::vector<Point> longer;
       for (const Point& point : points) {
-        for (const Value& value : values(member, key)) {
+        for (const Value& value : several) {
           longer.push_back(point);
           longer.back().emplace_back(member.key, value);
         }

@@ -52,6 +52,25 @@ TEST(LoadConfig, TheResolvedTreeReadsBackAsTheSameConfig) {
   EXPECT_NE(task->find("flip_flop")->find("dense_ignore"), nullptr);
 }
 
+TEST(LoadConfig, ANameCannotLeaveTheOutputFolder) {
+  const std::string task = "task: flip_flop\n";
+  for (const std::string name : {"../../x", "/tmp/x", "a/b", ".", "..", ".hidden", "a\\b", "",
+                                 "a\x1b[2J", "a\u202eb", "a\xff"}) {
+    // As an override the text arrives as it is; in YAML some of these have to be quoted.
+    const std::string said = problem(task, {"name=" + name});
+    EXPECT_NE(said.find("name must be a plain name"), std::string::npos) << name << ": " << said;
+  }
+  EXPECT_EQ(
+      problem("name: ../../x\n" + task),
+      "[small.yaml] name must be a plain name of 1 to 200 bytes: no slash, no control character, "
+      "no dot in front but got '../../x'; write name: my_run, and choose the folder with --out");
+  EXPECT_NE(problem("name: ''\n" + task), "");
+  EXPECT_NE(problem("name: " + std::string(201, 'a') + "\n" + task), "");
+  for (const std::string name : {"run", "rope + cope", "r\u00f4pe-2.1", "-x"}) {
+    EXPECT_EQ(problem(task, {"name=" + name}), "") << name;
+  }
+}
+
 TEST(LoadConfig, OverridesReachNestedFields) {
   const Loaded loaded =
       parse_config(kSmall, "small.yaml",

@@ -1,6 +1,7 @@
 // Sweep files and the jobs they stand for.
 #include "sweep/plan.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <set>
@@ -53,6 +54,13 @@ exclude:
                                  {"model.encoding=rope", "seed=0"},
                                  {"model.encoding=rope", "seed=1"},
                                  {"model.encoding=cope", "model.layers=2"}}));
+}
+
+TEST(SweepFile, ListsThatMultiplyBeyondAllMeasureAreRefused) {
+  std::string grid;
+  for (int key = 0; key < 30; ++key) grid += fmt::format("  k{}: [0, 1, 2, 3, 4]\n", key);
+  EXPECT_NE(error_of("base: a.yaml\nout: x\ngrid:\n" + grid).find("at most 100000 combinations"),
+            std::string::npos);
 }
 
 TEST(SweepFile, MistakesNameTheirPlace) {
@@ -122,6 +130,16 @@ TEST_F(Planned, JobsAreNamedByWhatVaries) {
   const auto loaded = experiment::load_config(folder_ / "base.yaml", p.jobs[3].settings);
   EXPECT_EQ(loaded.hash, p.jobs[3].hash) << "the name is no part of it";
   EXPECT_EQ(loaded.config.seed, 1);
+}
+
+TEST_F(Planned, NamesCannotLeaveTheFolderOfTheSweep) {
+  for (const char* name : {"../x", "/x", "a/b", "'.'", "''"}) {
+    const std::string rest = fmt::format("grid: {{name: [{}]}}", name);
+    EXPECT_THROW(plan(rest), Error) << name;
+    EXPECT_THROW(plan("grid: {seed: [0]}", {fmt::format("name={}", name)}), Error) << name;
+  }
+  const Plan p = plan("grid: {model.encoding: ['rope + alibi'], name: [mine]}");
+  EXPECT_EQ(p.jobs[0].folder.parent_path().string(), folder_ / "out");
 }
 
 TEST_F(Planned, TheSameConfigTwiceIsOneJob) {
