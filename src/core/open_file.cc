@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
 #include <system_error>
 
 namespace posenc {
@@ -13,6 +14,49 @@ namespace {
 
 // Linux moves at most 2 GiB in one call.
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
+
+struct LinkFree {
+  std::string prefix;  // with a slash at the end
+  Descriptor folder;
+};
+// Set once, before threads that open files start.
+LinkFree& link_free() {
+  static LinkFree rule;
+  return rule;
+}
+
+// Each name is opened in the folder before it: a link in place of any of them is an error of the system
+// (ELOOP or ENOTDIR), also one that is put there in the meantime.
+Descriptor open_below(const Descriptor& folder, std::string_view names, int flags, mode_t mode) {
+  Descriptor at;
+  const Descriptor* parent = &folder;
+  for (;;) {
+    const std::size_t slash = names.find('/');
+    const std::string name(names.substr(0, slash));
+    if (slash == std::string_view::npos) {
+      return Descriptor(::openat(parent->number(), name.c_str(), flags | O_NOFOLLOW, mode));
+    }
+    names.remove_prefix(slash + 1);
+    if (name.empty() || name == ".") continue;
+    if (name == "..") {
+      errno = EACCES;
+      return Descriptor();
+    }
+    Descriptor below(
+        ::openat(parent->number(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (below.number() < 0) return below;
+    at = std::move(below);
+    parent = &at;
+  }
+}
+
+Descriptor open_path(const std::string& path, int flags, mode_t mode) {
+  const LinkFree& rule = link_free();
+  if (rule.prefix.empty() || !path.starts_with(rule.prefix)) {
+    return Descriptor(::open(path.c_str(), flags, mode));
+  }
+  return open_below(rule.folder, std::string_view(path).substr(rule.prefix.size()), flags, mode);
+}
 
 const char* kind_name(mode_t mode) {
   if (S_ISDIR(mode)) return "a directory";
@@ -37,7 +81,7 @@ Error read_error(const std::string& path, int error_number) {
 }
 
 Descriptor open_regular(const std::string& path, int flags, mode_t mode) {
-  Descriptor file(::open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, mode));
+  Descriptor file = open_path(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, mode);
   const int why = errno;
   struct stat facts {};
   // A FIFO without a reader and a directory cannot be opened to write; they are named all the same.
@@ -53,6 +97,12 @@ Descriptor open_regular(const std::string& path, int flags, mode_t mode) {
   }
   errno = why;
   return file;
+}
+
+void refuse_links_below(const std::string& folder) {
+  Descriptor open(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (open.number() < 0) throw read_error(folder, errno);
+  link_free() = {folder.ends_with('/') ? folder : folder + "/", std::move(open)};
 }
 
 Descriptor open_to_read(const std::string& path) {

@@ -33,6 +33,10 @@ class Descriptor {
 // where the path is no regular file: "[results.json] is a FIFO, not a regular file". Links are followed.
 Descriptor open_regular(const std::string& path, int flags, mode_t mode = 0666);
 
+// From here on open_regular() follows no link below this folder, whichever name of a path it stands for. For
+// the whole process and one folder; paths are compared as text. The folder itself may be a link.
+void refuse_links_below(const std::string& folder);
+
 // The same to read; an Error also where the system refuses.
 Descriptor open_to_read(const std::string& path);
 

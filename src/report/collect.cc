@@ -8,6 +8,7 @@
 
 #include "core/bind.h"
 #include "posenc/core/error.h"
+#include "runs/numbers.h"
 #include "runs/run_directory.h"
 
 namespace posenc::report {
@@ -53,14 +54,14 @@ std::string machine_of(const Value& environment) {
   return text;
 }
 
-std::string state_remark(const runs::RunDirectory& run, const runs::RunStatus& status) {
+std::string state_remark(const runs::RunStatus& status, bool in_use) {
   const std::string why = status.message.empty() ? "" : ": " + status.message;
   switch (status.state) {
     case runs::RunState::kFinished:
       return "";
     case runs::RunState::kRunning:
-      return run.in_use() ? fmt::format("is still running, at step {}", status.step)
-                          : fmt::format("was killed after step {}", status.step);
+      return in_use ? fmt::format("is still running, at step {}", status.step)
+                    : fmt::format("was killed after step {}", status.step);
     case runs::RunState::kStopped:
       return fmt::format("stopped at step {}{}", status.step, why);
     case runs::RunState::kDiverged:
@@ -71,24 +72,16 @@ std::string state_remark(const runs::RunDirectory& run, const runs::RunStatus& s
   return "";
 }
 
-Run read_run(const fs::path& path, const fs::path& shown) {
-  Run run;
-  run.path = shown;
-  try {
-    const auto directory = runs::RunDirectory::open(path, runs::Access::kRead);
-    run.remark = state_remark(directory, directory.status());
-    run.config = parse_yaml(directory.config(), directory.config_path().string());
-    run.machine = machine_of(directory.environment());
-    if (const auto results = directory.results()) {
-      run.results = read_results(*results, directory.results_path().string());
-    } else if (run.remark.empty()) {
-      run.remark = "has not been evaluated (posenc eval)";
-    }
-  } catch (const Error& e) {
-    run.results.reset();
-    run.remark = fmt::format("cannot be read: {}", e.what());
-  }
-  return run;
+RunFiles files_of(const fs::path& path) {
+  const auto directory = runs::RunDirectory::open(path, runs::Access::kRead);
+  const auto text = [](const fs::path& file) { return read_file(file.string()); };
+  RunFiles files{.status = text(directory.status_path()),
+                 .config = text(directory.config_path()),
+                 .environment = text(directory.environment_path()),
+                 .results = std::nullopt,
+                 .in_use = directory.in_use()};
+  if (fs::exists(directory.results_path())) files.results = text(directory.results_path());
+  return files;
 }
 
 void flatten(const Value& value, const std::string& key,
@@ -107,6 +100,32 @@ void flatten(const Value& value, const std::string& key,
 
 }  // namespace
 
+Run read_run(const fs::path& shown, const std::function<RunFiles()>& read) {
+  Run run;
+  run.path = shown;
+  const auto scope = [&](const char* name) { return (shown / name).string(); };
+  const auto tree = [&](const std::string& text, const char* name) {
+    return runs::with_non_finite(parse_json(text, scope(name)));
+  };
+  try {
+    const RunFiles files = read();
+    const auto status =
+        bind_config<runs::RunStatus>(tree(files.status, "status.json"), scope("status.json"));
+    run.remark = state_remark(status, files.in_use);
+    run.config = parse_yaml(files.config, scope("config.yaml"));
+    run.machine = machine_of(tree(files.environment, "environment.json"));
+    if (files.results) {
+      run.results = read_results(tree(*files.results, "results.json"), scope("results.json"));
+    } else if (run.remark.empty()) {
+      run.remark = "has not been evaluated (posenc eval)";
+    }
+  } catch (const Error& e) {
+    run.results.reset();
+    run.remark = fmt::format("cannot be read: {}", e.what());
+  }
+  return run;
+}
+
 std::vector<Run> find_runs(const std::vector<std::string>& folders) {
   std::set<fs::path> found;
   std::vector<Run> runs;
@@ -120,7 +139,8 @@ std::vector<Run> find_runs(const std::vector<std::string>& folders) {
     for (const fs::path& path : here) {
       if (!found.insert(path).second) continue;
       const fs::path below = path.lexically_relative(root);
-      runs.push_back(read_run(path, below == "." ? fs::path(folder) : fs::path(folder) / below));
+      runs.push_back(read_run(below == "." ? fs::path(folder) : fs::path(folder) / below,
+                              [&] { return files_of(path); }));
     }
   }
   if (runs.empty()) {

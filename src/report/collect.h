@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,6 +20,18 @@ struct Run {
   // Why it is not in the table, or what is odd about it: "stopped at step 300". Empty: nothing.
   std::string remark;
 };
+
+// The files of a run as text, whoever opened them.
+struct RunFiles {
+  std::string status;
+  std::string config;
+  std::string environment;
+  std::optional<std::string> results;  // nothing before an evaluation
+  bool in_use = false;                 // a process writes to it
+};
+
+// A run that cannot be read or understood has a remark that says so.
+Run read_run(const std::filesystem::path& shown, const std::function<RunFiles()>& read);
 
 // Every run below the folders, in the order of the paths. A run that cannot be read is among them, with
 // its remark. Throws where a folder is not there, or where there is no run at all.

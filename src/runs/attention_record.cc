@@ -188,11 +188,20 @@ void write_attention(const fs::path& path, const AttentionRecord& record) {
       bytes.push_back(stored(values, part.type));
     }
   }
-  NewFolders folders(path.parent_path());
-  weights::Writer writer(path.string(), std::move(tensors),
-                         {{kExampleKey, to_json(Value(Value::Data(all_fields(record.example))))}});
-  for (const auto& tensor : bytes) writer.append(tensor);
-  writer.commit();
+  const std::string own = weights::folder_of(path.string());
+  NewFolders folders(own);
+  const weights::Descriptor folder = open_own_folder(own);
+  const fs::path place = inside(folder, path.filename().string());
+  try {
+    weights::Writer writer(
+        place.string(), std::move(tensors),
+        {{kExampleKey, to_json(Value(Value::Data(all_fields(record.example))))}});
+    for (const auto& tensor : bytes) writer.append(tensor);
+    writer.commit();
+  } catch (const Error& e) {
+    if (e.scope() != place.string()) throw;
+    throw weights::file_error(e.kind(), path.string(), e.key(), e.rule(), e.value(), e.hint());
+  }
   folders.keep();
 }
 

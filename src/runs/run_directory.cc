@@ -100,6 +100,11 @@ class Undo {
 
 }  // namespace
 
+bool is_locked(const weights::Descriptor& lock_file) {
+  const int file = lock_file.number();
+  return file >= 0 && !try_lock(file, LOCK_SH) && errno == EWOULDBLOCK;
+}
+
 RunDirectory RunDirectory::create(const fs::path& path, const NewRun& run) {
   check_free(path);
   NewFolders folders(path);
@@ -126,7 +131,8 @@ RunDirectory RunDirectory::open(const fs::path& path, Access access) {
   if (access == Access::kWrite) {
     directory.lock();
     remove_temporaries(path);
-    remove_temporaries(attention_folder(path));
+    // A linked folder is not the run's own: nothing is removed through it.
+    if (!fs::is_symlink(attention_folder(path))) remove_temporaries(attention_folder(path));
   }
   return directory;
 }
@@ -164,8 +170,7 @@ void RunDirectory::require_lock() const {
 
 bool RunDirectory::in_use() const {
   if (lock_.number() >= 0) return true;
-  const Descriptor file = open_regular((path_ / kLockFile).string(), O_RDONLY);
-  return file.number() >= 0 && !try_lock(file.number(), LOCK_SH) && errno == EWOULDBLOCK;
+  return is_locked(open_regular((path_ / kLockFile).string(), O_RDONLY));
 }
 
 void RunDirectory::write_config(std::string_view text) const {

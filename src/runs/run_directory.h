@@ -45,6 +45,9 @@ struct NewRun {
   Value environment;  // describe_environment()
 };
 
+// Does a process hold the lock of the run whose .lock this is?
+bool is_locked(const weights::Descriptor& lock_file);
+
 enum class Access { kRead, kWrite };
 
 class RunDirectory {

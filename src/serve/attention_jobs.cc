@@ -68,12 +68,22 @@ class LastWords {
   std::string text_;
 };
 
+// Messages name the run as people know it, not by the handle that the program got.
+std::string with_run_name(std::string text, const std::string& handle, const std::string& name) {
+  for (std::size_t at = text.find(handle); at != std::string::npos;
+       at = text.find(handle, at + name.size())) {
+    text.replace(at, handle.size(), name);
+  }
+  return text;
+}
+
 Command command_of(const AttentionProgram& program, const AttentionWish& wish,
-                   const std::string& output) {
+                   const std::string& path, const std::string& output) {
   Command command;
   command.words = program.words;
-  command.words.insert(command.words.end(), {wish.run, "--sample", std::to_string(wish.sample),
-                                             "--length", std::to_string(wish.length)});
+  command.words.insert(command.words.end(),
+                       {path, "--sample", std::to_string(wish.sample), "--length",
+                        std::to_string(wish.length), "--no-links"});
   command.output = output;
   command.environment = patient_threads();
   command.own_group = true;  // Ctrl-C is for the server, which ends it
@@ -130,11 +140,12 @@ AttentionJobs::Answer AttentionJobs::look(const AttentionWish& wish) {
   return {running_ ? State::kBusy : State::kIdle, 0.0, ""};
 }
 
-AttentionJobs::Answer AttentionJobs::start(const AttentionWish& wish) {
+AttentionJobs::Answer AttentionJobs::start(const AttentionWish& wish, Folder run_folder) {
   const std::scoped_lock lock(mutex_);
   if (running_) return {wish == wish_ ? State::kRunning : State::kBusy, 0.0, ""};
-  if (thread_.joinable()) thread_.join();                // it has said that it is done
-  thread_ = std::thread([this, wish] { watch(wish); });  // first: where it fails, nothing runs
+  if (thread_.joinable()) thread_.join();  // it has said that it is done
+  // First: where it fails, nothing runs.
+  thread_ = std::thread([this, wish, folder = std::move(run_folder)] { watch(wish, folder); });
   running_ = true;
   wish_ = wish;
   since_ = Clock::now();
@@ -142,10 +153,11 @@ AttentionJobs::Answer AttentionJobs::start(const AttentionWish& wish) {
   return {State::kRunning, 0.0, ""};
 }
 
-void AttentionJobs::watch(const AttentionWish& wish) {
+void AttentionJobs::watch(const AttentionWish& wish, const Folder& folder) {
   Outcome outcome{wish, ""};
   try {
-    outcome.failure = run(wish);
+    const std::string path = folder.handle_path();
+    outcome.failure = with_run_name(run(wish, path), path, wish.run);
   } catch (const std::exception& error) {
     outcome.failure = error.what();
   }
@@ -159,10 +171,10 @@ bool AttentionJobs::pause(std::chrono::milliseconds time) {
   return wake_.wait_for(lock, time, [this] { return ending_; });
 }
 
-std::string AttentionJobs::run(const AttentionWish& wish) {
+std::string AttentionJobs::run(const AttentionWish& wish, const std::string& path) {
   constexpr std::chrono::milliseconds kLook{20};
   LastWords words;
-  Process process(command_of(program_, wish, words.path()));
+  Process process(command_of(program_, wish, path, words.path()));
   words.started();
   const auto deadline = Clock::now() + program_.limit;
   std::optional<Clock::time_point> asked;  // to end

@@ -11,6 +11,8 @@
 #include <thread>
 #include <vector>
 
+#include "serve/files.h"
+
 namespace posenc::serve {
 
 // What a record's name says: <axis>-T<length>-sample<N>.safetensors, with -best before the ending for the
@@ -24,13 +26,14 @@ struct RecordName {
 std::optional<RecordName> parse_record_name(std::string_view file);
 
 struct AttentionProgram {
-  std::vector<std::string> words;  // program and first words; RUN --sample N --length T follow
+  std::vector<std::string>
+      words;  // program and first words; RUN --sample N --length T --no-links follow
   std::chrono::milliseconds limit = std::chrono::minutes(5);
   std::chrono::milliseconds grace = std::chrono::seconds(1);  // between SIGTERM and SIGKILL
 };
 
 struct AttentionWish {
-  std::string run;  // folder
+  std::string run;  // folder, as messages name it
   std::int64_t sample = 0;
   std::int64_t length = 0;
   bool operator==(const AttentionWish&) const = default;
@@ -55,15 +58,16 @@ class AttentionJobs {
   // What became of this wish; an outcome is told once.
   Answer look(const AttentionWish& wish);
   // Starts it where nothing runs: kRunning, kBusy, or kFailed where the program cannot be started.
-  Answer start(const AttentionWish& wish);
+  // The program gets the folder that is open, so that a link in its place changes nothing.
+  Answer start(const AttentionWish& wish, Folder run_folder);
 
  private:
   struct Outcome {
     AttentionWish wish;
     std::string failure;  // empty: it went well
   };
-  void watch(const AttentionWish& wish);
-  std::string run(const AttentionWish& wish);
+  void watch(const AttentionWish& wish, const Folder& folder);
+  std::string run(const AttentionWish& wish, const std::string& path);
   // Waits a little; true once the server ends.
   bool pause(std::chrono::milliseconds time);
 

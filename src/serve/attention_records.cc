@@ -1,10 +1,13 @@
 #include "serve/attention_records.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 
 #include "core/bind.h"
 #include "serve/request.h"
+#include "weights/messages.h"
 
 namespace posenc::serve {
 namespace {
@@ -96,7 +99,16 @@ Response record_response(AttentionJobs& jobs, const AttentionWish& wish, const R
   if (answer.state == State::kDone) {
     return error_response(500, "[attention] the program ended well but left no record");
   }
-  if (answer.state != State::kBusy) answer = jobs.start(wish);
+  if (answer.state != State::kBusy) {
+    if (const auto other = run.find_other()) {
+      return error_response(
+          409, fmt::format("[attention] {} is a link or no regular file, which the server does not "
+                           "follow; replace it by what it stands for",
+                           weights::in_quotes(*other)));
+    }
+    // No descriptor left for it: as good as busy.
+    if (auto own = run.folder({})) answer = jobs.start(wish, *std::move(own));
+  }
   if (answer.state == State::kRunning) return running(answer);
   return later(error_response(503, "[attention] another sample is being computed; try again soon"),
                "2");

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -75,7 +76,7 @@ std::optional<std::string> Folder::text(const std::string& name, std::size_t lon
   return found->read(0, static_cast<std::size_t>(found->size));
 }
 
-std::vector<std::string> Folder::names() const {
+std::vector<std::string> Folder::all_names() const {
   std::vector<std::string> found;
   Descriptor again = open_at(descriptor_.number(), ".", O_DIRECTORY);  // a place of its own in it
   const int number = ::fcntl(again.number(), F_DUPFD_CLOEXEC, 0);
@@ -87,10 +88,34 @@ std::vector<std::string> Folder::names() const {
   }
   while (const dirent* entry = ::readdir(stream.get())) {  // NOLINT(concurrency-mt-unsafe)
     const std::string name = static_cast<const char*>(entry->d_name);
-    if (name.front() != '.') found.push_back(name);
+    if (name != "." && name != "..") found.push_back(name);
   }
   std::sort(found.begin(), found.end());
   return found;
+}
+
+std::vector<std::string> Folder::names() const {
+  std::vector<std::string> found = all_names();
+  std::erase_if(found, [](const std::string& name) { return name.front() == '.'; });
+  return found;
+}
+
+std::optional<std::string> Folder::find_other(int deepest) const {
+  for (const std::string& name : all_names()) {
+    struct stat info {};
+    // What a training removes in the meantime is no longer there to be wrong.
+    if (::fstatat(descriptor_.number(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (S_ISREG(info.st_mode)) continue;
+    if (!S_ISDIR(info.st_mode) || deepest == 0) return name;
+    const auto below = folder(std::span(&name, 1));
+    const auto inner = below ? below->find_other(deepest - 1) : std::nullopt;
+    if (inner) return name + "/" + *inner;
+  }
+  return std::nullopt;
+}
+
+std::string Folder::handle_path() const {
+  return fmt::format("/proc/{}/fd/{}", ::getpid(), descriptor_.number());
 }
 
 std::int64_t Folder::modified_ns() const {

@@ -41,8 +41,16 @@ class Folder {
   // Names without a dot at the front, sorted.
   [[nodiscard]] std::vector<std::string> names() const;
   [[nodiscard]] std::int64_t modified_ns() const;
+  // The path of something below this folder that is neither a folder nor a regular file: a link, a pipe.
+  // Names with a dot in front count too.
+  [[nodiscard]] std::optional<std::string> find_other(int deepest = 16) const;
+  // The folder that is open, whatever its path leads to by now. For other programs of this user, as long as
+  // this object lives.
+  [[nodiscard]] std::string handle_path() const;
 
  private:
+  [[nodiscard]] std::vector<std::string> all_names() const;
+
   explicit Folder(weights::Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
   weights::Descriptor descriptor_;
 };

@@ -116,6 +116,7 @@ Request read_request(MHD_Connection* connection, const char* method, const Excha
   request.target = exchange.target;
   request.host = header(connection, "Host").values;
   request.fetch_site = header(connection, "Sec-Fetch-Site").values;
+  request.origin = header(connection, "Origin").values;
   request.if_none_match = header(connection, "If-None-Match").values;
   const HeaderSearch length = header(connection, "Content-Length");
   request.has_body =

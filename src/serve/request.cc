@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 
+#include "core/plain_text.h"
 #include "posenc/core/error.h"
 #include "weights/messages.h"
 
@@ -42,21 +43,6 @@ int hex_digit(char c) {
   return -1;
 }
 
-// Length of a character in UTF-8 by its first byte, and the least code that may be written so long.
-struct Utf8Form {
-  std::size_t length = 0;
-  std::uint32_t bits = 0;
-  std::uint32_t least = 0;
-};
-
-Utf8Form utf8_form(unsigned char first) {
-  if (first < 0x80) return {1, first, 0};
-  if ((first & 0xe0U) == 0xc0U) return {2, first & 0x1fU, 0x80};
-  if ((first & 0xf0U) == 0xe0U) return {3, first & 0x0fU, 0x800};
-  if ((first & 0xf8U) == 0xf0U) return {4, first & 0x07U, 0x10000};
-  return {};
-}
-
 bool is_plain_name(std::string_view name) {
   if (name.empty() || name.size() > kLongestName || name.front() == '.' || !is_utf8(name)) {
     return false;
@@ -65,6 +51,13 @@ bool is_plain_name(std::string_view name) {
     const auto code = static_cast<unsigned char>(c);
     return code < 0x20 || code == 0x7f || c == '/' || c == '\\';
   });
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return result;
 }
 
 std::vector<std::string_view> split(std::string_view text, char at) {
@@ -149,10 +142,12 @@ Target parse_target(std::string_view target) {
   return result;
 }
 
+bool is_same_origin(std::string_view origin, std::string_view host) {
+  return lower(origin) == "http://" + lower(host);
+}
+
 bool is_loopback_host(std::string_view host) {
-  std::string name(host);
-  std::transform(name.begin(), name.end(), name.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  const std::string name = lower(host);
   constexpr std::array<std::string_view, 3> kNames = {"localhost", "127.0.0.1", "[::1]"};
   return std::any_of(kNames.begin(), kNames.end(), [&](std::string_view known) {
     if (name.compare(0, known.size(), known) != 0) return false;
@@ -191,23 +186,6 @@ std::string percent_encoded(std::string_view text) {
     }
   }
   return encoded;
-}
-
-bool is_utf8(std::string_view text) {
-  for (std::size_t i = 0; i < text.size();) {
-    const Utf8Form form = utf8_form(static_cast<unsigned char>(text[i]));
-    if (form.length == 0 || form.length > text.size() - i) return false;
-    std::uint32_t code = form.bits;
-    for (std::size_t k = 1; k < form.length; ++k) {
-      const auto byte = static_cast<unsigned char>(text[i + k]);
-      if ((byte & 0xc0U) != 0x80U) return false;
-      code = code << 6U | (byte & 0x3fU);
-    }
-    const bool surrogate = code >= 0xd800 && code <= 0xdfff;
-    if (code < form.least || code > 0x10ffff || surrogate) return false;
-    i += form.length;
-  }
-  return true;
 }
 
 std::vector<std::int64_t> read_numbers(const Target& target, const std::vector<NumberRule>& rules) {

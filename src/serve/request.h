@@ -15,6 +15,7 @@ struct Request {
   std::string target;  // as it was sent: path and query, nothing decoded
   std::string host;    // several headers of this name: joined by commas, and so refused
   std::string fetch_site;
+  std::string origin;  // of the page that sent it, where the browser says so
   std::string if_none_match;
   bool has_body = false;
 };
@@ -36,12 +37,13 @@ Target parse_target(std::string_view target);
 // merely resolve to loopback are what a rebinding page sends.
 bool is_loopback_host(std::string_view host);
 
+// Is the page that sent a request, by its Origin, a page of this very server, by the request's Host?
+bool is_same_origin(std::string_view origin, std::string_view host);
+
 // The value of %41 and the like; nothing where a percent sign is followed by something else.
 std::optional<std::string> percent_decoded(std::string_view text);
 // A name as a segment of a URL.
 std::string percent_encoded(std::string_view text);
-
-bool is_utf8(std::string_view text);
 
 // A query with exactly these keys, each once, as whole numbers in [lowest, highest]. Errors name the key.
 struct NumberRule {

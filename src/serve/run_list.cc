@@ -4,9 +4,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "core/bind.h"
+#include "core/plain_text.h"
 #include "experiment/train_config.h"
 #include "posenc/core/error.h"
 #include "runs/run_directory.h"
@@ -86,6 +86,11 @@ std::string run_url(const RunPath& path) {
   return url;
 }
 
+bool in_use(const Folder& run) {
+  const auto lock = run.file(".lock");
+  return lock && runs::is_locked(lock->descriptor);
+}
+
 std::string KeptText::get(const std::function<std::string()>& make) {
   const std::scoped_lock lock(mutex_);
   const auto now = std::chrono::steady_clock::now();
@@ -118,7 +123,7 @@ RunReader::Config RunReader::read_config(const File& file) {
   return config;
 }
 
-Value RunReader::describe_run(const std::string& root, const Folder& folder, const RunPath& path) {
+Value RunReader::describe_run(const Folder& folder, const RunPath& path) {
   const std::string joined = fmt::format("{}", fmt::join(path, "/"));
   Value::Map members = {{"path", text(joined)}, {"url", text(run_url(path))}};
   Memory& memory = memory_[path];
@@ -127,8 +132,7 @@ Value RunReader::describe_run(const std::string& root, const Folder& folder, con
   if (!status_text) throw Error(ErrorKind::kIo, {.scope = joined, .rule = "is no longer a run"});
   const auto status =
       bind_config<runs::RunStatus>(parse_json(*status_text, "status.json"), "status.json");
-  const bool in_use =
-      runs::RunDirectory::open(std::filesystem::path(root) / joined, runs::Access::kRead).in_use();
+  const bool in_use = serve::in_use(folder);
   const auto keep = [](auto& kept, const std::optional<File>& file, const auto& read) {
     if (!file) {
       kept = {};
@@ -167,7 +171,7 @@ Value RunReader::describe(const std::string& root) {
   for (const RunPath& path : folder ? find_runs(*folder) : std::vector<RunPath>{}) {
     try {
       const auto run = folder->folder(path);
-      if (run) all.push_back(describe_run(root, *run, path));
+      if (run) all.push_back(describe_run(*run, path));
     } catch (const Error& error) {
       all.push_back(map({{"path", text(fmt::format("{}", fmt::join(path, "/")))},
                          {"url", text(run_url(path))},

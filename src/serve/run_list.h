@@ -24,6 +24,8 @@ std::vector<RunPath> find_runs(const Folder& root);
 bool is_run(const Folder& folder);
 // "/api/runs/a/b%20c/", what the parts of a run are asked for with.
 std::string run_url(const RunPath& path);
+// Does a process write to the run?
+bool in_use(const Folder& run);
 
 // A text that is made anew when it is asked for and older than `keep`: two hundred clients that poll cost
 // one look at the disk.
@@ -68,7 +70,7 @@ class RunReader {
     bool seen = false;
   };
 
-  Value describe_run(const std::string& root, const Folder& folder, const RunPath& path);
+  Value describe_run(const Folder& folder, const RunPath& path);
   static Config read_config(const File& file);
 
   std::map<RunPath, Memory> memory_;

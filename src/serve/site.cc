@@ -14,6 +14,8 @@
 namespace posenc::serve {
 namespace {
 
+constexpr std::size_t kLongestResults = 1U << 26U;
+
 Response not_found(const std::string& what, const std::string& hint = "") {
   return error_response(404, "[request] " + what + (hint.empty() ? "" : "; " + hint));
 }
@@ -41,9 +43,11 @@ std::optional<Response> guard(const Request& request) {
 }
 
 // A page of another origin may not start a computation or learn whether a run is there.
+// Browsers that send no Sec-Fetch-Site send an Origin with what a script asks of another site.
 bool foreign(const Request& request) {
-  return !request.fetch_site.empty() && request.fetch_site != "same-origin" &&
-         request.fetch_site != "none";
+  const bool site = !request.fetch_site.empty() && request.fetch_site != "same-origin" &&
+                    request.fetch_site != "none";
+  return site || (!request.origin.empty() && !is_same_origin(request.origin, request.host));
 }
 
 Response live_page(const Target& target) {
@@ -62,11 +66,24 @@ Response config_response(const Folder& run) {
 }
 
 Response results_response(const Folder& run) {
-  constexpr std::size_t kLongest = 1U << 26U;
-  auto text = run.text("results.json", kLongest);
+  auto text = run.text("results.json", kLongestResults);
   if (!text) return not_found("the run has not been evaluated", "posenc eval does that");
   parse_json(*text, "results.json");  // damaged: an error that says so
   return json_response(*std::move(text));
+}
+
+// The files of a run for a comparison, none of them through a link.
+report::RunFiles files_of(const Folder& run) {
+  const auto need = [&](const char* name) {
+    auto text = run.text(name, kLongestResults);
+    if (text) return *std::move(text);
+    throw Error(ErrorKind::kIo, {.scope = name, .rule = "is missing, too long or no regular file"});
+  };
+  return {.status = need("status.json"),
+          .config = need("config.yaml"),
+          .environment = need("environment.json"),
+          .results = run.text("results.json", kLongestResults),
+          .in_use = in_use(run)};
 }
 
 Response metrics_response(const Folder& run, const Target& target) {
@@ -127,9 +144,15 @@ Response Site::runs() {
 Response Site::compare() {
   return json_response(comparison_.get([this] {
     const auto folder = Folder::open(options_.folder);
-    // An empty folder has an empty comparison; report takes it for a mistake.
-    const auto found = folder && !find_runs(*folder).empty() ? report::find_runs({options_.folder})
-                                                             : std::vector<report::Run>{};
+    std::vector<report::Run> found;
+    for (const RunPath& path : folder ? find_runs(*folder) : std::vector<RunPath>{}) {
+      const auto run = folder->folder(path);
+      if (!run) continue;
+      const std::filesystem::path root = options_.folder;
+      found.push_back(
+          report::read_run(path.empty() ? root : root / fmt::format("{}", fmt::join(path, "/")),
+                           [&] { return files_of(*run); }));
+    }
     return to_json(runs::without_non_finite(report::to_value(report::compare(found))));
   }));
 }

@@ -84,6 +84,23 @@ TEST_F(AttentionOfRuns, SamplesAreThoseOfTheEvaluation) {
   }
 }
 
+// As posenc serve starts it.
+TEST_F(AttentionOfRuns, WithoutLinksNothingIsReadOrWrittenThroughOne) {
+  const std::string run = trained("run", "rope");
+  const std::string words = run + " --sample 1 --no-links --progress quiet";
+  ASSERT_EQ(run_lab("attention " + words).code, 0);
+  fs::rename(run + "/checkpoints", folder_ / "elsewhere");
+  fs::create_directory_symlink(folder_ / "elsewhere", run + "/checkpoints");
+  EXPECT_EQ(run_lab("attention " + run + " --sample 2 --progress quiet").code, 0);
+  expect_refused(words, "has no checkpoint");
+  fs::remove(run + "/checkpoints");
+  fs::rename(folder_ / "elsewhere", run + "/checkpoints");
+  fs::rename(run + "/attention", folder_ / "records");
+  fs::create_directory_symlink(folder_ / "records", run + "/attention");
+  expect_refused(run + " --sample 3 --progress quiet", "attention] is a link");
+  EXPECT_FALSE(fs::exists(folder_ / "records/train-T12-sample3.safetensors"));
+}
+
 TEST_F(AttentionOfRuns, TheBestCheckpointHasAFileOfItsOwn) {
   const std::string run = trained("run", "none");
   const LabResult result = run_lab("attention " + run + " --best --progress quiet");

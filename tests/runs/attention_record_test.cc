@@ -52,6 +52,25 @@ TEST_F(AttentionFile, ReadsBackWithinTheRoundingOfItsNumbers) {
   EXPECT_EQ(read_attention_example(path()), record.example);
 }
 
+// What is written for a run stays in the run.
+TEST_F(AttentionFile, IsNotWrittenThroughALink) {
+  const testing::TemporaryFolder elsewhere;
+  fs::create_directory_symlink(elsewhere.path(), path().parent_path());
+  const AttentionRecord record = attention_record(8, 1, {"rope"});
+  EXPECT_NE(error_of([&] { write_attention(path(), record); }).find("attention] is a link"),
+            std::string::npos);
+  EXPECT_TRUE(elsewhere.files().empty());
+  fs::remove(path().parent_path());
+  write_attention(path(), record);
+  // Nor is a linked record: the link is replaced, its target stays.
+  testing::write_content(elsewhere / "kept", "kept");
+  fs::remove(path());
+  fs::create_symlink(elsewhere / "kept", path());
+  write_attention(path(), record);
+  EXPECT_EQ(testing::file_content(elsewhere / "kept"), "kept");
+  EXPECT_EQ(read_attention(path()).example, record.example);
+}
+
 TEST_F(AttentionFile, OneTokenAndNoAnswerAreARecordToo) {
   AttentionRecord record = attention_record(1, 1, {"none"});
   record.example.scored.clear();

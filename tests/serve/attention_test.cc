@@ -17,7 +17,7 @@ using std::chrono::milliseconds;
 
 // Writes the record that is asked for, and counts the calls.
 constexpr const char* kGoodLab = R"sh(
-[ "$1" = attention ] && [ "$3" = --sample ] && [ "$5" = --length ] || exit 9
+[ "$1" = attention ] && [ "$3" = --sample ] && [ "$5" = --length ] && [ "$7" = --no-links ] || exit 9
 echo call >> "$2/calls"
 mkdir -p "$2/attention"
 printf 'maps of %s' "$4" > "$2/attention/longer-T$6-sample$4.safetensors"
@@ -110,6 +110,50 @@ TEST_F(ServeAttention, ANewerCheckpointAsksForANewRecord) {
       std::filesystem::file_time_type::clock::now() + std::chrono::hours(1));
   EXPECT_EQ(finally("?sample=5&length=64").status, 200);
   EXPECT_EQ(file_content(run() + "/calls"), "call\ncall\n");
+}
+
+TEST_F(ServeAttention, NothingIsReadOrWrittenThroughALink) {
+  make_site(kGoodLab);
+  namespace fs = std::filesystem;
+  const auto refused = [&](const std::string& name) {
+    const Response response = ask("?sample=5&length=64");
+    EXPECT_EQ(response.status, 409) << name << response.body;
+    EXPECT_NE(response.body.find("'" + name + "' is a link"), std::string::npos) << response.body;
+  };
+  fs::rename(run() + "/attention", case_.outside("records"));
+  fs::create_directory_symlink(case_.outside("records"), run() + "/attention");
+  EXPECT_TRUE(json_of(ask(""))["records"].empty());
+  refused("attention");
+  EXPECT_FALSE(fs::exists(case_.outside("records/longer-T64-sample5.safetensors")));
+  fs::remove(run() + "/attention");
+  fs::create_directories(run() + "/checkpoints/step-00000001");
+  fs::create_symlink(case_.outside("secret.txt"), run() + "/checkpoints/step-00000001/model");
+  refused("checkpoints/step-00000001/model");
+  EXPECT_EQ(file_content(run() + "/calls"), "");
+  fs::remove(run() + "/checkpoints/step-00000001/model");
+  EXPECT_EQ(finally("?sample=5&length=64").status, 200);
+}
+
+// The program works in the folder that the request was checked for, even when its path changes.
+TEST_F(ServeAttention, ALinkPutInPlaceOfARunInTheMeantimeChangesNothing) {
+  make_site("touch \"$2/started\"; while [ ! -f \"$2/go\" ]; do sleep 0.02; done\n" +
+            std::string(kGoodLab));
+  namespace fs = std::filesystem;
+  EXPECT_EQ(ask("?sample=5&length=64").status, 202);
+  ASSERT_TRUE(eventually([&] { return fs::exists(run() + "/started"); }));
+  const std::string moved = case_.root() + "/moved";
+  fs::rename(run(), moved);
+  fs::create_directory_symlink(case_.outside("elsewhere/run"), run());
+  write_content(moved + "/go", "");
+  EXPECT_TRUE(
+      eventually([&] { return fs::exists(moved + "/attention/longer-T64-sample5.safetensors"); }));
+  EXPECT_FALSE(fs::exists(case_.outside("elsewhere/run/attention")));
+}
+
+TEST_F(ServeAttention, AMessageNamesTheRunByItsPath) {
+  make_site("echo \"posenc: [$2/checkpoints] has no checkpoint\" >&2; exit 2");
+  const std::string text = json_of(finally("?sample=1&length=8"))["error"];
+  EXPECT_NE(text.find("[" + run() + "/checkpoints] has no checkpoint"), std::string::npos) << text;
 }
 
 TEST_F(ServeAttention, NumbersAreChecked) {

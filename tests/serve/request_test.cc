@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "core/plain_text.h"
 #include "posenc/core/error.h"
 #include "support/sanitizers.h"
 

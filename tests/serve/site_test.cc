@@ -7,6 +7,7 @@
 #include <random>
 
 #include "draw/colors.h"
+#include "runs/run_directory.h"
 #include "serve/assets.h"
 #include "serve/site_case.h"
 #include "support/sanitizers.h"
@@ -187,6 +188,17 @@ TEST_F(ServeSite, MethodsHostsOriginsAndBodies) {
     request.target = "/";  // a link to the page itself is fine
     EXPECT_EQ(site_.handle(request).status, 200) << from;
   }
+  for (const auto& [origin, status] :
+       {std::pair{"http://localhost:8080", 200}, std::pair{"http://LOCALHOST:8080", 200},
+        std::pair{"http://localhost:8081", 403}, std::pair{"http://127.0.0.1:8080", 403},
+        std::pair{"https://localhost:8080", 403}, std::pair{"http://evil.example", 403},
+        std::pair{"null", 403}, std::pair{"http://localhost:8080,http://evil.example", 403}}) {
+    for (const char* target : {"/api/runs", "/api/compare", "/api/runs/a/metrics"}) {
+      request = get(target);
+      request.origin = origin;
+      EXPECT_EQ(site_.handle(request).status, status) << origin << " " << target;
+    }
+  }
   EXPECT_EQ(ask("/" + std::string(5000, 'a')).status, 414);
 }
 
@@ -222,6 +234,32 @@ TEST_F(ServeSite, LinksLeadNowhere) {
     }
   }
   EXPECT_TRUE(ask_json("/api/runs/a/metrics")["rows"].empty());
+}
+
+// results.json of a run elsewhere is whole and valid: only the link keeps it out of the comparison.
+TEST_F(ServeSite, AComparisonFollowsNoLink) {
+  const std::string a = case_.root() + "/a";
+  write_run(case_.outside("elsewhere/told"),
+            {.encoding = "cope", .rows = {{"train", 1, 0.7, 0.6, 0.8, ""}}});
+  EXPECT_NE(ask("/api/compare").body.find("rope"), std::string::npos);
+  for (const char* name : {"results.json", "config.yaml", "environment.json"}) {
+    const std::string kept = file_content(a + "/" + name);
+    fs::remove(a + "/" + name);
+    fs::create_symlink(case_.outside("elsewhere/told/") + name, a + "/" + name);
+    const Response response = ask("/api/compare");
+    EXPECT_EQ(response.status, 200) << name;
+    EXPECT_EQ(response.body.find("cope"), std::string::npos) << name << response.body;
+    EXPECT_EQ(json_of(response)["left_out"].size(), 2U) << name << response.body;
+    fs::remove(a + "/" + name);
+    write_content(a + "/" + name, kept);
+  }
+  // A linked run as a whole, and a lock that is a link.
+  fs::create_directory_symlink(case_.outside("elsewhere/told"), case_.root() + "/linked");
+  EXPECT_EQ(ask("/api/compare").body.find("cope"), std::string::npos);
+  const runs::RunDirectory writing = runs::RunDirectory::open(case_.outside("elsewhere/told"));
+  fs::remove(a + "/.lock");
+  fs::create_symlink(case_.outside("elsewhere/told/.lock"), a + "/.lock");
+  for (const auto& run : ask_json("/api/runs")["runs"]) EXPECT_FALSE(run["in_use"]) << run;
 }
 
 TEST_F(ServeSite, PipesAndFoldersInPlaceOfFilesDoNotHangIt) {

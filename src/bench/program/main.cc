@@ -242,7 +242,7 @@ int main(int argc, char** argv) {
   } catch (const std::exception& failure) {
     fmt::print(stderr, "posenc bench: internal error: {}
 ",
-               one_line(posenc::failure_text(failure)));
+               posenc::one_line(posenc::failure_text(failure)));
     return posenc::bench::kFailure;
   }
 }

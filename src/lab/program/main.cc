@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 
 #include "core/failure.h"
+#include "core/open_file.h"
+#include "core/plain_text.h"
 #include "core/restart.h"
 #include "lab/attention_run.h"
 #include "lab/machine.h"
@@ -34,6 +36,7 @@ struct Arguments {
   bool force = false;
   bool no_eval = false;
   bool json = false;
+  bool no_links = false;
   EvalOptions eval;
   AttentionQuery attention;
 };
@@ -107,12 +110,13 @@ int evaluate(const Arguments& a) {
   if (!results) return stop.exit_code();
   if (!a.out.empty()) runs::write_json(a.out, *results);
   if (run) keep_results(*run, *results);
-  if (a.json) fmt::print("{}\n", to_json(*results));
+  if (a.json) fmt::print("{}\n", printable_json(to_json(*results)));
   return kFine;
 }
 
 // The path of the record goes to the standard output, for programs.
 int look(const Arguments& a) {
+  if (a.no_links) refuse_links_below(a.run);
   const auto mode = mode_of(a.progress);
   runs::Progress progress(mode, output_of(mode));
   set_threads(a.threads);
@@ -147,6 +151,7 @@ CLI::App* add_attention(CLI::App& app, Arguments& a) {
       ->check(CLI::Range(1, 1 << 24));
   verb->add_option("--axis", a.attention.axis, "how it is made (default: as in training)");
   verb->add_flag("--best", a.eval.best, "the best checkpoint instead of the last");
+  verb->add_flag("--no-links", a.no_links, "follow no link inside the run: for posenc serve");
   add_common(*verb, a);
   return verb;
 }
@@ -180,9 +185,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& asked_for) {
     return app.exit(asked_for);
   } catch (const CLI::ParseError& problem) {
-    std::string text = problem.what();
-    std::replace(text.begin(), text.end(), '\n', ' ');
-    fmt::print(stderr, "posenc: {}; see --help\n", text);
+    fmt::print(stderr, "posenc: {}; see --help\n", one_line(problem.what()));
     return kMistake;
   }
   const std::vector<std::string> words(argv + 1, argv + argc);
@@ -203,7 +206,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "posenc: {}\n", mistake.what());
     return posenc::lab::kMistake;
   } catch (const std::exception& failure) {
-    fmt::print(stderr, "posenc: {}\n", posenc::failure_text(failure));
+    fmt::print(stderr, "posenc: {}\n", posenc::one_line(posenc::failure_text(failure)));
     return posenc::lab::kFailure;
   }
 }
