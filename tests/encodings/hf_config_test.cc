@@ -8,6 +8,7 @@
 
 #include "posenc/core/error.h"
 #include "support/golden.h"
+#include "support/temporary_folder.h"
 
 namespace posenc {
 namespace {
@@ -324,11 +325,12 @@ TEST(HfConfig, OldAndNewFormThatAgree) {
 }
 
 TEST(HfConfig, ReadsAFile) {
-  const auto path = std::filesystem::temp_directory_path() / "posenc_hf_config_test.json";
+  const testing::TemporaryFolder folder;
+  const std::string path = folder / "config.json";
   std::ofstream(path) << llama_with("{\"rope_theta\": 5e5}");
-  EXPECT_EQ(to_text(read_hf_config(path.string()).layers.at(0).spec), "rope(theta=500000)");
+  EXPECT_EQ(to_text(read_hf_config(path).layers.at(0).spec), "rope(theta=500000)");
   std::filesystem::remove(path);
-  EXPECT_THROW(read_hf_config(path.string()), Error);
+  EXPECT_THROW(read_hf_config(path), Error);
 }
 
 }  // namespace

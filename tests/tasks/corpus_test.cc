@@ -29,7 +29,7 @@ std::set<std::string> names(const CorpusFiles& files, bool held_out) {
 }
 
 TEST(Corpus, TakesFilesOfAFolderByTheirEndings) {
-  const TextFiles folder("endings");
+  const TextFiles folder;
   folder.write("a.py", "one");
   folder.write("deep/er/b.py", "two");
   folder.write("c.txt", "three");
@@ -46,7 +46,7 @@ TEST(Corpus, TakesFilesOfAFolderByTheirEndings) {
 }
 
 TEST(Corpus, HoldsOutWholeFilesByNameAndOnlyLongOnes) {
-  const TextFiles folder("split");
+  const TextFiles folder;
   for (std::size_t i = 0; i < 40; ++i) {
     folder.write("f" + std::to_string(i), noise(i % 2 == 0 ? 100 : 50, i));
   }
@@ -60,7 +60,7 @@ TEST(Corpus, HoldsOutWholeFilesByNameAndOnlyLongOnes) {
 }
 
 TEST(Corpus, KeepsAFileToTrainOn) {
-  const TextFiles folder("single");
+  const TextFiles folder;
   folder.write("only", noise(100, 1));
   const CorpusFiles files{.path = folder.path(), .test_share = 0.5, .min_test_bytes = 10};
   EXPECT_EQ(names(files, false).size(), 1u);
@@ -78,13 +78,13 @@ TEST(Corpus, SaysWhatIsMissing) {
   EXPECT_EQ(error_of({.path = "/nowhere/at/all"}),
             "[language_model] path must be a file or a folder that can be read but got "
             "/nowhere/at/all");
-  const TextFiles folder("missing");
+  const TextFiles folder;
   EXPECT_EQ(error_of({.path = folder.path()}),
             "[language_model] path must hold files that are not empty but got " + folder.path());
 }
 
 TEST(Corpus, SaysWhatWouldFetchIt) {
-  const TextFiles folder("data");
+  const TextFiles folder;
   ::setenv("POSENC_DATA", folder.path().c_str(), 1);
   EXPECT_EQ(error_of({.corpus = "sotu"}),
             "[language_model] corpus must have been fetched into " + folder.path() +
@@ -110,7 +110,7 @@ TEST(Corpus, FindsTheUsersFolder) {
 }
 
 TEST(Corpus, RefusesWhatIsTooMuch) {
-  const TextFiles folder("large");
+  const TextFiles folder;
   folder.write("a", std::string(1500000, 'a'));
   EXPECT_EQ(error_of({.path = folder.path(), .max_megabytes = 1}),
             "[language_model] path must hold at most 1 MB but got 1 MB in 1 files; choose fewer "

@@ -13,7 +13,7 @@ namespace posenc::tasks {
 namespace {
 
 TEST(MaskedLanguageModel, MasksAndReplacesAsOftenAsSaid) {
-  const TextFiles folder("masked");
+  const TextFiles folder;
   const std::string bytes = noise(200001, 3);
   folder.write("a", bytes);
   const auto task =
@@ -46,7 +46,7 @@ class Passages : public ::testing::Test {
  protected:
   static constexpr std::size_t kDocuments = 12;
 
-  Passages() : folder_("passages") {
+  Passages() {
     for (std::size_t i = 0; i < kDocuments; ++i) {
       documents_.push_back(noise(300 + 20 * i, 50 + i));
       folder_.write("d" + std::to_string(i), documents_.back());

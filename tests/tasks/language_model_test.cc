@@ -16,7 +16,7 @@ namespace {
 // Eight files of different lengths, of which two are long enough and chosen to be held out.
 class Files : public ::testing::Test {
  protected:
-  Files() : folder_(::testing::UnitTest::GetInstance()->current_test_info()->name()) {
+  Files() {
     for (std::size_t i = 0; i < 8; ++i) {
       const std::string name = "part" + std::to_string(i) + ".txt";
       contents_[name] = noise(700 + 13 * i, i);
@@ -78,7 +78,7 @@ TEST_F(Files, TargetsAreTheNextTokens) {
 }
 
 TEST_F(Files, WindowsStartAnywhereEquallyOften) {
-  TextFiles one("one");
+  TextFiles one;
   std::string bytes(260, 'x');
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>(i % 256);
   one.write("a.txt", bytes.substr(0, 104));  // 72 starts of 32 tokens and an answer
@@ -148,7 +148,7 @@ TEST_F(Files, RowsEndWhereTheFilesDo) {
 }
 
 TEST_F(Files, ChanceIsTheEntropyOfSingleBytes) {
-  TextFiles two("two");
+  TextFiles two;
   std::string bytes = noise(40000, 1);
   for (char& byte : bytes) byte = (byte & 3) == 0 ? 'a' : 'b';  // one in four
   two.write("a.txt", bytes);

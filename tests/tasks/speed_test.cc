@@ -34,7 +34,7 @@ void print_speed(const std::string& title, const TaskConfig& config) {
 
 TEST(SpeedSlow, PrintsTokensPerSecond) {
   for (const SampleTask& sample : generated_tasks()) print_speed(sample.title, sample.config);
-  const TextFiles folder("speed");
+  const TextFiles folder;
   for (std::size_t i = 0; i < 20; ++i) folder.write("f" + std::to_string(i), noise(100000, i));
   const CorpusFiles files{.path = folder.path()};
   print_speed("language_model", LanguageModel{.files = files});

@@ -1,39 +1,26 @@
 // A folder of files with known bytes, gone with the test.
 #pragma once
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "posenc/core/rng.h"
+#include "support/temporary_folder.h"
 
 namespace posenc::tasks {
 
 class TextFiles {
  public:
-  explicit TextFiles(const std::string& name)
-      : folder_(std::filesystem::temp_directory_path() /
-                ("posenc_tasks_" + name + "_" + std::to_string(::getpid()))) {
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  ~TextFiles() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  TextFiles(const TextFiles&) = delete;
-  TextFiles& operator=(const TextFiles&) = delete;
-
-  [[nodiscard]] std::string path() const { return folder_.string(); }
+  [[nodiscard]] std::string path() const { return folder_.path(); }
   void write(const std::string& name, const std::string& bytes) const {
-    std::filesystem::create_directories((folder_ / name).parent_path());
-    std::ofstream(folder_ / name, std::ios::binary) << bytes;
+    const std::filesystem::path path = folder_ / name;
+    std::filesystem::create_directories(path.parent_path());
+    std::ofstream(path, std::ios::binary) << bytes;
   }
 
  private:
-  std::filesystem::path folder_;
+  testing::TemporaryFolder folder_;
 };
 
 // Bytes that hold no long stretch twice.
