@@ -1,12 +1,20 @@
 #!/usr/bin/env bash
-# Runs every fuzz target under libFuzzer for a bounded time, starting from the committed corpus.
-#   tools/fuzz.sh [target...]      RUNS (20000) and SECONDS_EACH (20) bound each target
+# Runs every fuzz target under libFuzzer, starting from the committed corpus.
+#   tools/fuzz.sh [target...]                  20000 runs or 20 s of each, whichever comes first
+#   RUNS=1000000 tools/fuzz.sh [target...]     that many runs of each, however long they take
+#   SECONDS_EACH=600 tools/fuzz.sh             that many seconds of each
 # New inputs go to build/fuzz/corpus/<name>, findings to build/fuzz/findings/.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-runs="${RUNS:-20000}"
-seconds="${SECONDS_EACH:-20}"
+# What is asked for holds alone: a long run is not cut off by the limit of the short one.
+if [[ -n "${RUNS:-}" || -n "${SECONDS_EACH:-}" ]]; then
+  runs="${RUNS:--1}"          # -1 and 0 are libFuzzer's words for no limit
+  seconds="${SECONDS_EACH:-0}"
+else
+  runs=20000
+  seconds=20
+fi
 # Limits on time, memory and length keep a hostile input from costing the machine.
 options=(-runs="$runs" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=1024 -max_len=4096
   -print_funcs=0 -verbosity=0)
@@ -25,7 +33,7 @@ fi
 mkdir -p build/fuzz/findings
 for name in "${targets[@]}"; do
   mkdir -p "build/fuzz/corpus/$name"
-  echo "fuzz: $name, at most $runs runs or $seconds s"
+  echo "fuzz: $name, $runs runs, $seconds s (-1 runs and 0 s: no limit)"
   "build/fuzz/bin/${name}_fuzz" "${options[@]}" -artifact_prefix=build/fuzz/findings/ \
     "build/fuzz/corpus/$name" "tests/fuzz/corpus/$name"
 done

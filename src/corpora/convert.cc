@@ -81,14 +81,19 @@ std::string plain_verse(std::string_view verse) {
 
 // "1 John 2:3" is of the book 1_john.txt.
 std::string book_file(const std::string& reference) {
-  std::string name = reference.substr(0, reference.rfind(' '));
-  for (char& c : name) {
-    c = c == ' ' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return name + ".txt";
+  return text_file_name(reference.substr(0, reference.rfind(' ')));
 }
 
 }  // namespace
+
+std::string text_file_name(std::string_view title) {
+  std::string name;
+  for (const char c : title) {
+    const auto letter = static_cast<unsigned char>(c);
+    name += std::isalnum(letter) != 0 ? static_cast<char>(std::tolower(letter)) : '_';
+  }
+  return name + ".txt";
+}
 
 // Read piece by piece: a map of 31,102 verses that refuses duplicates would look at each pair of them.
 std::vector<NamedText> books_of_verses(std::string_view json) {

@@ -6,7 +6,6 @@
 // type 9, its length and bytes (length -1: NA). "R Internals", section 1.8.
 #include <fmt/format.h>
 
-#include <cctype>
 #include <cstdint>
 
 #include "corpora/convert.h"
@@ -55,7 +54,9 @@ class Xdr {
 // Unpacks one zlib stream and drops it from the input.
 std::string inflated(Xdr& input, std::size_t size) {
   constexpr std::size_t kLargest = std::size_t{1} << 28;
+  constexpr std::size_t kMostPerByte = 1032;  // that zlib packs into one
   if (size > kLargest) throw bad_database("a record claims more than 256 MB");
+  if (size / kMostPerByte > input.rest().size()) throw bad_database("a record is cut off");
   std::string out(size, '\0');
   z_stream stream{};
   if (inflateInit(&stream) != Z_OK) throw bad_database("zlib has no memory");
@@ -99,17 +100,6 @@ std::vector<std::string> strings_of(std::string_view object) {
   return strings;
 }
 
-// "PRIDE AND PREJUDICE" becomes pride_and_prejudice.txt.
-std::string file_name(const std::string& title) {
-  std::string name;
-  for (const char c : title) {
-    const auto letter = static_cast<unsigned char>(c);
-    name += std::isalnum(letter) != 0 ? static_cast<char>(std::tolower(letter)) : '_';
-  }
-  if (name.empty()) throw bad_database("a text has no first line to name it by");
-  return name + ".txt";
-}
-
 #endif
 
 }  // namespace
@@ -120,9 +110,12 @@ std::vector<NamedText> texts_of_r_database(std::string_view bytes) {
   for (Xdr input(bytes); !input.done();) {
     const std::size_t size = input.word();
     const std::vector<std::string> lines = strings_of(inflated(input, size));
+    if (lines.empty() || lines.front().empty()) {
+      throw bad_database("a text has no first line to name it by");
+    }
     std::string text;
     for (const std::string& line : lines) text += line + "\n";
-    texts.emplace_back(file_name(lines.empty() ? "" : lines.front()), std::move(text));
+    texts.emplace_back(text_file_name(lines.front()), std::move(text));
   }
   return texts;
 }

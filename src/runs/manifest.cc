@@ -72,8 +72,11 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
   }
   Manifest manifest{member<std::int64_t>(root, "step", path), score_of(root), {}};
   for (const Value& file : member<Value::List>(root, "files", path)) {
-    manifest.files.push_back({member<std::string>(file, "name", path),
-                              member<std::int64_t>(file, "size", path),
+    const auto& name = member<std::string>(file, "name", path);
+    if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {
+      throw damaged(path, fmt::format("names {}, no file of its folder", weights::in_quotes(name)));
+    }
+    manifest.files.push_back({name, member<std::int64_t>(file, "size", path),
                               member<std::string>(file, "sha256", path)});
   }
   return manifest;

@@ -1,0 +1,26 @@
+// Hostile JSON, the form of most files of a run: an Error of one line, or a tree that reads back from both
+// written forms and from what a terminal is shown.
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "core/plain_text.h"
+#include "core/value.h"
+#include "fuzz/round_trip.h"
+#include "runs/numbers.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view input(reinterpret_cast<const char*>(data), size);
+  posenc::Value tree;
+  try {
+    tree = posenc::parse_json(input, "input");
+  } catch (const posenc::Error& error) {
+    posenc::fuzz::require(posenc::one_line(error.what()) == error.what());
+    return 0;
+  }
+  const std::string json = posenc::to_json(tree);
+  posenc::fuzz::require(posenc::parse_json(json, "again") == tree);
+  posenc::fuzz::require(posenc::parse_json(posenc::printable_json(json), "shown") == tree);
+  (void)posenc::to_json(posenc::runs::without_non_finite(posenc::runs::with_non_finite(tree)));
+  return 0;
+}
