@@ -252,7 +252,14 @@ TEST(CAttention, TurnedKeysOfRotationsThatFollowTheLengthAreRefused) {
                           : ok(status));
       call.keys_are_turned = 0;
       EXPECT_TRUE(ok(posenc_attention(&call)));
+      const PlanHandle shorter = make_plan(given, shape, 0, 2);
+      call.plan = shorter.get();
+      const posenc_status other = posenc_attention(&call);
+      EXPECT_TRUE(follows ? fails(other, POSENC_INVALID_ARGUMENT, "sequence_length of at least 3")
+                          : ok(other));
     }
+    EXPECT_TRUE(fails(posenc_spec_at_length(spec.get(), -1, &raw), POSENC_OUT_OF_RANGE,
+                      "length must be in [0, 2^60] but got -1"));
   }
 }
 
