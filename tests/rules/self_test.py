@@ -158,6 +158,21 @@ class CompilingRules(unittest.TestCase):
             self.assertEqual(status, 1, output)
 
 
+class ExamplesRule(unittest.TestCase):
+    """The rule that every block of code runs or says why not."""
+
+    def test_blocks(self):
+        page = ["# Page", "```console", "$ posenc list", "```", "```bash", "posenc list  # OFFENDS", "```",
+                "<!-- not run: needs a GPU -->", "```bash", "posenc bench", "```",
+                "<!-- not run: later -->", "```cpp", "int x;  // OFFENDS", "```",
+                "```console", "posenc list without a prompt OFFENDS", "```", "```text", "output", "```"]
+        with tempfile.TemporaryDirectory() as folder:
+            (Path(folder) / "README.md").write_text("\n".join(page) + "\n")
+            status, output = run("examples", "--root", folder)
+            expected = marked_lines(Path(folder))
+        self.assertEqual((status, named_lines(output)), (1, expected), output)
+
+
 class DocsRule(unittest.TestCase):
     """The rule that asks the program for its list."""
 

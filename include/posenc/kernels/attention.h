@@ -99,7 +99,7 @@ struct AttentionBackwardCall {
 Status attention(const AttentionCall& call) noexcept;
 Status attention_backward(const AttentionBackwardCall& call) noexcept;
 
-// Which path a call takes, and why: "fused: rope while packing, toeplitz table (alibi), cope", or
+// Which path a call takes, and why: "fused, rope while reading rows, toeplitz table (alibi), cope", or
 // "reference (float64): more than one cope".
 std::string explain(const AttentionCall& call);
 
