@@ -169,6 +169,8 @@ def test_mistakes_are_said_in_words():
         posenc.attention(q, k, v, "cope")
     with pytest.raises(ValueError, match="must have shape"):
         posenc.attention(q, k, v, "cope", {"cope.pos_emb": torch.zeros(3, 3)})
+    with pytest.raises(ValueError, match=r"must have shape \[8, 64\] but has \[8, 64, 1\]"):
+        posenc.attention(q, k, v, "cope", {"cope.pos_emb": torch.zeros(8, 64, 1)})
     with pytest.raises(ValueError, match="unknown .*slope"):
         posenc.attention(q, k, v, "alibi", {"alibi.slope": torch.zeros(4)})
     with pytest.raises(RuntimeError, match="did you mean"):

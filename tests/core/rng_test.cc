@@ -29,6 +29,16 @@ TEST(Rng, SameSeedSameDrawsOtherStreamOtherDraws) {
   EXPECT_LT(same, 3);
 }
 
+TEST(Rng, AllBitsOfSeedAndStreamMatter) {
+  const auto first = [](std::uint64_t seed, std::uint64_t stream) {
+    return Rng(seed, stream).next_u32();
+  };
+  for (int bit = 0; bit < 64; ++bit) {
+    EXPECT_NE(first(std::uint64_t{1} << bit, 0), first(0, 0)) << bit;
+    EXPECT_NE(first(0, std::uint64_t{1} << bit), first(0, 0)) << bit;
+  }
+}
+
 TEST(Rng, MomentsAndRanges) {
   Rng rng(42);
   double mean = 0.0;

@@ -137,6 +137,32 @@ TEST(Alibi, SlopeConventionsAgreeOnPowersOfTwo) {
   EXPECT_DOUBLE_EQ(alibi_slopes(Alibi{.bias_max = 4.0}, 2)[1], std::exp2(-4.0));
 }
 
+// The float32 recipes of Hugging Face round in different places, by a few units of the last digit.
+TEST(Alibi, HfPrecisionIsNearTheExactSlopesOfEveryConvention) {
+  using Slopes = Alibi::Slopes;
+  for (const Slopes slopes : {Slopes::kStandard, Slopes::kMpt, Slopes::kGeometric}) {
+    for (const std::int64_t heads : {8, 12, 20}) {
+      const auto exact = alibi_slopes(Alibi{.slopes = slopes}, heads);
+      const auto hf = alibi_slopes(Alibi{.slopes = slopes, .precision = Precision::kHf}, heads);
+      ASSERT_EQ(hf.size(), exact.size());
+      for (std::size_t h = 0; h < hf.size(); ++h) EXPECT_NEAR(hf[h] / exact[h], 1.0, 1e-6) << h;
+    }
+  }
+}
+
+// The table is [buckets, heads], and the bucket is that of key minus query.
+TEST(T5, ReadsTheBucketOfTheKeyFromTheQuery) {
+  const T5 causal{.num_buckets = 8, .max_distance = 16};
+  const T5 both{.num_buckets = 8, .max_distance = 16, .bidirectional = true};
+  Parameters table = {std::vector<double>(16)};
+  for (std::size_t n = 0; n < 16; ++n) table[0][n] = static_cast<double>(n);
+  EXPECT_EQ(bias(causal, table, 0, 9, 6), 2.0 * 3) << "bucket 3";
+  EXPECT_EQ(bias(causal, table, 1, 9, 6), 2.0 * 3 + 1);
+  EXPECT_EQ(bias(causal, table, 1, 6, 9), 1.0) << "the future is in bucket 0";
+  EXPECT_EQ(bias(both, table, 0, 9, 8), 2.0 * 1);
+  EXPECT_EQ(bias(both, table, 0, 8, 9), 2.0 * 5) << "the future has the second half";
+}
+
 TEST(T5, BucketsGrowWithDistanceAndFillTheTable) {
   for (const bool bidirectional : {false, true}) {
     const T5 t5{.bidirectional = bidirectional};

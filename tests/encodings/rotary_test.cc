@@ -52,6 +52,28 @@ TEST(Rotary, ThousandsOfRandomRopesKeepTheLaws) {
   }
 }
 
+TEST(Rotary, InverseTurnsTheOtherWay) {
+  const Rotary forward = make_rotary(Rope{}, kShape, kLengths);
+  const Rotary back = make_rotary(Rope{.inverse = true}, kShape, kLengths);
+  Rng rng(4);
+  const std::vector<double> x = random_head(rng);
+  EXPECT_GT(forward.angle(0, 1, 7), 0.0);
+  EXPECT_EQ(back.angle(0, 1, 7), -forward.angle(0, 1, 7));
+  EXPECT_LT(largest_difference(turned(back, 7, turned(forward, 7, x)), x), 1e-12);
+}
+
+// zeta^((n - center) / scale_base) for queries, its inverse for keys.
+TEST(Rotary, XposMagnitudesAreOneAtTheCenter) {
+  const Xpos xpos{.scale_base = 64.0, .center = 10.0};
+  const Rotary rotary = make_rotary(xpos, kShape, kLengths);
+  for (std::int64_t p = 0; p < rotary.pairs(); ++p) {
+    const double zeta = (2.0 * static_cast<double>(p) / 32.0 + 0.4) / 1.4;
+    EXPECT_DOUBLE_EQ(rotary.magnitude(Role::kQuery, p, 10), 1.0);
+    EXPECT_NEAR(rotary.magnitude(Role::kQuery, p, 74), zeta, 1e-12);
+    EXPECT_NEAR(rotary.magnitude(Role::kKey, p, 74), 1.0 / zeta, 1e-12);
+  }
+}
+
 TEST(Rotary, TheLawsCanBeBroken) {
   Rotary rotary = make_rotary(Rope{}, kShape, kLengths);
   rotary.log_zeta.assign(16, -0.5);  // grows with the position: no longer a rotation

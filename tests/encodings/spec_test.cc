@@ -133,6 +133,8 @@ TEST(Spec, ShapesThatDoNotFitAreNamed) {
       {"rope(theta=[1e4, 2e4, 3e4])", ErrorKind::kWrongLength, "divides the heads (8) but got 3"},
       {"rope(rotary_dim=64, dim_offset=2)", ErrorKind::kConflict,
        "must be at most head_dim (64) but got 66"},
+      {"rope(rotary_dim=64, dim_offset=1)", ErrorKind::kConflict,
+       "must be at most head_dim (64) but got 65"},
       {"rope(axes=mrope(sections=[16, 24, 24]))", ErrorKind::kWrongLength,
        "add up to the rotated pairs (32)"},
       {"rope(axes=axial(axes=2, sections=[16, 8, 8]))", ErrorKind::kConflict,
@@ -140,6 +142,8 @@ TEST(Spec, ShapesThatDoNotFitAreNamed) {
       {"rope(axes=axial(axes=3))", ErrorKind::kWrongLength,
        "must divide the rotated pairs (32) but got 3"},
       {"rope(axes=mrope_interleaved(sections=[2, 15, 15]))", ErrorKind::kOutOfRange, "sections[1]"},
+      {"rope(axes=mrope_interleaved(sections=[10, 11, 11]))", ErrorKind::kOutOfRange,
+       "sections[2]"},
       {"rope(schedule=proportional, rotary_dim=32)", ErrorKind::kConflict,
        "must be the whole head (64)"},
       {"rope(schedule=llama3(factor=8, low_freq_factor=4, high_freq_factor=4, "
