@@ -9,8 +9,8 @@ namespace {
 
 double train(const char* spec) {
   torch::manual_seed(1);
-  posenc::nn::Attention attention(
-      posenc::nn::AttentionConfig{.model_dim = 16, .heads = 1, .spec = spec, .bias = true});
+  posenc::nn::Attention attention(posenc::nn::AttentionConfig{
+      .model_dim = 16, .heads = 1, .spec = spec, .bias = true, .causal = true});
   torch::optim::Adam optimizer(attention->parameters(), 0.02);
   double loss_now = 0.0;
   for (int step = 0; step < 120; ++step) {

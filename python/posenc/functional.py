@@ -90,8 +90,10 @@ def attention(
 ) -> Union[Tensor, tuple[Tensor, ...]]:
     """softmax(mask(scale <T(i) q_i, T(j) k_j> + biases + content)) v, with any spec.
 
-    Masks: ``causal`` (queries aligned with the last keys), windows, ``key_mask`` [B, Tk] (False for
-    padding), packed sequences by cumulative lengths. Positions are [T], [B, T] or [B, T, axes].
+    Masks: ``causal`` (queries aligned with the last keys), windows (-1: no bound), ``key_mask``
+    [B, Tk] (False for padding; bool, or integers 0 and 1, which are checked: on a GPU that waits for
+    it), packed sequences by cumulative lengths. Positions are [T], [B, T] or [B, T, axes], at most
+    2^53. The spec has encodings of sites 2 to 4; those of site 1 are for ``nn.PositionalEmbedding``.
     ``return_weights`` adds the weights [B, H, Tq, Tk] before dropout, from the float64 reference and
     without gradient: for looking inside, not for speed. ``return_lse`` adds ln SUM exp(scores).
     """
@@ -268,7 +270,8 @@ def explain(
     device: str = "cpu",
     dtype: str = "float32",
 ) -> str:
-    """Which path a causal attention with this spec and these shapes takes, and why."""
+    """Which paths a causal attention with this spec and these shapes takes, forward and backward, and
+    why."""
     return torch.ops.posenc.explain(
         _text(spec), 1, heads, kv_heads or heads, queries, keys, head_dim, device, dtype
     )

@@ -11,9 +11,7 @@ from torch import Tensor, nn
 
 from posenc import functional
 from posenc.functional import SpecLike
-from posenc.spec import Spec
-
-_ATTENTION_SITES = ("query/key", "bias", "content")
+from posenc.spec import Spec, require_part
 
 
 class EncodingParameters(nn.Module):
@@ -81,15 +79,20 @@ class _Projections(nn.Module):
         kv_heads: Optional[int] = None,
         head_dim: Optional[int] = None,
         bias: bool = False,
-        causal: bool = True,
+        causal: bool = False,
         seed: int = 0,
     ) -> None:
         super().__init__()
+        if not head_dim and model_dim % heads != 0:
+            raise ValueError(
+                f"model_dim must be a multiple of heads ({heads}) but is {model_dim}; "
+                "change one of them, or pass head_dim"
+            )
         self.heads = heads
         self.kv_heads = kv_heads or heads
         self.head_dim = head_dim or model_dim // heads
         self.causal = causal
-        self.spec = Spec(spec).part(*_ATTENTION_SITES)
+        self.spec = require_part(Spec(spec), "attention")
         if heads % self.kv_heads != 0:
             raise ValueError(f"kv_heads must divide heads ({heads}) but is {self.kv_heads}")
         q_dim, k_dim = heads * self.head_dim, self.kv_heads * self.head_dim
@@ -111,7 +114,8 @@ class Attention(_Projections):
     """Softmax attention with any spec, grouped queries and a cache to decode from.
 
     ``forward(x)`` with x [B, T, model_dim]; ``forward(x, cache=cache)`` goes on from the cache,
-    without gradients.
+    without gradients, and needs ``causal=True``. The spec has encodings of sites 2 to 4; those of
+    site 1 are for :class:`PositionalEmbedding`.
     """
 
     def __init__(
@@ -123,7 +127,7 @@ class Attention(_Projections):
         kv_heads: Optional[int] = None,
         head_dim: Optional[int] = None,
         bias: bool = False,
-        causal: bool = True,
+        causal: bool = False,
         window_left: int = -1,
         dropout: float = 0.0,
         seed: int = 0,
@@ -138,6 +142,8 @@ class Attention(_Projections):
             causal=causal,
             seed=seed,
         )
+        if window_left < -1:
+            raise ValueError(f"window_left must be -1 (no bound) or >= 0 but is {window_left}")
         self.window_left = window_left
         self.dropout = dropout
         self.seed = seed
@@ -155,6 +161,9 @@ class Attention(_Projections):
         cache: Optional[KeyValueCache] = None,
     ) -> Tensor:
         if cache is not None:
+            if key_mask is not None or positions is not None:
+                given = "key_mask" if key_mask is not None else "positions"
+                raise ValueError(f"{given} is not read with a cache; leave it out")
             return self._decode(x, cache)
         dropout = self.dropout if self.training else 0.0
         self._calls += 1
@@ -231,11 +240,11 @@ class LinearAttention(_Projections):
 
 
 class PositionalEmbedding(nn.Module):
-    """x plus the spec's encodings of site 1, learned and sinusoidal; others are passed over."""
+    """x plus the spec's encodings, which are of site 1: learned and sinusoidal."""
 
     def __init__(self, spec: SpecLike, model_dim: int, seed: int = 0) -> None:
         super().__init__()
-        self.spec = Spec(spec).part("input")
+        self.spec = require_part(Spec(spec), "input")
         self.model_dim = model_dim
         self.pos = EncodingParameters(self.spec, model_dim, 1, model_dim, seed)
         self._parts = [Spec([entry]) for entry in self.spec.json] if self.spec.encodings else []

@@ -23,8 +23,16 @@ class Parameter:
 
 
 @lru_cache(maxsize=256)
-def _info(text: str, head_dim: int, heads: int, model_dim: int) -> Mapping[str, Any]:
-    return json.loads(torch.ops.posenc.spec_info(text, head_dim, heads, model_dim))
+def _info(
+    text: str, head_dim: int, heads: int, model_dim: int, part: str = ""
+) -> Mapping[str, Any]:
+    return json.loads(torch.ops.posenc.spec_info(text, head_dim, heads, model_dim, part))
+
+
+def require_part(spec: "Spec", part: str) -> "Spec":
+    """The spec itself; an error where it has encodings that are not for ``attention`` or ``input``."""
+    _info(spec.text, 0, 0, 0, part)
+    return spec
 
 
 def constant_result(function):
@@ -37,10 +45,10 @@ def constant_result(function):
 def wanted_parameters(
     text: str, head_dim: int, heads: int
 ) -> tuple[tuple[str, tuple[int, ...], bool], ...]:
-    """Name, shape and whether it trains, of each parameter, in order."""
+    """Name, shape and whether it trains, of each parameter of attention, in order."""
     return tuple(
         (p["name"], tuple(p["shape"]), p["trainable"])
-        for p in _info(text, head_dim, heads, 0)["parameters"]
+        for p in _info(text, head_dim, heads, 0, "attention")["parameters"]
     )
 
 

@@ -213,7 +213,7 @@ def test_a_cache_of_turned_keys():
     "spec", ["rope + cope(npos_max=8)"] + catalog_specs("query/key", head_dim=16)
 )
 def test_a_cache_gives_what_one_pass_gives(spec):
-    module = posenc.nn.Attention(64, 4, spec, kv_heads=2).cuda()
+    module = posenc.nn.Attention(64, 4, spec, kv_heads=2, causal=True).cuda()
     x = torch.randn(2, 30, 64, device="cuda")
     cache = posenc.nn.KeyValueCache()
     for step in (10, 5, 1, 1, 1, 7, 4, 1):
@@ -442,7 +442,7 @@ def test_compile(spec):
 
 
 def test_autocast_trains():
-    module = posenc.nn.Attention(64, 4, "rope + cope(npos_max=16)").cuda()
+    module = posenc.nn.Attention(64, 4, "rope + cope(npos_max=16)", causal=True).cuda()
     x = torch.randn(2, 40, 64, device="cuda")
     with torch.autocast("cuda", dtype=torch.bfloat16):
         out = module(x)

@@ -48,7 +48,7 @@ def test_modules_register_stable_names():
 )
 def test_a_cache_gives_what_one_pass_gives(spec, steps):
     """The last rows of one pass over the tokens so far, for the frequencies of that length."""
-    module = posenc.nn.Attention(32, 4, spec, kv_heads=2)
+    module = posenc.nn.Attention(32, 4, spec, kv_heads=2, causal=True)
     x = torch.randn(2, sum(steps), 32)
     cache = posenc.nn.KeyValueCache()
     for step in steps:
@@ -58,7 +58,7 @@ def test_a_cache_gives_what_one_pass_gives(spec, steps):
 
 
 def test_a_long_cache_of_xpos_gives_what_one_pass_gives():
-    module = posenc.nn.Attention(32, 4, "xpos", kv_heads=2)
+    module = posenc.nn.Attention(32, 4, "xpos", kv_heads=2, causal=True)
     x = torch.randn(1, 400, 32)
     cache = posenc.nn.KeyValueCache()
     parts = [module(x[:, t : t + 1], cache=cache) for t in range(400)]
@@ -97,7 +97,7 @@ def test_modules_learn():
 
 
 def test_linear_attention_is_causal():
-    module = posenc.nn.LinearAttention(16, 2, form="cosine")
+    module = posenc.nn.LinearAttention(16, 2, form="cosine", causal=True)
     x = torch.randn(1, 20, 16)
     changed = x.clone()
     changed[:, 15:] += 1
@@ -106,7 +106,7 @@ def test_linear_attention_is_causal():
 
 def test_explain():
     text = posenc.explain("rope + alibi", heads=4, queries=64, keys=64, head_dim=32)
-    assert text == "fused, rope while reading rows, toeplitz table (alibi)"
+    assert text == "fused, rope while reading rows, toeplitz table (alibi); backward: fused"
 
 
 def test_explain_on_cuda_names_the_switch_for_float32():
@@ -114,9 +114,9 @@ def test_explain_on_cuda_names_the_switch_for_float32():
         shape = {"heads": 4, "queries": 64, "keys": 64, "head_dim": head_dim}
         return posenc.explain(spec, device="cuda", dtype=dtype, **shape)
 
-    assert path("fire", "bfloat16") == "fused on cuda, fire"
+    assert path("fire", "bfloat16") == "fused on cuda, fire; backward: fused"
     text = path("alibi", "float32")
-    assert text == "fused on cuda, float32 as sums of three bfloat16, toeplitz table (alibi)"
+    assert text.startswith("fused on cuda, float32 as sums of three bfloat16, toeplitz table (alibi)")
     text = path("alibi", "float32", 256)
     assert text.startswith("composed on cuda, scores as tensors: exact float32")
     assert 'torch.set_float32_matmul_precision("high")' in text
@@ -125,13 +125,13 @@ def test_explain_on_cuda_names_the_switch_for_float32():
         text = path("alibi", "float32")
     finally:
         torch.set_float32_matmul_precision("highest")
-    assert text == "fused on cuda, float32 as sums of two bfloat16, toeplitz table (alibi)"
+    assert text.startswith("fused on cuda, float32 as sums of two bfloat16, toeplitz table (alibi)")
     with pytest.raises(RuntimeError, match="dtype must be float32, bfloat16, float16 or float64"):
         path("alibi", "int8")
 
 
 def test_positional_embeddings():
-    module = posenc.nn.PositionalEmbedding("sinusoidal + learned(max_positions=9) + rope", 6)
+    module = posenc.nn.PositionalEmbedding("sinusoidal + learned(max_positions=9)", 6)
     assert [name for name, _ in module.named_parameters()] == ["pos.learned.weight"]
     places = torch.tensor([4, 0, 8])
     y = module(torch.zeros(1, 3, 6), places)
@@ -142,6 +142,3 @@ def test_positional_embeddings():
     assert module.pos.get("learned.weight").grad.sum() == 18
     with pytest.raises(ValueError, match="positions must be in"):
         module(torch.zeros(1, 1, 6), torch.tensor([9]))
-    plain = posenc.nn.PositionalEmbedding("rope", 6)
-    x = torch.randn(2, 3, 6)
-    assert torch.equal(plain(x), x)

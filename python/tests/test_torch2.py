@@ -74,7 +74,7 @@ def test_compile_rope_and_linear_attention():
 
 @two
 def test_compile_a_module():
-    module = posenc.nn.Attention(16, 4, "rope + t5 + cope(npos_max=4)", kv_heads=2)
+    module = posenc.nn.Attention(16, 4, "rope + t5 + cope(npos_max=4)", kv_heads=2, causal=True)
     x = torch.randn(2, 9, 16)
     eager = module(x)
     compiled = torch.compile(module, fullgraph=True, backend="aot_eager")(x)

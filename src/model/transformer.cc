@@ -35,11 +35,8 @@ bool has_sinusoidal(const std::string& text) {
   return false;
 }
 
-bool has_site(const std::string& text, bool input) {
-  for (const Encoding& e : parse_spec(text).encodings) {
-    if ((traits(e).site == Site::kInput) == input) return true;
-  }
-  return false;
+std::string attention_text(const std::string& text) {
+  return to_text(attention_part(parse_spec(text)));
 }
 
 nn::AttentionConfig attention_config(const ModelConfig& config, const ModelContext& context,
@@ -48,7 +45,7 @@ nn::AttentionConfig attention_config(const ModelConfig& config, const ModelConte
           .heads = config.heads,
           .kv_heads = experiment::kv_heads(config),
           .head_dim = experiment::head_dim(config),
-          .spec = experiment::layer_encoding(config, layer),
+          .spec = attention_text(experiment::layer_encoding(config, layer)),
           .bias = config.bias,
           .causal = context.causal,
           .window_left = config.window,
@@ -113,9 +110,10 @@ TransformerImpl::TransformerImpl(ModelConfig config, const ModelContext& context
                                  const AttentionFactory& factory)
     : config_(std::move(config)), context_(context) {
   embed_ = register_module("embed", torch::nn::Embedding(context.vocabulary, config_.dim));
-  if (has_site(config_.encoding.front(), true)) {
-    input_ = register_module(
-        "input", nn::PositionalEmbedding(config_.encoding.front(), config_.dim, context.seed));
+  const Spec input = input_part(parse_spec(config_.encoding.front()));
+  if (!input.encodings.empty()) {
+    input_ = register_module("input",
+                             nn::PositionalEmbedding(to_text(input), config_.dim, context.seed));
   }
   if (has_sinusoidal(config_.encoding.front())) {
     token_scale_ = std::sqrt(static_cast<double>(config_.dim));
@@ -141,8 +139,8 @@ void TransformerImpl::add_blocks(const AttentionFactory& factory) {
   auto blocks = register_module("blocks", torch::nn::ModuleList());
   for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
     const std::string& spec = experiment::layer_encoding(config_, layer);
-    needs_positions_ = needs_positions_ || has_site(spec, false);
     const nn::AttentionConfig attention = attention_config(config_, context_, layer);
+    needs_positions_ = needs_positions_ || attention.spec != "none";
     nn::Attention softmax{nullptr};
     nn::LinearAttention linear{nullptr};
     if (config_.attention == AttentionKind::kLinear) {

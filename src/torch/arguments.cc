@@ -19,7 +19,9 @@ DType dtype_of(const at::Tensor& x) {
   }
 }
 
-std::vector<std::int64_t> integers_of(const char* op, const char* name, const OptionalTensor& x) {
+}  // namespace
+
+std::vector<std::int64_t> lengths_of(const char* op, const char* name, const OptionalTensor& x) {
   if (!x.has_value() || !x->defined()) return {};
   TORCH_CHECK(x->dim() == 1 && at::isIntegralType(x->scalar_type(), false), "[", op, "] ", name,
               " must be a list of whole numbers but got ", x->scalar_type(), " with ", x->dim(),
@@ -28,7 +30,39 @@ std::vector<std::int64_t> integers_of(const char* op, const char* name, const Op
   return {wide.data_ptr<std::int64_t>(), wide.data_ptr<std::int64_t>() + wide.numel()};
 }
 
-}  // namespace
+at::Tensor key_mask_on(const at::Device& device, const char* op, const OptionalTensor& mask,
+                       const at::Tensor& k) {
+  if (!mask.has_value() || !mask->defined()) return {};
+  TORCH_CHECK(mask->dim() == 2 && mask->size(0) == k.size(0) && mask->size(1) == k.size(2), "[", op,
+              "] key_mask must be [batch, keys] = [", k.size(0), ", ", k.size(2), "] but got ",
+              mask->sizes());
+  TORCH_CHECK(at::isIntegralType(mask->scalar_type(), true), "[", op,
+              "] key_mask must be bool, or integers 0 and 1, but got ", mask->scalar_type(),
+              "; it is true where a key is seen: of a mask that is added to scores pass mask == 0");
+  if (mask->scalar_type() != at::kBool) {
+    const at::Tensor values = mask->to(at::kLong);
+    const at::Tensor wrong = values.ne(0).logical_and(values.ne(1));
+    if (wrong.any().item<bool>()) {
+      TORCH_CHECK(false, "[", op, "] key_mask must be bool, or integers 0 and 1, but got ",
+                  values.masked_select(wrong)[0].item<std::int64_t>());
+    }
+  }
+  return mask->to(device, at::kByte).contiguous();
+}
+
+PositionRange range_of(const char* op, const char* name, const at::Tensor& positions) {
+  const PositionRange range{positions.min().item<std::int64_t>(),
+                            positions.max().item<std::int64_t>()};
+  for (const std::int64_t n : {range.least, range.most}) require_exact_position(op, name, n);
+  return range;
+}
+
+void check_axes(const char* op, const char* name, const at::Tensor& positions, std::int64_t axes) {
+  if (!positions.defined() || axes == 1) return;  // one coordinate is read, the first
+  TORCH_CHECK(positions.size(2) == 1 || positions.size(2) == axes, "[", op, "] ", name,
+              " must have 1 or ", axes, " coordinates per token, as the spec reads, but got ",
+              positions.size(2));
+}
 
 Spec parse_any(const std::string& spec) {
   const auto first = spec.find_first_not_of(" \t\n");
@@ -125,6 +159,7 @@ at::Tensor positions_on(const at::Device& device, const char* op, const char* na
   TORCH_CHECK((p.size(0) == batch || p.size(0) == 1) && p.size(1) == tokens, "[", op, "] ", name,
               " must have ", batch, " (or 1) x ", tokens, " entries but got ", p.size(0), " x ",
               p.size(1));
+  if (p.is_cpu() && p.numel() > 0) range_of(op, name, p);
   return p.expand({batch, tokens, p.size(2)}).to(device, at::kLong).contiguous();
 }
 
@@ -135,16 +170,15 @@ Places::Places(const char* op, const at::Tensor& q, const at::Tensor& k, bool ca
     : causal_(causal),
       window_left_(window_left),
       window_right_(window_right),
+      key_mask_(key_mask_on(at::kCPU, op, key_mask, k)),
       q_positions_(full_positions(op, "q_positions", q_positions, q.size(0), q.size(2))),
       k_positions_(full_positions(op, "k_positions", k_positions, k.size(0), k.size(2))),
-      cu_queries_(integers_of(op, "cu_queries", cu_queries)),
-      cu_keys_(integers_of(op, "cu_keys", cu_keys)) {
-  if (!key_mask.has_value() || !key_mask->defined()) return;
-  TORCH_CHECK(
-      key_mask->dim() == 2 && key_mask->size(0) == k.size(0) && key_mask->size(1) == k.size(2), "[",
-      op, "] key_mask must be [batch, keys] = [", k.size(0), ", ", k.size(2), "] but got ",
-      key_mask->sizes());
-  key_mask_ = key_mask->to(at::kCPU).ne(0).to(at::kByte).contiguous();
+      cu_queries_(lengths_of(op, "cu_queries", cu_queries)),
+      cu_keys_(lengths_of(op, "cu_keys", cu_keys)) {}
+
+void Places::check_axes(const char* op, std::int64_t axes) const {
+  ops::check_axes(op, "q_positions", q_positions_, axes);
+  ops::check_axes(op, "k_positions", k_positions_, axes);
 }
 
 AttentionMask Places::mask() const {

@@ -107,6 +107,9 @@ class Places {
          const OptionalTensor& cu_queries, const OptionalTensor& cu_keys,
          const OptionalTensor& q_positions, const OptionalTensor& k_positions);
 
+  // Throws where positions have another number of coordinates than 1 or `axes`.
+  void check_axes(const char* op, std::int64_t axes) const;
+
   [[nodiscard]] AttentionMask mask() const;
   [[nodiscard]] PositionsView q_positions() const { return view(q_positions_); }
   [[nodiscard]] PositionsView k_positions() const { return view(k_positions_); }
@@ -126,8 +129,27 @@ class Places {
   std::vector<std::int64_t> cu_keys_;
 };
 
+// key_mask [batch, keys] as bytes of 0 and 1 on a device; undefined where none is given. A bool mask is
+// taken as it is; the values of an integer mask are looked at, which waits for a GPU that holds it.
+at::Tensor key_mask_on(const at::Device& device, const char* op, const OptionalTensor& mask,
+                       const at::Tensor& k);
+
+// Cumulative lengths of packed sequences; empty where none are given.
+std::vector<std::int64_t> lengths_of(const char* op, const char* name, const OptionalTensor& x);
+
+// The least and the largest of positions, at least one. Throws where one is not exact in float64
+// (kLargestPosition). Waits for a GPU that holds them.
+struct PositionRange {
+  std::int64_t least = 0;
+  std::int64_t most = 0;
+};
+PositionRange range_of(const char* op, const char* name, const at::Tensor& positions);
+
+// Throws where positions [B, T, axes] have another number of coordinates than 1 or `axes`.
+void check_axes(const char* op, const char* name, const at::Tensor& positions, std::int64_t axes);
+
 // Positions as [B, T, axes] of 64 bits on a device, from [T], [B, T] or [B, T, axes] of 32 or 64;
-// undefined where none are given.
+// undefined where none are given. Those that are on the host have passed range_of().
 at::Tensor positions_on(const at::Device& device, const char* op, const char* name,
                         const OptionalTensor& positions, std::int64_t batch, std::int64_t tokens);
 at::Tensor full_positions(const char* op, const char* name, const OptionalTensor& positions,

@@ -2,6 +2,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include "kernels/attention_plan.h"
 #include "torch/attention_arguments.h"
 
 namespace posenc::ops {
@@ -33,6 +34,7 @@ AttentionArguments::AttentionArguments(
     gate_k = with_contiguous_rows(*gate_keys);
   }
   prepared = prepare(spec, {.head_dim = q.size(3), .heads = q.size(1)}, k.size(1), k.size(2));
+  places_.check_axes(kOp, prepared->plan.state().axes);
   values = split_parameters(*prepared, parameters);
 }
 

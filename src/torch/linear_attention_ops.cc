@@ -2,6 +2,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
+#include "kernels/attention_plan.h"
 #include "torch/autograd.h"
 #include "torch/linear_arguments.h"
 
@@ -24,7 +25,9 @@ struct LinearArguments {
         v(with_contiguous_rows(v_in)),
         options(linear_options(form, epsilon)),
         prepared(prepare(spec, {.head_dim = q.size(3), .heads = q.size(1)}, k.size(1), k.size(2))),
-        values(split_parameters(*prepared, parameters)) {}
+        values(split_parameters(*prepared, parameters)) {
+    places.check_axes(kOp, prepared->plan.state().axes);
+  }
 
   [[nodiscard]] LinearAttentionCall call(const at::Tensor& out, const at::Tensor& sums) const {
     LinearAttentionCall call;

@@ -7,30 +7,15 @@
 namespace posenc::nn {
 namespace {
 
-// The encodings of some sites, in the spec's order.
-template <class Wanted>
-std::string part_of(const std::string& text, const Wanted& wanted) {
-  Spec part;
-  for (const Encoding& e : ops::parse_any(text).encodings) {
-    if (wanted(traits(e).site)) part.encodings.push_back(e);
-  }
-  return to_text(part);
-}
-
-bool is_input(Site site) { return site == Site::kInput; }
-bool is_not_input(Site site) { return site != Site::kInput; }
-
 std::string key_rotation(const std::string& text) {
   const auto rotation = cacheable_rotation(ops::parse_any(text));
   return rotation ? to_text(Spec{{*rotation}}) : "";
 }
 
-bool needs_gate_keys(const std::string& text) {
-  for (const Encoding& e : ops::parse_any(text).encodings) {
-    const auto* cope = std::get_if<Cope>(&e);
-    if (cope != nullptr && cope->gate_source == Cope::GateSource::kSeparate) return true;
-  }
-  return false;
+void check_head_dim(const AttentionConfig& config) {
+  TORCH_CHECK(config.head_dim > 0 || config.model_dim % config.heads == 0,
+              "[Attention] model_dim must be a multiple of heads (", config.heads, ") but got ",
+              config.model_dim, "; change one of them, or set head_dim");
 }
 
 AttentionConfig completed(AttentionConfig config) {
@@ -38,10 +23,15 @@ AttentionConfig completed(AttentionConfig config) {
               "[Attention] model_dim and heads must be positive but got ", config.model_dim,
               " and ", config.heads);
   if (config.kv_heads == 0) config.kv_heads = config.heads;
+  check_head_dim(config);
   if (config.head_dim == 0) config.head_dim = config.model_dim / config.heads;
+  TORCH_CHECK(config.window_left >= -1,
+              "[Attention] window_left must be -1 (no bound) or >= 0 but got ", config.window_left);
   TORCH_CHECK(config.heads % config.kv_heads == 0, "[Attention] kv_heads must divide heads (",
               config.heads, ") but got ", config.kv_heads);
-  config.spec = part_of(config.spec, is_not_input);
+  const Spec spec = ops::parse_any(config.spec);
+  require_attention_part("Attention", spec);
+  config.spec = to_text(spec);
   return config;
 }
 
@@ -117,7 +107,7 @@ AttentionImpl::AttentionImpl(AttentionConfig config, EncodingParameters shared)
   k_proj = register_module("k_proj", linear(config_.model_dim, k_dim, config_.bias));
   v_proj = register_module("v_proj", linear(config_.model_dim, k_dim, config_.bias));
   out_proj = register_module("out_proj", linear(q_dim, config_.model_dim, config_.bias));
-  if (needs_gate_keys(config_.spec)) {
+  if (reads_gate_keys(ops::parse_any(config_.spec))) {
     gate_proj = register_module("gate_proj", linear(config_.model_dim, k_dim, config_.bias));
   }
   if (!shared.is_empty()) {
@@ -183,6 +173,10 @@ at::Tensor AttentionImpl::forward(const at::Tensor& x, KeyValueCache* cache) {
 
 LinearAttentionImpl::LinearAttentionImpl(AttentionConfig config, std::string form)
     : config_(completed(std::move(config))), form_(std::move(form)) {
+  TORCH_CHECK(config_.window_left == -1, "[LinearAttention] has no windows but got window_left ",
+              config_.window_left);
+  TORCH_CHECK(config_.dropout == 0.0, "[LinearAttention] has no dropout of weights but got ",
+              config_.dropout);
   const std::int64_t q_dim = config_.heads * config_.head_dim;
   const std::int64_t k_dim = config_.kv_heads * config_.head_dim;
   q_proj = register_module("q_proj", linear(config_.model_dim, q_dim, config_.bias));
@@ -209,7 +203,8 @@ at::Tensor LinearAttentionImpl::forward(const at::Tensor& x, const at::Tensor& k
 
 PositionalEmbeddingImpl::PositionalEmbeddingImpl(const std::string& spec, std::int64_t model_dim,
                                                  std::uint64_t seed)
-    : spec_(part_of(spec, is_input)), model_dim_(model_dim) {
+    : spec_(spec), model_dim_(model_dim) {
+  require_input_part("PositionalEmbedding", ops::parse_any(spec));
   pos = register_module("pos", EncodingParameters(spec_, model_dim, 1, model_dim, seed));
 }
 

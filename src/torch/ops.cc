@@ -36,6 +36,11 @@ void on_torch_threads(int workers, TaskRef work) {
   return true;
 }();
 
+// Options that an operator does not read must have their defaults.
+void refuse(const char* op, const char* name, bool given) {
+  TORCH_CHECK(!given, "[", op, "] ", name, " is not read here; leave it out");
+}
+
 }  // namespace
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -51,7 +56,12 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 at::Tensor attention_decode(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::string& spec, at::TensorList parameters,
                             const AttentionOptions& o) {
-  return call("attention_decode",
+  const char* op = "attention_decode";
+  refuse(op, "window_right", o.window_right != -1);
+  refuse(op, "cu_queries", o.cu_queries.defined());
+  refuse(op, "cu_keys", o.cu_keys.defined());
+  refuse(op, "dropout", o.dropout != 0.0);
+  return call(op,
               {q, k, v, spec, list(parameters), value(o.gate_k), o.window_left, value(o.key_mask),
                value(o.q_positions), value(o.k_positions), scale_of(o), o.keys_are_turned})[0]
       .toTensor();
@@ -60,9 +70,16 @@ at::Tensor attention_decode(const at::Tensor& q, const at::Tensor& k, const at::
 at::Tensor linear_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::string& spec, at::TensorList parameters,
                             const AttentionOptions& o, const std::string& form, double epsilon) {
-  return call("linear_attention", {q, k, v, spec, list(parameters), form, epsilon, o.causal,
-                                   value(o.key_mask), value(o.cu_queries), value(o.cu_keys),
-                                   value(o.q_positions), value(o.k_positions)})[0]
+  const char* op = "linear_attention";
+  refuse(op, "window_left", o.window_left != -1);
+  refuse(op, "window_right", o.window_right != -1);
+  refuse(op, "gate_k", o.gate_k.defined());
+  refuse(op, "scale", o.scale.has_value());
+  refuse(op, "dropout", o.dropout != 0.0);
+  refuse(op, "keys_are_turned", o.keys_are_turned);
+  return call(op, {q, k, v, spec, list(parameters), form, epsilon, o.causal, value(o.key_mask),
+                   value(o.cu_queries), value(o.cu_keys), value(o.q_positions),
+                   value(o.k_positions)})[0]
       .toTensor();
 }
 

@@ -30,6 +30,7 @@ struct Rotation {
     const auto& encodings = prepared->spec.encodings;
     TORCH_CHECK(encodings.size() == 1 && traits(encodings[0]).site == Site::kQueryKey,
                 "[rope] spec must be one rope or xpos but got ", to_text(prepared->spec));
+    check_axes(kOp, "positions", positions, prepared->plan.state().axes);
     values = split_parameters(*prepared, parameters);
     tables = rotary_tables(prepared->plan.state(), 0, &values, own);
   }
@@ -236,18 +237,25 @@ Pair rope_composite(const at::Tensor& q, const at::Tensor& k, std::string spec,
   return call_rope(q, k, joined(parameters, q), std::move(spec), positions, transposed);
 }
 
+// One coordinate per axis, [B, T, axes]: a single one serves all.
+at::Tensor per_axis(const at::Tensor& places, std::int64_t axes) {
+  const at::Tensor read = places.size(2) == axes ? places : places.narrow(2, 0, 1);
+  return read.expand({places.size(0), places.size(1), axes}).contiguous();
+}
+
 // Each row in float64, by rotation alone.
 at::Tensor rerotate_cpu(const at::Tensor& k, std::string spec, const at::Tensor& from,
                         const at::Tensor& to, std::string to_spec) {
   check_rows("rerotate", "k", k, k);
-  const at::Tensor old_places =
+  const at::Tensor given_old =
       full_positions("rerotate", "from_positions", from, k.size(0), k.size(2));
-  const at::Tensor new_places =
-      full_positions("rerotate", "to_positions", to, k.size(0), k.size(2));
+  const at::Tensor given_new = full_positions("rerotate", "to_positions", to, k.size(0), k.size(2));
   const at::Tensor none = at::empty({0}, at::kFloat);
-  const Rotation before(k, none, spec, old_places);
-  const Rotation after(k, none, to_spec.empty() ? spec : to_spec, new_places);
+  const Rotation before(k, none, spec, given_old);
+  const Rotation after(k, none, to_spec.empty() ? spec : to_spec, given_new);
   const Rotary& turn = before.tables->rotary();
+  const at::Tensor old_places = per_axis(given_old, turn.axes.axes);
+  const at::Tensor new_places = per_axis(given_new, turn.axes.axes);
   at::Tensor out = k.to(at::kDouble).contiguous().clone();
   const std::int64_t heads = k.size(1);
   const std::int64_t tokens = k.size(2);

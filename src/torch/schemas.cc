@@ -69,7 +69,7 @@ TORCH_LIBRARY(posenc, m) {
   m.def("sinusoidal_vectors(Tensor positions, int model_dim, str spec=\"sinusoidal\") -> Tensor");
   m.def("catalog() -> str");
   m.def("spec_at_length(str spec, int length) -> str");
-  m.def("spec_info(str spec, int head_dim=0, int heads=0, int model_dim=0) -> str");
+  m.def("spec_info(str spec, int head_dim=0, int heads=0, int model_dim=0, str part=\"\") -> str");
   m.def("hf_specs(str config, str precision=\"hf\") -> str");
   m.def(
       "initial_parameters(str spec, int head_dim, int heads, int model_dim=0, int seed=0) -> "

@@ -52,6 +52,7 @@ at::Tensor sinusoidal_cpu(const at::Tensor& positions, std::int64_t model_dim, s
   validate(config, {.head_dim = model_dim, .heads = 1, .model_dim = model_dim});
   const auto frequencies = sinusoidal_frequencies(config, model_dim);
   const at::Tensor flat = positions.to(at::kLong).contiguous();
+  if (flat.numel() > 0) range_of("sinusoidal_vectors", "positions", flat);
   std::vector<std::int64_t> shape = positions.sizes().vec();
   shape.push_back(model_dim);
   at::Tensor out = at::empty(shape, at::kDouble);
@@ -164,9 +165,12 @@ std::string spec_at_length_op(std::string spec, std::int64_t length) {
 }
 
 // What Python must know of a spec: its forms, and its parameters for a shape.
+// `part`: "attention" or "input", where the spec must be for that alone.
 std::string spec_info_op(std::string spec, std::int64_t head_dim, std::int64_t heads,
-                         std::int64_t model_dim) {
+                         std::int64_t model_dim, std::string part) {
   const Spec parsed = parse_any(spec);
+  if (part == "attention") require_attention_part("attention", parsed);
+  if (part == "input") require_input_part("PositionalEmbedding", parsed);
   nlohmann::ordered_json info = {{"text", to_text(parsed)},
                                  {"json", nlohmann::json::parse(to_json(parsed))},
                                  {"yaml", to_yaml(parsed)},
@@ -246,10 +250,15 @@ std::string explain_op(std::string spec, std::int64_t batch, std::int64_t heads,
   const bool cuda = device == "cuda" || device.rfind("cuda:", 0) == 0;
   TORCH_CHECK(cuda || device == "cpu", "[explain] device must be cpu or cuda but got '", device,
               "'");
-  if (!cuda) return explain(parse_any(spec), {batch, heads, kv_heads, queries, keys, head_dim});
+  const at::ScalarType type = type_named(dtype);
+  if (!cuda) {
+    const std::string path =
+        explain(parse_any(spec), {batch, heads, kv_heads, queries, keys, head_dim});
+    return type == at::kDouble ? "reference (float64): float64; backward: reference (float64)"
+                               : path;
+  }
   const auto prepared = prepare(spec, {.head_dim = head_dim, .heads = heads}, kv_heads, keys);
-  return explain_cuda(prepared->plan.state(),
-                      {cuda_numbers(type_named(dtype)), head_dim, queries, false});
+  return explain_cuda(prepared->plan.state(), {cuda_numbers(type), head_dim, queries, false});
 }
 
 }  // namespace

@@ -20,14 +20,13 @@ TEST(TorchModules, ParametersHaveStableNames) {
       nn::AttentionConfig{.model_dim = 16,
                           .heads = 4,
                           .kv_heads = 2,
-                          .spec = "learned(max_positions=8) + rope + alibi + t5 + "
-                                  "cope(npos_max=4, gate_source=separate)"});
+                          .spec = "rope + alibi + t5 + cope(npos_max=4, gate_source=separate)"});
   EXPECT_EQ(names_of(*attention),
             (std::vector<std::string>{"q_proj.weight", "k_proj.weight", "v_proj.weight",
                                       "out_proj.weight", "gate_proj.weight", "pos.t5.weight",
                                       "pos.cope.pos_emb"}));
   EXPECT_EQ(attention->named_buffers().keys(), std::vector<std::string>{"pos.alibi.slopes"});
-  const nn::PositionalEmbedding embedding("learned(max_positions=8) + rope", 16);
+  const nn::PositionalEmbedding embedding("learned(max_positions=8)", 16);
   EXPECT_EQ(names_of(*embedding), std::vector<std::string>{"pos.learned.weight"});
 }
 
@@ -49,8 +48,8 @@ TEST(TorchModules, EveryParameterGetsAGradient) {
 // frequencies at that length: token by token, and a prompt in chunks with tokens after it.
 void expect_cached_as_one_pass(const std::string& spec, const std::vector<std::int64_t>& steps) {
   torch::manual_seed(2);
-  nn::Attention attention(
-      nn::AttentionConfig{.model_dim = 32, .heads = 4, .kv_heads = 2, .spec = spec});
+  nn::Attention attention(nn::AttentionConfig{
+      .model_dim = 32, .heads = 4, .kv_heads = 2, .spec = spec, .causal = true});
   const at::NoGradGuard decoding;
   const at::Tensor x = torch::randn({2, 400, 32});
   nn::KeyValueCache cache;
@@ -93,7 +92,8 @@ TEST(TorchModules, DropoutChangesFromCallToCallAndIsOffInEvaluation) {
 
 TEST(TorchModules, LinearAttentionIsCausal) {
   torch::manual_seed(4);
-  nn::LinearAttention attention(nn::AttentionConfig{.model_dim = 16, .heads = 2, .spec = "rope"});
+  nn::LinearAttention attention(
+      nn::AttentionConfig{.model_dim = 16, .heads = 2, .spec = "rope", .causal = true});
   const at::Tensor x = torch::randn({1, 40, 16});
   at::Tensor changed = x.clone();
   changed.slice(1, 30).add_(1.0);
@@ -117,6 +117,61 @@ TEST(TorchModules, EmbeddingsAddTheEncodingsVectors) {
     EXPECT_TRUE(at::allclose(y[0][t], want, 1e-6, 1e-6));
   }
   EXPECT_THROW((void)embedding->forward(x, at::tensor({0, 1, 9}, at::kLong)), c10::Error);
+}
+
+std::string message_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const std::exception& problem) {
+    return problem.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(TorchModules, WhatTheyWouldIgnoreIsRefused) {
+  const auto says = [](const std::string& words, const nn::AttentionConfig& config) {
+    const std::string softmax = message_of([&] { const nn::Attention made(config); });
+    EXPECT_NE(softmax.find(words), std::string::npos) << softmax;
+    const std::string linear = message_of([&] { const nn::LinearAttention made(config); });
+    EXPECT_NE(linear.find(words), std::string::npos) << linear;
+  };
+  const nn::AttentionConfig fine{.model_dim = 64, .heads = 8};
+  for (const char* spec : {"learned", "sinusoidal", "sinusoidal + rope"}) {
+    nn::AttentionConfig config = fine;
+    config.spec = spec;
+    says("nn.PositionalEmbedding", config);
+  }
+  nn::AttentionConfig odd = fine;
+  odd.model_dim = 65;
+  says("model_dim must be a multiple of heads (8) but got 65", odd);
+  odd.head_dim = 16;
+  EXPECT_EQ(nn::Attention(odd)->forward(torch::zeros({1, 2, 65})).size(2), 65);
+  nn::AttentionConfig window = fine;
+  window.window_left = -5;
+  says("window_left must be -1 (no bound) or >= 0 but got -5", window);
+  const auto embedded = message_of([] { const nn::PositionalEmbedding made("rope", 16); });
+  EXPECT_NE(embedded.find("nn.Attention"), std::string::npos) << embedded;
+}
+
+TEST(TorchModules, LinearAttentionRefusesWindowsAndDropout) {
+  nn::AttentionConfig config{.model_dim = 16, .heads = 2, .window_left = 3};
+  EXPECT_THROW(const nn::LinearAttention made(config), c10::Error);
+  config.window_left = -1;
+  config.dropout = 0.1;
+  EXPECT_THROW(const nn::LinearAttention made(config), c10::Error);
+}
+
+// One default for functions and modules: not causal, as scaled_dot_product_attention.
+TEST(TorchModules, AreNotCausalUnlessTold) {
+  EXPECT_EQ(nn::AttentionConfig{}.causal, ops::AttentionOptions{}.causal);
+  torch::manual_seed(5);
+  nn::Attention attention(nn::AttentionConfig{.model_dim = 16, .heads = 2, .spec = "rope"});
+  const at::Tensor x = torch::randn({1, 6, 16});
+  at::Tensor changed = x.clone();
+  changed[0][5] += 1.0;
+  EXPECT_FALSE(at::equal(attention->forward(x)[0][0], attention->forward(changed)[0][0]));
+  nn::KeyValueCache cache;
+  EXPECT_THROW((void)attention->forward(x, &cache), c10::Error);
 }
 
 }  // namespace

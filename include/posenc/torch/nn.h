@@ -3,7 +3,8 @@
 // pos.<encoding>.<parameter>: pos.alibi.slopes, pos.cope.pos_emb; constants are buffers.
 //
 //   posenc::nn::Attention attention(
-//       posenc::nn::AttentionConfig{.model_dim = 512, .heads = 8, .spec = "rope + cope"});
+//       posenc::nn::AttentionConfig{
+//           .model_dim = 512, .heads = 8, .spec = "rope + cope", .causal = true});
 //   auto y = attention->forward(x);                              // x, y [B, T, model_dim]
 //
 //   posenc::nn::KeyValueCache cache;                             // decoding, without gradients
@@ -46,10 +47,10 @@ struct AttentionConfig {
   std::int64_t model_dim = 0;
   std::int64_t heads = 1;
   std::int64_t kv_heads = 0;  // 0: as many as heads
-  std::int64_t head_dim = 0;  // 0: model_dim / heads
-  std::string spec = "none";  // encodings of site 1 are passed over: they belong to the input
+  std::int64_t head_dim = 0;  // 0: model_dim / heads, which must be whole
+  std::string spec = "none";  // sites 2 to 4; site 1 is for PositionalEmbedding
   bool bias = false;          // of the projections
-  bool causal = true;
+  bool causal = false;        // as in ops::AttentionOptions; a cache needs it
   std::int64_t window_left = -1;
   double dropout = 0.0;    // of the weights, while training
   std::uint64_t seed = 0;  // of the encodings' start and of the dropout
@@ -103,7 +104,7 @@ TORCH_MODULE(Attention);
 
 class LinearAttentionImpl : public torch::nn::Module {
  public:
-  // form: elu, relu or cosine (posenc/torch/ops.h).
+  // form: elu, relu or cosine (posenc/torch/ops.h). Without a window and dropout.
   explicit LinearAttentionImpl(AttentionConfig config, std::string form = "elu");
   at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {},
                      const at::Tensor& positions = {});
@@ -117,7 +118,7 @@ class LinearAttentionImpl : public torch::nn::Module {
 };
 TORCH_MODULE(LinearAttention);
 
-// x + SUM of the spec's encodings of site 1; others are passed over.
+// x + SUM of the spec's encodings, which are of site 1 (posenc::input_part of a model's spec).
 class PositionalEmbeddingImpl : public torch::nn::Module {
  public:
   PositionalEmbeddingImpl(const std::string& spec, std::int64_t model_dim, std::uint64_t seed = 0);

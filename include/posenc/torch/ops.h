@@ -6,7 +6,8 @@
 // float32, bfloat16 and float16 run the fused kernels (posenc/kernels/attention.h), with float32
 // arithmetic; float64 runs the reference, for checks of gradients. Parameters of the encodings are
 // tensors in the order of posenc::parameters(spec, shape), float32 as a rule whatever q is; those that do
-// not train (ALiBi's fixed slopes) may be left out together. A spec is text or JSON. A second derivative is refused, except of rope in q and k, which is linear in them.
+// not train (ALiBi's fixed slopes) may be left out together. A spec is text or JSON; one of attention has
+// encodings of sites 2 to 4, and one of site 1 is refused (nn::PositionalEmbedding). A second derivative is refused, except of rope in q and k, which is linear in them.
 //
 // Link posenc::torch; loading the library registers the operators. Kernels run on libtorch's threads
 // (at::set_num_threads).
@@ -30,12 +31,13 @@ struct AttentionOptions {
   bool causal = false;
   std::int64_t window_left = -1;
   std::int64_t window_right = -1;
-  at::Tensor key_mask;    // [B, Tk], false for padding
+  at::Tensor
+      key_mask;  // [B, Tk], false for padding: bool, or integers 0 and 1 (read back to check)
   at::Tensor cu_queries;  // cumulative lengths of packed sequences
   at::Tensor cu_keys;
-  at::Tensor q_positions;  // [T], [B, T] or [B, T, axes], whole numbers
+  at::Tensor q_positions;  // [T], [B, T] or [B, T, axes], whole numbers up to 2^53
   at::Tensor k_positions;
-  at::Tensor gate_k;  // for cope(gate_source=separate)
+  at::Tensor gate_k;  // for cope(gate_source=separate) only
   std::optional<double> scale;
   double dropout = 0.0;
   std::int64_t seed = 0;         // of the dropout
@@ -46,13 +48,14 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
                      const std::string& spec, at::TensorList parameters = {},
                      const AttentionOptions& options = {});
 
-// One query or few against a cache, causal.
+// One query or few against a cache, causal. Refuses options that it does not read: window_right, packing
+// and dropout.
 at::Tensor attention_decode(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::string& spec, at::TensorList parameters = {},
                             const AttentionOptions& options = {});
 
 // Of linear attention (posenc/kernels/linear_attention.h): form is elu, relu or cosine. Reads the mask,
-// the packing and the positions of the options.
+// the packing and the positions of the options, and refuses the others.
 at::Tensor linear_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::string& spec, at::TensorList parameters = {},
                             const AttentionOptions& options = {}, const std::string& form = "elu",

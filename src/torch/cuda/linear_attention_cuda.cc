@@ -90,6 +90,7 @@ class LinearCall {
   [[nodiscard]] const AttentionPlan::State& state() const { return prepared_->plan.state(); }
 
   void check(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const {
+    tokens_.check_axes(state().axes);
     check_linear_options(prepared_->plan, rows.options).throw_if_error();
     if (q.scalar_type() == at::kDouble) return;
     AttentionCall shapes;

@@ -21,7 +21,7 @@ struct Positions {
         range{0, std::max<std::int64_t>(q.size(2) - 1, 0)},
         length(q.size(2)) {
     if (!ids.defined() || given->numel() == 0) return;
-    range = {given->min().item<std::int64_t>(), given->max().item<std::int64_t>()};
+    range = range_of(kOp, "positions", *given);
     length = std::max<std::int64_t>(range.most + 1, 1);
   }
   at::Tensor ids;
@@ -37,6 +37,7 @@ struct Prepare {
     const auto& encodings = prepared->spec.encodings;
     TORCH_CHECK(encodings.size() == 1 && traits(encodings[0]).site == Site::kQueryKey,
                 "[rope] spec must be one rope or xpos but got ", to_text(prepared->spec));
+    check_axes(kOp, "positions", positions.ids, prepared->plan.state().axes);
     const auto tensors = parameter_tensors(*prepared, parameters);
     if (!tensors[0].empty()) alpha = tensors[0][0];
   }

@@ -6,12 +6,6 @@
 
 namespace posenc::ops {
 
-// The positions that a rotation must know.
-struct PositionRange {
-  std::int64_t least = 0;
-  std::int64_t most = 0;
-};
-
 // One rotation of a spec with its tables: the kept ones, or for trained frequencies (alpha is then
 // defined) ones of this call.
 class CudaRotation {

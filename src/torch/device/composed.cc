@@ -172,6 +172,8 @@ at::Tensor sum_of_biases(const ComposedCall& call, const std::vector<Tensors>& p
 at::Tensor rotated(const ComposedCall& call, const std::vector<Tensors>& parameters, Role role,
                    at::Tensor x) {
   const auto& state = call.prepared->plan.state();
+  if (state.rotary.empty()) return x;
+  static_cast<void>(call.tokens->side(role));  // refuses positions that are not exact
   const at::Tensor positions =
       role == Role::kQuery ? call.tokens->q_positions() : call.tokens->k_positions();
   for (const std::size_t e : state.rotary) {

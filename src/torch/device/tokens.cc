@@ -1,22 +1,10 @@
 #include "torch/device/tokens.h"
 
 namespace posenc::ops {
-namespace {
-
-std::vector<std::int64_t> lengths_of(const char* op, const char* name, const OptionalTensor& x) {
-  if (!x.has_value() || !x->defined()) return {};
-  TORCH_CHECK(x->dim() == 1 && at::isIntegralType(x->scalar_type(), false), "[", op, "] ", name,
-              " must be a list of whole numbers but got ", x->scalar_type(), " with ", x->dim(),
-              " dimensions");
-  const at::Tensor wide = x->to(at::kCPU, at::kLong).contiguous();
-  return {wide.data_ptr<std::int64_t>(), wide.data_ptr<std::int64_t>() + wide.numel()};
-}
-
-}  // namespace
-
 Tokens::Tokens(const char* op, const at::Tensor& q, const at::Tensor& k,
                const TokenOptions& options)
-    : options_(options),
+    : op_(op),
+      options_(options),
       device_(q.device()),
       batch_(q.size(0)),
       queries_(q.size(2)),
@@ -24,13 +12,12 @@ Tokens::Tokens(const char* op, const at::Tensor& q, const at::Tensor& k,
       cu_queries_(lengths_of(op, "cu_queries", options.cu_queries)),
       cu_keys_(lengths_of(op, "cu_keys", options.cu_keys)),
       q_given_(positions_on(device_, op, "q_positions", options.q_positions, batch_, queries_)),
-      k_given_(positions_on(device_, op, "k_positions", options.k_positions, batch_, keys_)) {
-  if (!options.key_mask.has_value() || !options.key_mask->defined()) return;
-  const at::Tensor& mask = *options.key_mask;
-  TORCH_CHECK(mask.dim() == 2 && mask.size(0) == k.size(0) && mask.size(1) == k.size(2), "[", op,
-              "] key_mask must be [batch, keys] = [", k.size(0), ", ", k.size(2), "] but got ",
-              mask.sizes());
-  key_mask_ = mask.to(device_).ne(0).to(at::kByte).contiguous();
+      k_given_(positions_on(device_, op, "k_positions", options.k_positions, batch_, keys_)),
+      key_mask_(key_mask_on(device_, op, options.key_mask, k)) {}
+
+void Tokens::check_axes(std::int64_t axes) const {
+  ops::check_axes(op_, "q_positions", q_given_, axes);
+  ops::check_axes(op_, "k_positions", k_given_, axes);
 }
 
 AttentionMask Tokens::mask() const {
@@ -105,8 +92,9 @@ SidePositions Tokens::side(Role role) const {
     side.ids = given;
     if (given.numel() == 0) return side;
     const OptionalTensor& original = queries ? options_.q_positions : options_.k_positions;
-    side.least = original->min().item<std::int64_t>();
-    side.most = original->max().item<std::int64_t>();
+    const PositionRange range = range_of(op_, queries ? "q_positions" : "k_positions", *original);
+    side.least = range.least;
+    side.most = range.most;
     return side;
   }
   const std::int64_t tokens = queries ? queries_ : keys_;

@@ -1,5 +1,6 @@
 // Masks and positions of an attention call as tensors on the device of its queries. Nothing is read back
-// from the device, except lengths of packed sequences that were given there.
+// from the device, except what was given there and must be known here: lengths of packed sequences,
+// whether an integer mask holds 0 and 1 only, and bounds of positions where a spec rotates.
 #pragma once
 
 #include "kernels/attention_plan.h"
@@ -28,7 +29,11 @@ struct SidePositions {
 
 class Tokens {
  public:
+  // `op` signs the messages and outlives this.
   Tokens(const char* op, const at::Tensor& q, const at::Tensor& k, const TokenOptions& options);
+
+  // Throws where positions have another number of coordinates than 1 or `axes`.
+  void check_axes(std::int64_t axes) const;
 
   [[nodiscard]] bool packed() const { return !cu_queries_.empty() || !cu_keys_.empty(); }
   [[nodiscard]] const std::vector<std::int64_t>& cu_queries() const { return cu_queries_; }
@@ -47,7 +52,8 @@ class Tokens {
   [[nodiscard]] at::Tensor visible() const;
 
   [[nodiscard]] at::Tensor key_mask() const { return key_mask_; }  // uint8 [B, Tk], or undefined
-  // Ids and their bounds for the rotation kernels. Bounds of ids on the device are read back.
+  // Ids and their bounds for rotations. Bounds of ids on the device are read back, and refused where
+  // they are not exact in float64.
   [[nodiscard]] SidePositions side(Role role) const;
 
  private:
@@ -58,6 +64,7 @@ class Tokens {
   [[nodiscard]] Side side_of(bool queries) const;
   [[nodiscard]] at::Tensor on_device(const std::vector<std::int64_t>& values) const;
 
+  const char* op_;
   TokenOptions options_;
   at::Device device_;
   std::int64_t batch_;
