@@ -137,7 +137,9 @@ std::string explain(const Spec& spec, const AttentionShapes& shapes) {
 std::string explain(const AttentionCall& call) {
   if (call.plan == nullptr) return "nothing: plan must not be null";
   const std::string obstacle = obstacle_of(call);
-  if (!obstacle.empty()) return "reference (float64): " + obstacle;
+  if (!obstacle.empty()) {
+    return "reference (float64): " + obstacle + "; backward: reference (float64)";
+  }
   const AttentionPlan::State& state = call.plan->state();
   std::string text = is_decode(call) ? "decode" : "fused";
   const auto names = [&](const std::vector<std::size_t>& indices) {
@@ -155,7 +157,7 @@ std::string explain(const AttentionCall& call) {
   if (!state.biases.empty()) text += fmt::format(", toeplitz table ({})", names(state.biases));
   if (state.fire) text += ", fire";
   if (state.cope) text += ", cope";
-  return text;
+  return text + "; backward: fused";
 }
 
 Status attention(const AttentionCall& call) noexcept {

@@ -80,21 +80,23 @@ TEST(AttentionKernel, ExplainSaysWhichPathRuns) {
     AttentionProblem f(Case{.spec = spec});
     return explain(f.call());
   };
-  EXPECT_EQ(path("none"), "fused");
+  EXPECT_EQ(path("none"), "fused; backward: fused");
   EXPECT_EQ(path("rope + alibi + t5 + cope"),
-            "fused, rope while reading rows, toeplitz table (alibi + t5), cope");
-  EXPECT_EQ(path("rope + fire"), "fused, rope while reading rows, fire");
-  EXPECT_EQ(path("cope + cope"), "reference (float64): more than one cope");
+            "fused, rope while reading rows, toeplitz table (alibi + t5), cope; backward: fused");
+  EXPECT_EQ(path("rope + fire"), "fused, rope while reading rows, fire; backward: fused");
+  EXPECT_EQ(path("cope + cope"),
+            "reference (float64): more than one cope; backward: reference (float64)");
   EXPECT_EQ(explain(AttentionCall{}), "nothing: plan must not be null");
 }
 
 TEST(AttentionKernel, ExplainNeedsNoTensors) {
   const AttentionShapes prompt{.heads = 4, .kv_heads = 2, .queries = 100, .keys = 100};
   EXPECT_EQ(explain(parse_spec("rope + alibi"), prompt),
-            "fused, rope while reading rows, toeplitz table (alibi)");
+            "fused, rope while reading rows, toeplitz table (alibi); backward: fused");
   const AttentionShapes step{.heads = 4, .kv_heads = 2, .queries = 1, .keys = 100};
-  EXPECT_EQ(explain(parse_spec("alibi"), step), "decode, toeplitz table (alibi)");
+  EXPECT_EQ(explain(parse_spec("alibi"), step), "decode, toeplitz table (alibi); backward: fused");
   EXPECT_THROW((void)explain(parse_spec("rope(rotary_dim=128)"), prompt), Error);
+  EXPECT_THROW((void)explain(parse_spec("sinusoidal"), prompt), Error);
 }
 
 // The plan keeps the table of biases: it must notice new parameters and longer sequences.

@@ -39,7 +39,7 @@ struct AttentionMask {
   bool causal = false;                     // m <= n
   std::int64_t window_left = -1;           // n - window_left <= m; -1: no bound
   std::int64_t window_right = -1;          // m <= n + window_right; -1: no bound
-  const std::uint8_t* key_mask = nullptr;  // [batch, keys], 0 for padding
+  const std::uint8_t* key_mask = nullptr;  // [batch, keys], 1, or 0 for padding
   // Packed sequences: cumulative lengths {0, n_1, .., T}. One may be left out where both are equal.
   std::span<const std::int64_t> cu_queries;
   std::span<const std::int64_t> cu_keys;
@@ -49,9 +49,9 @@ struct AttentionMask {
 // path. Immutable, and safe to share between threads.
 class AttentionPlan {
  public:
-  // Throws Error where the spec does not fit the shape. Rotations that follow the length read it from
-  // `lengths`, which attention() wants to be that of its longest sequence or more; tables grow as the
-  // policy says.
+  // Throws Error where the spec does not fit the shape or has encodings of site 1 (attention_part()
+  // leaves them out). Rotations that follow the length read it from `lengths`, which attention() wants
+  // to be that of its longest sequence or more; tables grow as the policy says.
   AttentionPlan(Spec spec, ModelShape shape, std::int64_t kv_heads, Lengths lengths = {},
                 CachePolicy policy = {});
   ~AttentionPlan();
@@ -71,7 +71,7 @@ struct AttentionCall {
   ConstTensorView q;                                    // [B, H, Tq, D]
   ConstTensorView k;                                    // [B, Hkv, Tk, D]
   ConstTensorView v;                                    // [B, Hkv, Tk, D]
-  ConstTensorView gate_k;  // [B, Hkv, Tk, D], for cope(gate_source=separate)
+  ConstTensorView gate_k;  // [B, Hkv, Tk, D], for cope(gate_source=separate) only
   TensorView out;          // [B, H, Tq, D]
   std::span<float> lse;    // B * H * Tq, or empty where no backward follows
   AttentionMask mask;
@@ -99,8 +99,9 @@ struct AttentionBackwardCall {
 Status attention(const AttentionCall& call) noexcept;
 Status attention_backward(const AttentionBackwardCall& call) noexcept;
 
-// Which path a call takes, and why: "fused, rope while reading rows, toeplitz table (alibi), cope", or
-// "reference (float64): more than one cope".
+// Which paths a call and its backward take, and why:
+// "fused, rope while reading rows, toeplitz table (alibi), cope; backward: fused", or
+// "reference (float64): more than one cope; backward: reference (float64)".
 std::string explain(const AttentionCall& call);
 
 // The same before there are tensors, for a causal call with default positions. Throws Error where the

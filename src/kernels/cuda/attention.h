@@ -149,6 +149,12 @@ struct AttentionBackwardParams {
   std::int64_t chunk_bytes = std::int64_t{512} << 20;
 };
 
+// Whether the tiles of the general backward fit into shared memory: those of float32 in parts with more
+// than 128 channels do not where CoPE's gates have keys of their own. The forward's do.
+constexpr bool backward_fits(int head_dim, bool float32, bool own_gates) {
+  return head_dim <= 128 || !float32 || !own_gates;
+}
+
 // Bytes that `workspace` must hold, aligned to 256; 0: none. Linear in the lengths.
 std::size_t forward_workspace_bytes(const AttentionParams& params) noexcept;
 std::size_t backward_workspace_bytes(const AttentionBackwardParams& params) noexcept;

@@ -55,7 +55,7 @@ AttentionBackward attention_backward_cuda(const at::Tensor& grad_out, const at::
   const c10::DeviceGuard guard(q.device());
   const CudaCall call(q, k, v, parameters, POSENC_ATTENTION_NAMES);
   const ComposedCall& c = call.composed();
-  if (call.fused()) {
+  if (call.backward_fused()) {
     if (q.numel() == 0 || k.numel() == 0) return no_gradients(c);
     const at::Tensor rows_out = aligned(out);
     const at::Tensor sums = lse.contiguous();

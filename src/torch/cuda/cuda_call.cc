@@ -1,11 +1,24 @@
 #include "torch/cuda/cuda_call.h"
 
+#include <algorithm>
+
 #include "torch/device/paths.h"
 
 namespace posenc::ops {
 namespace {
 
 constexpr const char* kOp = "attention";
+
+// For checks of shapes alone: views have no float64, so that is called float32.
+TensorView shape_view(const at::Tensor& x) {
+  if (x.scalar_type() != at::kDouble) return view_of(x);
+  TensorView view;
+  view.data = x.data_ptr();
+  std::copy_n(x.sizes().begin(), 4, view.shape.begin());
+  std::copy_n(x.strides().begin(), 4, view.stride.begin());
+  view.stride[3] = 1;
+  return view;
+}
 
 }  // namespace
 
@@ -39,6 +52,7 @@ CudaProblem CudaCall::problem() const {
           tokens_.explicit_positions()};
 }
 bool CudaCall::fused() const { return cuda_obstacle(state(), problem()).empty(); }
+bool CudaCall::backward_fused() const { return cuda_backward_obstacle(state(), problem()).empty(); }
 
 const Cope* CudaCall::cope() const {
   return state().cope ? &std::get<Cope>(state().spec.encodings[*state().cope]) : nullptr;
@@ -46,13 +60,13 @@ const Cope* CudaCall::cope() const {
 
 // The checks of the CPU's kernels, which look at shapes and not at memory.
 void CudaCall::check() const {
-  if (composed_.q.scalar_type() == at::kDouble) return;
+  tokens_.check_axes(state().axes);
   AttentionCall call;
   call.plan = &composed_.prepared->plan;
-  call.q = view_of(composed_.q);
-  call.k = view_of(composed_.k);
-  call.v = view_of(composed_.v);
-  if (composed_.gate_k.defined()) call.gate_k = view_of(composed_.gate_k);
+  call.q = shape_view(composed_.q);
+  call.k = shape_view(composed_.k);
+  call.v = shape_view(composed_.v);
+  if (composed_.gate_k.defined()) call.gate_k = shape_view(composed_.gate_k);
   call.mask = tokens_.mask();
   call.dropout = composed_.dropout;
   call.keys_are_turned = composed_.keys_are_turned;

@@ -15,8 +15,9 @@ class CudaCall {
 
   [[nodiscard]] const ComposedCall& composed() const { return composed_; }
   [[nodiscard]] CudaProblem problem() const;
-  // Whether the fused kernels should be asked.
+  // Whether the fused kernels should be asked, and those of the backward.
   [[nodiscard]] bool fused() const;
+  [[nodiscard]] bool backward_fused() const;
   [[nodiscard]] const AttentionPlan::State& state() const {
     return composed_.prepared->plan.state();
   }

@@ -82,9 +82,20 @@ std::string cuda_obstacle(const AttentionPlan::State& state, const CudaProblem& 
   return "";
 }
 
+std::string cuda_backward_obstacle(const AttentionPlan::State& state, const CudaProblem& problem) {
+  if (std::string forward = cuda_obstacle(state, problem); !forward.empty()) return forward;
+  const Cope* cope = cope_of(state);
+  const bool own_gates = cope != nullptr && cope->gate_source != Cope::GateSource::kKey;
+  const bool float32 = problem.numbers != CudaNumbers::kHalf;
+  if (cuda::backward_fits(static_cast<int>(problem.head_dim), float32, own_gates)) return "";
+  return "float32 with gates of other keys has kernels up to head_dim 128";
+}
+
 std::string explain_cuda(const AttentionPlan::State& state, const CudaProblem& problem) {
   const std::string obstacle = cuda_obstacle(state, problem);
-  if (!obstacle.empty()) return "composed on cuda, scores as tensors: " + obstacle;
+  if (!obstacle.empty()) {
+    return "composed on cuda, scores as tensors: " + obstacle + "; backward: composed";
+  }
   const bool decodes = is_tuned(state, problem) && problem.queries <= cuda::kMostDecodeQueries;
   std::string text = decodes ? "decode on cuda" : "fused on cuda";
   if (problem.numbers != CudaNumbers::kHalf) {
@@ -97,7 +108,9 @@ std::string explain_cuda(const AttentionPlan::State& state, const CudaProblem& p
   if (!state.biases.empty()) text += ", toeplitz table (" + joined_names(state, state.biases) + ")";
   if (state.fire) text += ", fire";
   if (state.cope) text += ", cope";
-  return text;
+  const std::string backward = cuda_backward_obstacle(state, problem);
+  return text + (backward.empty() ? "; backward: fused"
+                                  : "; backward: composed, scores as tensors: " + backward);
 }
 
 }  // namespace posenc::ops

@@ -27,8 +27,11 @@ int float_parts(const AttentionPlan::State& state, const CudaProblem& problem);
 
 // Why no fused kernel serves it; empty where one does.
 std::string cuda_obstacle(const AttentionPlan::State& state, const CudaProblem& problem);
+// The same of its backward, which the forward may not share.
+std::string cuda_backward_obstacle(const AttentionPlan::State& state, const CudaProblem& problem);
 
-// "fused on cuda, rope in a pass of its own, toeplitz table (alibi), cope", or "composed on cuda: ..".
+// "fused on cuda, rope in a pass of its own, toeplitz table (alibi), cope; backward: fused", or
+// "composed on cuda: ..", in either place: scores as tensors, memory that grows as Tq x Tk.
 std::string explain_cuda(const AttentionPlan::State& state, const CudaProblem& problem);
 
 }  // namespace posenc::ops

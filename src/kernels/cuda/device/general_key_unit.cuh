@@ -10,12 +10,17 @@ template <int kDim>
 cudaError_t run_general_key(const AttentionBackwardParams& b, const BackwardSpace& space,
                             cudaStream_t stream) {
   return dispatch_general<kDim>(b.forward, [&]<class Kind, bool kGates>() {
-    constexpr int kShares = kDim / 64 / general_key_parts(kDim, kGates);
-    const dim3 grid(static_cast<unsigned>((longest_keys(b.forward) + 63) / 64 * kShares),
-                    static_cast<unsigned>(b.forward.kv_heads),
-                    static_cast<unsigned>(sequences_of(b.forward)));
-    return launch(general_key_kernel<Kind, kDim, kGates>, grid, 128,
-                  GeneralKeyLayout<Kind, kDim, kGates>::kBytes, stream, b, space);
+    if constexpr (backward_fits(kDim, Planes<Kind>::kCount > 1, kGates)) {
+      static_assert(GeneralKeyLayout<Kind, kDim, kGates>::kBytes <= kMostSharedBytes);
+      constexpr int kShares = kDim / 64 / general_key_parts(kDim, kGates);
+      const dim3 grid(static_cast<unsigned>((longest_keys(b.forward) + 63) / 64 * kShares),
+                      static_cast<unsigned>(b.forward.kv_heads),
+                      static_cast<unsigned>(sequences_of(b.forward)));
+      return launch(general_key_kernel<Kind, kDim, kGates>, grid, 128,
+                    GeneralKeyLayout<Kind, kDim, kGates>::kBytes, stream, b, space);
+    } else {
+      return cudaErrorInvalidConfiguration;
+    }
   });
 }
 

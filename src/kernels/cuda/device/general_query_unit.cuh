@@ -10,10 +10,15 @@ template <int kDim>
 cudaError_t run_general_query(const AttentionBackwardParams& b, const BackwardSpace& space,
                               cudaStream_t stream) {
   return dispatch_general<kDim>(b.forward, [&]<class Kind, bool kGates>() {
-    const dim3 grid(static_cast<unsigned>(space.slots), static_cast<unsigned>(b.forward.heads),
-                    static_cast<unsigned>(sequences_of(b.forward)));
-    return launch(general_query_kernel<Kind, kDim, kGates>, grid, 128,
-                  GeneralQueryLayout<Kind, kDim, kGates>::kBytes, stream, b, space);
+    if constexpr (backward_fits(kDim, Planes<Kind>::kCount > 1, kGates)) {
+      static_assert(GeneralQueryLayout<Kind, kDim, kGates>::kBytes <= kMostSharedBytes);
+      const dim3 grid(static_cast<unsigned>(space.slots), static_cast<unsigned>(b.forward.heads),
+                      static_cast<unsigned>(sequences_of(b.forward)));
+      return launch(general_query_kernel<Kind, kDim, kGates>, grid, 128,
+                    GeneralQueryLayout<Kind, kDim, kGates>::kBytes, stream, b, space);
+    } else {
+      return cudaErrorInvalidConfiguration;
+    }
   });
 }
 
