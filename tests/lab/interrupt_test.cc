@@ -24,11 +24,11 @@ train: {length: 12, batch: 4, steps: 3, accumulate: 2}
 struct Trap {
   std::atomic<bool> flag = false;
   int calls = 0;
-  int at = -1;
+  int trapped = -1;  // number of the call, from 1
   bool backward = false;
 
   void pass(const at::Tensor& out) {
-    if (++calls != at) return;
+    if (++calls != trapped) return;
     if (!backward) flag = true;
     if (backward) out.register_hook([this](const at::Tensor&) { flag = true; });
   }
@@ -72,12 +72,12 @@ class Interrupt : public ::testing::Test {
 
 TEST_F(Interrupt, AStepThatIsCutOffLeavesNoTrace) {
   for (const bool backward : {false, true}) {
-    for (const int at : {1, 3, 5}) {  // layers 0 and 2 of the first part, layer 1 of the second
+    for (const int call : {1, 3, 5}) {  // layers 0 and 2 of the first part, layer 1 of the second
       Trap none;
-      Trap trap{.flag = false, .calls = 0, .at = at, .backward = backward};
+      Trap trap{.flag = false, .calls = 0, .trapped = call, .backward = backward};
       Trainer whole(config_, *task_, trapped(none));
       Trainer cut(config_, *task_, trapped(trap));
-      EXPECT_THROW(cut.step(&trap.flag), Interrupted) << at;
+      EXPECT_THROW(cut.step(&trap.flag), Interrupted) << call;
       EXPECT_EQ(cut.steps(), 0);
       expect_same(whole, cut);
       trap.flag = false;
@@ -90,7 +90,7 @@ TEST_F(Interrupt, AStepThatIsCutOffLeavesNoTrace) {
 }
 
 TEST_F(Interrupt, AnEvaluationEndsBetweenLayers) {
-  Trap trap{.flag = false, .calls = 0, .at = 2, .backward = false};
+  Trap trap{.flag = false, .calls = 0, .trapped = 2, .backward = false};
   Trainer trainer(config_, *task_, trapped(trap));
   lab::EvalSetting setting;
   setting.config = config_.eval;

@@ -103,7 +103,7 @@ TEST_F(Preflight, AnEvaluationChecksFirstToo) {
   const LabResult result = run_lab("eval " + run() +
                                        " --progress quiet --set eval.lengths=[100000000] --set "
                                        "eval.samples=1",
-                                   "timeout -k 5 120 ");
+                                   "ulimit -v 16000000; timeout -k 5 120 ");
   EXPECT_EQ(result.code, 2) << result.out;
   EXPECT_EQ(result.out.rfind("posenc: [memory] eval.lengths", 0), 0U) << result.out;
 }
