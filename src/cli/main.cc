@@ -85,10 +85,10 @@ int main(int argc, char** argv) {
   try {
     return posenc::cli::run(argc, argv);
   } catch (const posenc::Error& mistake) {
-    print_error("posenc: {}", mistake.what());
+    posenc::cli::print_error("posenc: {}", mistake.what());
     return posenc::cli::kMistake;
   } catch (const std::exception& failure) {
-    print_error("posenc: internal error: {}", posenc::failure_text(failure));
+    posenc::cli::print_error("posenc: internal error: {}", posenc::failure_text(failure));
     return posenc::cli::kFailure;
   }
 }

@@ -44,7 +44,8 @@ TEST(Terminal, MistakesAreOneLineWhateverTheyQuote) {
        {"inspect --encoding '" + kHostile + "' --head-dim 64", "sample '" + folder / "c.yaml" + "'",
         "compare '" + folder / kHostile + "'", "inspect --hf '" + kHostile + ".json'",
         "convert '" + kHostile + "' -o out --layout half", "'" + kHostile + "'",
-        "plot '" + kHostile + "'", "inspect --encoding 'rope(\xff\xfe=1)' --head-dim 64"}) {
+        "plot '" + kHostile + "'",
+        std::string("inspect --encoding 'rope(\xff\xfe=1)' --head-dim 64")}) {
     const Result result = run(arguments);
     EXPECT_EQ(result.code, 2) << arguments;
     EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 1) << result.out;

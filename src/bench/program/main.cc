@@ -240,8 +240,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "posenc: {}\n", mistake.what());
     return posenc::bench::kMistake;
   } catch (const std::exception& failure) {
-    fmt::print(stderr, "posenc bench: internal error: {}
-",
+    fmt::print(stderr, "posenc bench: internal error: {}\n",
                posenc::one_line(posenc::failure_text(failure)));
     return posenc::bench::kFailure;
   }
