@@ -259,7 +259,7 @@ TEST(CAttention, TurnedKeysOfRotationsThatFollowTheLengthAreRefused) {
                           : ok(other));
     }
     EXPECT_TRUE(fails(posenc_spec_at_length(spec.get(), -1, &raw), POSENC_OUT_OF_RANGE,
-                      "length must be in [0, 2^60] but got -1"));
+                      "length must be in [0, 2^53] but got -1"));
   }
 }
 
