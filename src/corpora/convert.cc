@@ -92,7 +92,7 @@ std::string text_file_name(std::string_view title) {
     const auto letter = static_cast<unsigned char>(c);
     name += std::isalnum(letter) != 0 ? static_cast<char>(std::tolower(letter)) : '_';
   }
-  return name + ".txt";
+  return (name.empty() ? "untitled" : name) + ".txt";
 }
 
 // Read piece by piece: a map of 31,102 verses that refuses duplicates would look at each pair of them.

@@ -48,8 +48,8 @@ TEST_F(SpecialFiles, AsConfigsSpecsCorporaAndCheckpoints) {
 TEST_F(SpecialFiles, InRunsAreARemarkOfCompareAndReport) {
   for (const std::string name :
        {"status.json", "config.yaml", "environment.json", "results.json"}) {
-    write_run(folder_ / ("other/" + name), {.rows = {{"longer", 2, 0.5, 0.4, 0.6, ""}}});
-    put_fifo("other/" + name + "/" + name);
+    write_run(folder_ / ("other/run_" + name), {.rows = {{"longer", 2, 0.5, 0.4, 0.6, ""}}});
+    put_fifo("other/run_" + name + "/" + name);
   }
   const std::string folders = (folder_ / "runs") + " " + (folder_ / "other");
   const Result compared = run_in_time("compare " + folders);
