@@ -204,6 +204,38 @@ TEST(Compare, RanksOverTasks) {
   EXPECT_NEAR(c.rankings[1].reciprocal_rank[1].value, 1.0, 1e-12) << "none is best beyond";
 }
 
+// A task that one encoding alone has run says nothing about the order of encodings.
+TEST(Compare, TasksWithoutACompetitorDoNotRank) {
+  const TemporaryFolder folder;
+  const auto add = [&](const std::string& task, const std::string& encoding, double value) {
+    write_run(folder / (task + encoding),
+              {.encoding = encoding, .task = task, .rows = {{"train", 1, value, value, value}}});
+  };
+  for (const char* task : {"parity", "mqar"}) {
+    add(task, "rope", 0.9);
+    add(task, "none", 0.8);
+  }
+  add("passkey", "rope", 0.1);
+  const Comparison c = compare_in(folder);
+  ASSERT_EQ(c.rankings.size(), 1U);
+  EXPECT_EQ(c.rankings[0].tasks, 2U);
+  EXPECT_EQ(c.rankings[0].encodings, (std::vector<std::string>{"none", "rope"}));
+}
+
+// The threshold is that of the runs' own evaluation.
+TEST(Compare, TheThresholdComesFromTheResults) {
+  const TemporaryFolder folder;
+  const CaseRun run{.rows = {{"longer", 1, 0.95, 0.9, 1.0}, {"longer", 2, 0.6, 0.5, 0.7}}};
+  write_run(folder / "a", run);
+  EXPECT_EQ(compare_in(folder).tasks[0].entries[0].effective[0].median, 32);
+  std::string text = testing::results_text(run);
+  const std::string was = "\"threshold\": 0.9";
+  text.replace(text.find(was), was.size(), "\"threshold\": 0.5");
+  testing::write_content(folder / "a/results.json", text);
+  EXPECT_EQ(compare_in(folder).tasks[0].threshold, 0.5);
+  EXPECT_EQ(compare_in(folder).tasks[0].entries[0].effective[0].median, 64);
+}
+
 TEST(FindRuns, WantsFoldersWithRuns) {
   const TemporaryFolder folder;
   EXPECT_THROW(find_runs({folder / "nowhere"}), Error);

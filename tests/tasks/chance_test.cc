@@ -54,5 +54,42 @@ TEST(TrainedShare, FallsWhereAnswersAreNewToTraining) {
   EXPECT_LT(make_task(config)->trained_share({"dense", 128, 32, true}), 1.0);
 }
 
+// One answer everywhere, another one on each axis and side of the split.
+class OneAnswer final : public Task {
+ public:
+  explicit OneAnswer(std::string metric) {
+    info_.name = "one_answer";
+    info_.vocabulary = 16;
+    info_.metric = std::move(metric);
+  }
+  [[nodiscard]] const TaskInfo& info() const override { return info_; }
+  [[nodiscard]] std::vector<Axis> axes() const override { return {{"train"}, {"longer"}}; }
+  void fill(const Condition& condition, std::uint64_t /*seed*/, std::uint64_t /*first_row*/,
+            Batch& batch) const override {
+    batch.length = condition.length;
+    const auto size = static_cast<std::size_t>(batch.rows * batch.length);
+    batch.tokens.assign(size, 0);
+    batch.targets.assign(size, (condition.axis == "train" ? 3 : 5) + (condition.held_out ? 1 : 0));
+  }
+  [[nodiscard]] std::string token_text(std::int32_t token) const override {
+    return std::to_string(token);
+  }
+
+ private:
+  TaskInfo info_;
+};
+
+TEST(Chance, OfAnErrorThatAConstantAvoidsIsZero) {
+  EXPECT_EQ(OneAnswer("accuracy").chance({"train", 8}), 1.0);
+  EXPECT_EQ(OneAnswer("error").chance({"train", 8}), 0.0);
+}
+
+TEST(TrainedShare, CountsAnswersOfTheTrainingStreamAlone) {
+  const OneAnswer task("accuracy");
+  EXPECT_EQ(task.trained_share({"train", 8, 8, false}), 1.0);
+  EXPECT_EQ(task.trained_share({"train", 8, 8, true}), 0.0) << "held-out rows train nothing";
+  EXPECT_EQ(task.trained_share({"longer", 8, 8, false}), 0.0) << "nor does another axis";
+}
+
 }  // namespace
 }  // namespace posenc::tasks
