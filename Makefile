@@ -7,7 +7,7 @@ CPP_FILES = $(shell find src include tests benchmarks examples -name '*.cc' -o -
               -o -name '*.c' -o -name '*.cu' -o -name '*.cuh')
 
 .PHONY: help setup build demo test web test-web check format format-check tidy rules asan tsan fuzz \
-        bench bench-web cuda install clean
+        mutate bench bench-web cuda install clean
 .DEFAULT_GOAL := help
 
 help:           ## say what can be made
@@ -67,6 +67,10 @@ tsan:           ## tests under ThreadSanitizer
 
 fuzz:           ## a bounded libFuzzer run of every parser
 	@JOBS=$(JOBS) tools/fuzz.sh
+
+# About 240 partial builds; SINCE=REV takes only the files that changed since a revision.
+mutate: build   ## change the sources one place at a time: a test has to fail each time; SINCE=REV, ONLY=REGEX
+	@tools/mutate.py --jobs $(JOBS) $(if $(SINCE),--since $(SINCE)) $(if $(ONLY),--only '$(ONLY)')
 
 # Kernels, their tests and the operators; the rest of the build does not change with CUDA.
 cuda:           ## compile and link the CUDA kernels (needs nvcc), and run their tests where there is a GPU
