@@ -33,6 +33,20 @@ TEST(Cope, MaskedKeysDoNotCount) {
   EXPECT_DOUBLE_EQ(row.position[0], 3.5);
 }
 
+// Between the last two entries too, and at the last one itself.
+TEST(Cope, LogitsAreInterpolatedUpToTheLastEntry) {
+  const Cope cope{.npos_max = 4};
+  const std::vector<double> table = {0.0, 1.0, 4.0, 9.0};
+  const CopeRow row{{0.5, 0.5, 0.5}, {3.0, 2.5, 0.25}, {true, false, false}};
+  std::vector<double> logits(3);
+  cope_logits(cope, row, table, logits);
+  EXPECT_EQ(logits, (std::vector<double>{9.0, 6.5, 0.25}));
+  std::vector<double> dtable(4, 0.0);
+  std::vector<double> dgate(3, 0.0);
+  cope_backward(cope, row, table, std::vector<double>{0.0, 1.0, 0.0}, dtable, dgate);
+  EXPECT_EQ(dtable, (std::vector<double>{0.0, 0.0, 0.5, 0.5}));
+}
+
 TEST(Cope, PositionsStopAtTheLastEntry) {
   const Cope cope{.npos_max = 4};
   const CopeRow row =

@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "posenc/torch/ops.h"
+
 namespace posenc::model {
 namespace {
 
@@ -160,6 +162,27 @@ TEST(Transformer, PositionsShiftOnlyWhatIsAbsolute) {
   absolute->eval();
   EXPECT_FALSE(absolute->forward(tokens(1, 12))
                    .allclose(absolute->forward(tokens(1, 12), shifted), 1e-3, 1e-3));
+}
+
+// Sines of size one would drown embeddings of size 1 / sqrt(dim), so tokens grow by sqrt(dim) there.
+TEST(Transformer, SinusoidalPositionsAloneScaleTokens) {
+  const at::NoGradGuard quiet;
+  for (const std::string spec : {"sinusoidal", "learned(max_positions=64)"}) {
+    Transformer model(small({spec}), context());
+    model->eval();
+    for (auto& item : model->named_parameters()) {  // blocks that add nothing
+      if (item.key().find("blocks.") == 0) item.value().zero_();
+    }
+    const at::Tensor x = tokens(1, 6);
+    const at::Tensor embedded = at::embedding(model->named_parameters()["embed.weight"], x);
+    const bool sines = spec == "sinusoidal";
+    const at::Tensor places =
+        sines ? ops::sinusoidal_vectors(at::arange(6, at::kLong), 32, spec).to(at::kFloat)
+              : model->named_parameters()["input.pos.learned.weight"].narrow(0, 0, 6);
+    const at::Tensor want =
+        at::layer_norm(embedded * (sines ? std::sqrt(32.0) : 1.0) + places, {32});
+    EXPECT_TRUE(model->hidden(x).allclose(want, 1e-4, 1e-5)) << spec;
+  }
 }
 
 // ln(i + 1) / ln(train length): one at the last trained token, so nothing changes there.

@@ -34,6 +34,20 @@ TEST(FlipFlopRows, IgnoreWriteAndReadAsOftenAsTheAxisSays) {
   }
 }
 
+TEST(ParityRows, HaveADigitAtEveryPlaceBetweenTheMarks) {
+  const auto task = make_task(Parity{.modulo = 5});
+  const Batch batch = make_batch(*task, {"train", 20}, 1, 0, 300);
+  std::vector<std::set<std::string>> seen(20);
+  for (std::int64_t row = 0; row < batch.rows; ++row) {
+    const Words words = row_words(*task, batch, row);
+    for (std::size_t t = 0; t < words.size(); ++t) seen[t].insert(words[t]);
+  }
+  EXPECT_EQ(seen.front(), std::set<std::string>{"<bos>"});
+  EXPECT_EQ(seen.back(), std::set<std::string>{"<query>"});
+  const std::set<std::string> digits = {"0", "1", "2", "3", "4"};
+  for (std::size_t t = 1; t < 19; ++t) EXPECT_EQ(seen[t], digits) << t;
+}
+
 TEST(SelectiveCopyRows, HaveThePublishedNumbersOfSymbolsAndBlanks) {
   const auto task = make_task(SelectiveCopy{});
   for (const auto& [axis, length, blanks] : {std::tuple{"train", 768, 256},
