@@ -72,7 +72,7 @@ bool is_new_folder(const Destination& place) {
          (!fs::exists(status) || (fs::is_directory(status) && fs::is_empty(place.path, ignored)));
 }
 
-// A new folder is written next to its place and renamed as a whole: nobody ever sees a part of it.
+// A new folder is written next to its place and renamed as a whole, so no part of it is ever visible.
 class StagedFolder {
  public:
   explicit StagedFolder(const std::string& path)
