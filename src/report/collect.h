@@ -21,7 +21,7 @@ struct Run {
   std::string remark;
 };
 
-// The files of a run as text, whoever opened them.
+// The files of a run as text, however they were opened.
 struct RunFiles {
   std::string status;
   std::string config;
