@@ -71,7 +71,7 @@ std::int64_t longest_sequence(const AttentionCall& call) noexcept {
 
 // A rotation that follows the length must have that of the call; keys rotated at an earlier length do
 // not fit these queries, and nothing in them shows that length.
-Status check_length(const AttentionCall& call) noexcept {
+Status check_length(const AttentionCall& call) {
   const AttentionPlan::State& state = call.plan->state();
   for (const std::size_t r : state.rotary) {
     const Encoding& rotation = state.spec.encodings[r];
@@ -208,7 +208,11 @@ Status check_attention_inputs(const AttentionCall& call) noexcept {
     return {StatusCode::kInvalidArgument, "[attention] plan must not be null"};
   if (Status s = check_inputs(call); !s.ok()) return s;
   if (Status s = check_mask(call); !s.ok()) return s;
-  return check_length(call);
+  try {
+    return check_length(call);
+  } catch (const std::exception& problem) {
+    return {StatusCode::kInvalidArgument, problem.what()};
+  }
 }
 
 Status check_attention(const AttentionCall& call) noexcept {
