@@ -13,7 +13,7 @@ std::string failure_text(const std::exception& failure) {
                                                             "CUDA out of memory"};
   const bool allocation = dynamic_cast<const std::bad_alloc*>(&failure) != nullptr;
   if (allocation) return "out of memory";
-  const std::string line(text.substr(0, text.find('\n')));
+  std::string line(text.substr(0, text.find('\n')));
   for (const std::string_view mark : kOutOfMemory) {
     const std::size_t at = line.find(mark);
     if (at != std::string::npos) return "out of memory: " + line.substr(at);

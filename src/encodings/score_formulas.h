@@ -36,7 +36,7 @@ template <class Real>
 inline auto fire_unit_active(const Real& w, const Real& b, const Real& low, const Real& high) {
   const Real switches = -b / w;
   return ((w > 0.0) & (switches <= low)) | ((w < 0.0) & (switches >= high)) |
-         ((w == 0.0) & (b > 0.0)) | (w != w) | (b != b);
+         ((w == 0.0) & (b > 0.0)) | (w != w) | (b != b);  // NOLINT(misc-redundant-expression)
 }
 
 // CoPE: the logit of a position between two entries of a table, its derivative by the position, and
