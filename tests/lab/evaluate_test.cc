@@ -219,6 +219,16 @@ TEST_F(Evaluation, AnswersAreTalliedByTheTarget) {
   EXPECT_EQ(scored, 96);
 }
 
+// The lengths that an axis is evaluated at.
+std::vector<std::int64_t> lengths_of(const tasks::Task& task, const std::string& axis,
+                                     const EvalSetting& setting) {
+  std::vector<std::int64_t> lengths;
+  for (const EvalCase& c : eval_cases(task, setting)) {
+    if (c.axis == axis) lengths.push_back(c.length);
+  }
+  return lengths;
+}
+
 TEST_F(Evaluation, TheTrainAxisHasTheTrainingLengthAlone) {
   const ScriptedTask task({.metric = "accuracy"});
   setting_.config.factors = {1, 3};
