@@ -259,7 +259,8 @@ TEST_F(ServeSite, AComparisonFollowsNoLink) {
   const runs::RunDirectory writing = runs::RunDirectory::open(case_.outside("elsewhere/told"));
   fs::remove(a + "/.lock");
   fs::create_symlink(case_.outside("elsewhere/told/.lock"), a + "/.lock");
-  for (const auto& run : ask_json("/api/runs")["runs"]) EXPECT_FALSE(run["in_use"]) << run;
+  const json listed = ask_json("/api/runs");
+  for (const auto& run : listed["runs"]) EXPECT_FALSE(run["in_use"]) << run;
 }
 
 TEST_F(ServeSite, PipesAndFoldersInPlaceOfFilesDoNotHangIt) {
