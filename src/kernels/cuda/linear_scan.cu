@@ -122,6 +122,29 @@ __device__ __forceinline__ void multiply(const float* x, int x_pitch, const floa
   }
 }
 
+// acc += p c over the keys that this thread's queries see. Others are not multiplied: 0 does not cancel what
+// is not finite.
+template <int kChunk>
+__device__ void add_seen(const ScanTiles<kChunk>& t, bool later, float (&acc)[kChunk / 16][4]) {
+  constexpr int kRows = kChunk / 16;
+  constexpr int kTokenPitch = ScanTiles<kChunk>::kTokenPitch;
+  const int first = static_cast<int>(threadIdx.x / 16) * kRows;
+  const int begin = later ? first + kRows : 0;
+  multiply<kRows>(t.p + begin * kTokenPitch, kTokenPitch, t.c + begin * kPitch, kPitch,
+                  later ? kChunk - begin : first, acc);
+#pragma unroll
+  for (int d = 0; d < kRows; ++d) {
+    const float* row = t.c + (first + d) * kPitch + static_cast<int>(threadIdx.x % 16) * 4;
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) {
+      if (later ? d < r : d > r) continue;
+      const float left = t.p[(first + d) * kTokenPitch + first + r];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) acc[r][e] += left * row[e];
+    }
+  }
+}
+
 // p[key][query] = <a, b> where the query sees the key.
 template <int kChunk>
 __device__ void score_chunk(const ScanTiles<kChunk>& t, int features, bool later) {
@@ -226,7 +249,7 @@ __device__ void write_chunk(const ScanParams& p, const ScanTiles<kChunk>& t, std
   constexpr int kTokenPitch = ScanTiles<kChunk>::kTokenPitch;
   float acc[kRows][4] = {};
   multiply<kRows>(t.a, kTokenPitch, t.s, kPitch, p.features, acc);
-  if (p.sees != ScanSees::kAll) multiply<kRows>(t.p, kTokenPitch, t.c, kPitch, kChunk, acc);
+  if (p.sees != ScanSees::kAll) add_seen(t, p.sees == ScanSees::kLater, acc);
   const int column =
       static_cast<int>(blockIdx.z) * kValues + static_cast<int>(threadIdx.x % 16) * 4;
 #pragma unroll

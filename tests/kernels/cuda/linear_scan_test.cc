@@ -1,6 +1,9 @@
 // The walk of linear attention against plain sums in float64.
 #include "kernels/cuda/linear_scan.h"
 
+#include <array>
+#include <cmath>
+
 #include "kernels/cuda/device.h"
 #include "posenc/core/rng.h"
 
@@ -65,24 +68,28 @@ std::vector<double> expected(const Shape& s, const Rows& r, ScanSees sees) {
   return out;
 }
 
+std::vector<float> scanned(const Shape& s, const Rows& rows, ScanSees sees) {
+  const Bytes a(rows.a);
+  const Bytes b(rows.b);
+  const Bytes c(rows.c);
+  const Bytes out(std::vector<float>(rows.c.size(), NAN));
+  LinearScan scan{a.as<float>(), b.as<float>(), c.as<float>(), out.as<float>(), s.count, s.tokens,
+                  s.features,    s.values,      sees,          nullptr};
+  const Bytes workspace(linear_scan_bytes(scan));
+  scan.workspace = workspace.data();
+  linear_scan(scan, nullptr).throw_if_error();
+  return out.values<float>();
+}
+
+constexpr std::array kSees = {ScanSees::kEarlier, ScanSees::kLater, ScanSees::kAll};
+
 TEST_F(CudaLinearScan, AgreesWithPlainSums) {
   for (const Shape& s : {Shape{2, 1, 16, 16}, Shape{3, 63, 20, 8}, Shape{2, 64, 64, 64},
                          Shape{2, 300, 65, 64}, Shape{1, 1000, 64, 1}, Shape{2, 200, 1, 64},
                          Shape{1, 150, 128, 128}, Shape{1, 90, 257, 256}}) {
     const Rows rows(s);
-    for (const ScanSees sees : {ScanSees::kEarlier, ScanSees::kLater, ScanSees::kAll}) {
-      const Bytes a(rows.a);
-      const Bytes b(rows.b);
-      const Bytes c(rows.c);
-      const std::vector<float> poison(rows.c.size(), NAN);
-      const Bytes out(poison);
-      LinearScan scan{a.as<float>(), b.as<float>(), c.as<float>(), out.as<float>(),
-                      s.count,       s.tokens,      s.features,    s.values,
-                      sees,          nullptr};
-      const Bytes workspace(linear_scan_bytes(scan));
-      scan.workspace = workspace.data();
-      linear_scan(scan, nullptr).throw_if_error();
-      const std::vector<float> got = out.values<float>();
+    for (const ScanSees sees : kSees) {
+      const std::vector<float> got = scanned(s, rows, sees);
       const std::vector<double> want = expected(s, rows, sees);
       double error = 0.0;
       double size = 0.0;
@@ -92,6 +99,33 @@ TEST_F(CudaLinearScan, AgreesWithPlainSums) {
         size += want[i] * want[i];
       }
       EXPECT_LT(std::sqrt(error / size), 1e-5) << s.tokens << " x " << s.features;
+    }
+  }
+}
+
+// At token 100 of the last head, in the middle of a chunk.
+TEST_F(CudaLinearScan, NanReachesTheRowsThatSeeIt) {
+  constexpr std::int64_t kToken = 100;
+  for (const Shape& s : {Shape{2, 300, 20, 24}, Shape{2, 150, 257, 24}}) {
+    for (const ScanSees sees : kSees) {
+      for (std::vector<float> Rows::*where : {&Rows::a, &Rows::b, &Rows::c}) {
+        Rows rows(s);
+        const std::int64_t width = where == &Rows::c ? s.values : s.features;
+        (rows.*where)[static_cast<std::size_t>((s.tokens + kToken) * width + 5)] = NAN;
+        const std::vector<float> got = scanned(s, rows, sees);
+        for (std::int64_t t = 0; t < 2 * s.tokens; ++t) {
+          bool nan = false;
+          for (std::int64_t i = t * s.values; i < (t + 1) * s.values; ++i) {
+            nan |= std::isnan(got[static_cast<std::size_t>(i)]);
+          }
+          const std::int64_t own = t - s.tokens;
+          const bool seen = where == &Rows::a            ? own == kToken
+                            : sees == ScanSees::kEarlier ? own >= kToken
+                            : sees == ScanSees::kLater   ? own >= 0 && own <= kToken
+                                                         : own >= 0;
+          ASSERT_EQ(nan, seen) << "token " << t << " of " << 2 * s.tokens;
+        }
+      }
     }
   }
 }
