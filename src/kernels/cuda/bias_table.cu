@@ -6,6 +6,10 @@
 namespace posenc::cuda {
 namespace {
 
+// Clamps that leave NaN as it is, which fmaxf and fminf do not.
+__device__ float at_least(float x, float low) { return x < low ? low : x; }
+__device__ float at_most(float x, float high) { return x > high ? high : x; }
+
 __device__ float value_of(const BiasTerm& term, int head, std::int64_t entry, float distance) {
   constexpr auto kSmallest = static_cast<float>(formulas::kKerpleSmallest);
   constexpr auto kLargest = static_cast<float>(formulas::kKerpleLargestPower);
@@ -14,11 +18,11 @@ __device__ float value_of(const BiasTerm& term, int head, std::int64_t entry, fl
       return formulas::alibi(term.first[head],
                              term.one_sided ? fmaxf(distance, 0.0f) : fabsf(distance));
     case BiasTerm::Form::kKerpleLog:
-      return formulas::kerple_log(fmaxf(term.first[head], kSmallest),
-                                  fmaxf(term.second[head], kSmallest), fabsf(distance));
+      return formulas::kerple_log(at_least(term.first[head], kSmallest),
+                                  at_least(term.second[head], kSmallest), fabsf(distance));
     case BiasTerm::Form::kKerplePower:
-      return formulas::kerple_power(fminf(fmaxf(term.first[head], kSmallest), kLargest),
-                                    fmaxf(term.second[head], kSmallest), fabsf(distance));
+      return formulas::kerple_power(at_most(at_least(term.first[head], kSmallest), kLargest),
+                                    at_least(term.second[head], kSmallest), fabsf(distance));
     default:
       return term.first[term.entries[entry] * term.entry_stride + head * term.head_stride];
   }
