@@ -148,6 +148,35 @@ cudaError_t clear_partials(const AttentionParams& p, const BackwardPlan& plan,
   return clear(plan.space.dembedding, plan.dembedding_partials * plan.dembedding_entries);
 }
 
+template <int kDim>
+cudaError_t run_general_chunk(const AttentionBackwardParams& b, const BackwardSpace& space,
+                              cudaStream_t stream) {
+  const cudaError_t error = run_general_query<kDim>(b, space, stream);
+  if (error != cudaSuccess) return error;
+  return run_general_key<kDim>(b, space, stream);
+}
+
+// What a tuned kernel has marked, a general one computes again. Gradients of parameters are right at once:
+// the tuned kernels leave hidden pairs out of them.
+template <int kDim>
+cudaError_t run_tuned_chunk(const AttentionBackwardParams& b, const BackwardSpace& space,
+                            cudaStream_t stream) {
+  const AttentionParams& p = b.forward;
+  AttentionBackwardParams again = b;
+  again.dtoeplitz = nullptr;
+  again.dpos_emb = nullptr;
+  cudaError_t error = run_backward_query<kDim>(b, space, stream);
+  if (error != cudaSuccess) return error;
+  const MarkedBlocks queries{sequences_of(p), p.heads, space.chunk / 64, space.query_marks};
+  error = recheck_query<kDim>(again, space, queries, stream);
+  if (error != cudaSuccess) return error;
+  error = run_backward_key<kDim>(b, space, stream);
+  if (error != cudaSuccess) return error;
+  const MarkedBlocks keys{sequences_of(p), p.kv_heads, space.key_tiles * backward_key_shares(kDim),
+                          space.key_marks};
+  return recheck_key<kDim>(again, space, keys, stream);
+}
+
 cudaError_t run_chunks(const AttentionBackwardParams& b, const BackwardPlan& plan,
                        cudaStream_t stream) {
   BackwardSpace space = plan.space;
@@ -156,11 +185,8 @@ cudaError_t run_chunks(const AttentionBackwardParams& b, const BackwardPlan& pla
     space.first_chunk = chunk == 0;
     space.last_chunk = chunk == plan.chunks - 1;
     const cudaError_t error = dispatch_dim(b.forward, [&]<int kDim>() {
-      const cudaError_t queries = plan.general ? run_general_query<kDim>(b, space, stream)
-                                               : run_backward_query<kDim>(b, space, stream);
-      if (queries != cudaSuccess) return queries;
-      return plan.general ? run_general_key<kDim>(b, space, stream)
-                          : run_backward_key<kDim>(b, space, stream);
+      return plan.general ? run_general_chunk<kDim>(b, space, stream)
+                          : run_tuned_chunk<kDim>(b, space, stream);
     });
     if (error != cudaSuccess) return error;
   }
@@ -196,6 +222,17 @@ cudaError_t run_backward(const AttentionBackwardParams& b, const BackwardPlan& p
   if (const cudaError_t e = sum_products(b, plan.space.delta, stream); e != cudaSuccess) return e;
   if (const cudaError_t e = run_chunks(b, plan, stream); e != cudaSuccess) return e;
   return sum_parameters(b, plan, stream);
+}
+
+template <int kDim>
+cudaError_t run_tuned_forward(const AttentionParams& p, cudaStream_t stream) {
+  const ForwardPlan plan = plan_forward(p, p.workspace);
+  const cudaError_t error = run_forward<kDim>(p, stream);
+  if (error != cudaSuccess) return error;
+  AttentionParams again = p;
+  again.workspace = plan.tables;
+  const MarkedBlocks rows{sequences_of(p), p.heads, row_blocks(p), plan.marks};
+  return recheck_forward<kDim>(again, rows, stream);
 }
 
 Status check_workspace(const char* op, const AttentionParams& p, std::size_t bytes) {
@@ -236,8 +273,9 @@ Status check_backward(const AttentionBackwardParams& b) {
 }  // namespace
 
 std::size_t forward_workspace_bytes(const AttentionParams& params) noexcept {
-  if (!check_sizes(kForward, params).ok() || !needs_general(params)) return 0;
-  return general_forward_bytes(params);
+  if (!check_sizes(kForward, params).ok()) return 0;
+  return needs_general(params) ? general_forward_bytes(params)
+                               : plan_forward(params, nullptr).bytes;
 }
 
 std::size_t backward_workspace_bytes(const AttentionBackwardParams& params) noexcept {
@@ -247,16 +285,14 @@ std::size_t backward_workspace_bytes(const AttentionBackwardParams& params) noex
 Status launch_attention_forward(const AttentionParams& params, Stream stream) noexcept {
   if (Status s = check_params(kForward, params); !s.ok()) return s;
   if (params.queries == 0) return {};
-  const bool general = needs_general(params);
-  if (general) {
-    if (Status s = check_workspace(kForward, params, general_forward_bytes(params)); !s.ok()) {
-      return s;
-    }
+  if (Status s = check_workspace(kForward, params, forward_workspace_bytes(params)); !s.ok()) {
+    return s;
   }
   const cudaError_t error = dispatch_dim(params, [&]<int kDim>() {
     const auto queue = static_cast<cudaStream_t>(stream);
-    return general ? run_general_forward<kDim>(params, general_forward_slots(params), queue)
-                   : run_forward<kDim>(params, queue);
+    return needs_general(params)
+               ? run_general_forward<kDim>(params, general_forward_slots(params), queue)
+               : run_tuned_forward<kDim>(params, queue);
   });
   return status_of(kForward, error);
 }

@@ -47,20 +47,23 @@ constexpr Sizes backward_key_sizes(int dim, int chain, bool compact) {
   if (dim == 64) return {3, 5, 1};
   return chain == 0 ? Sizes{2, 4, 1} : Sizes{2, 3, 1};
 }
-// Parts of 64 channels of dk and dv that a block of threads holds.
+// Parts of 64 channels of dk and dv that a block of threads holds, and blocks that share the channels.
 constexpr int backward_key_parts(int dim) { return dim == 64 ? 1 : 2; }
+constexpr int backward_key_shares(int dim) { return dim / 64 / backward_key_parts(dim); }
 
 inline int chain_of(const AttentionParams& p) {
   return (p.toeplitz.table != nullptr ? kChainToeplitz : 0) |
          (p.cope.npos_max > 0 ? kChainCope : 0);
 }
-inline int padded_dim(int dim) { return dim <= 64 ? 64 : dim <= 128 ? 128 : 256; }
-inline int sequences_of(const AttentionParams& p) {
+constexpr int padded_dim(int dim) { return dim <= 64 ? 64 : dim <= 128 ? 128 : 256; }
+constexpr int sequences_of(const AttentionParams& p) {
   return p.segments != nullptr ? p.segment_count : p.batch;
 }
-inline int longest_queries(const AttentionParams& p) {
+constexpr int longest_queries(const AttentionParams& p) {
   return p.segments != nullptr ? p.max_queries : p.queries;
 }
+// Blocks of 64 rows of a head.
+constexpr int row_blocks(const AttentionParams& p) { return (longest_queries(p) + 63) / 64; }
 inline int longest_keys(const AttentionParams& p) {
   return p.segments != nullptr ? p.max_keys : p.keys;
 }

@@ -98,6 +98,21 @@ void choose_slots(const AttentionBackwardParams& b, BackwardPlan& plan) {
   plan.space.slots = static_cast<int>(slots);
 }
 
+// Position logits of the rows that a launch over marked blocks works on.
+std::int64_t recheck_logits(const AttentionParams& p) {
+  return std::int64_t{kRecheckBlocks} * 64 * logit_stride(p.cope.npos_max);
+}
+
+// Marks of the tuned kernels, and tables for what is computed again.
+void take_marks(const AttentionParams& p, BackwardPlan& plan, Pieces& pieces) {
+  BackwardSpace& space = plan.space;
+  const std::int64_t sequences = sequences_of(p);
+  space.query_marks = pieces.take<std::uint32_t>(sequences * p.heads * (space.chunk / 64));
+  space.key_marks = pieces.take<std::uint32_t>(sequences * p.kv_heads * space.key_tiles *
+                                               backward_key_shares(padded_dim(p.head_dim)));
+  if (p.cope.npos_max > 0) space.dlogits = pieces.take<float>(recheck_logits(p));
+}
+
 // Tables and sums that only the general kernels keep.
 void take_general(const AttentionBackwardParams& b, BackwardPlan& plan, Pieces& pieces) {
   const AttentionParams& p = b.forward;
@@ -135,6 +150,15 @@ std::size_t general_forward_bytes(const AttentionParams& p) noexcept {
   return static_cast<std::size_t>(blocks * 64 * logit_stride(p.cope.npos_max)) * sizeof(float);
 }
 
+ForwardPlan plan_forward(const AttentionParams& p, void* workspace) noexcept {
+  ForwardPlan plan;
+  Pieces pieces(workspace);
+  plan.marks = pieces.take<std::uint32_t>(std::int64_t{sequences_of(p)} * p.heads * row_blocks(p));
+  if (p.cope.npos_max > 0) plan.tables = pieces.take<float>(recheck_logits(p));
+  plan.bytes = pieces.used();
+  return plan;
+}
+
 BackwardPlan plan_backward(const AttentionBackwardParams& b, void* workspace) noexcept {
   const AttentionParams& p = b.forward;
   BackwardPlan plan;
@@ -156,7 +180,11 @@ BackwardPlan plan_backward(const AttentionBackwardParams& b, void* workspace) no
         pieces.take<float>(plan.dembedding_partials > 0 ? kSumSplits * plan.dembedding_entries : 0);
   }
   space.dtoeplitz = pieces.take<float>(plan.dtoeplitz_partials * p.heads * p.toeplitz.span);
-  if (plan.general) take_general(b, plan, pieces);
+  if (plan.general) {
+    take_general(b, plan, pieces);
+  } else {
+    take_marks(p, plan, pieces);
+  }
   if (plan.chunks > 1) {
     const std::int64_t sums = std::int64_t{p.batch} * p.kv_heads * p.keys * p.head_dim;
     space.dk = pieces.take<float>(sums);

@@ -21,6 +21,14 @@ struct BackwardPlan {
   int chunks = 1;
 };
 
+// The tuned forward's workspace: marks, then tables for what is computed again. Null: only the bytes.
+struct ForwardPlan {
+  std::uint32_t* marks = nullptr;  // [sequences, heads, row blocks]
+  float* tables = nullptr;
+  std::size_t bytes = 0;
+};
+ForwardPlan plan_forward(const AttentionParams& p, void* workspace) noexcept;
+
 // Blocks of threads of the general forward that share the rows of a head, and the bytes of their tables.
 int general_forward_slots(const AttentionParams& p) noexcept;
 std::size_t general_forward_bytes(const AttentionParams& p) noexcept;

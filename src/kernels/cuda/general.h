@@ -24,4 +24,24 @@ template <int kDim>
 cudaError_t run_general_key(const AttentionBackwardParams& b, const BackwardSpace& space,
                             cudaStream_t stream);
 
+// Blocks of 64 rows, or of 64 keys, in which a tuned kernel found numbers that are not finite.
+struct MarkedBlocks {
+  int sequences = 0;
+  int heads = 0;
+  int blocks = 0;                        // of a head; keys: times the shares of their channels
+  const std::uint32_t* marks = nullptr;  // [sequences, heads, blocks]
+};
+inline constexpr int kRecheckBlocks = 128;  // blocks of threads of a launch that looks for marks
+
+// Computes marked blocks again. What the tuned kernels serve: halves, and gates from the scores.
+template <int kDim>
+cudaError_t recheck_forward(const AttentionParams& p, const MarkedBlocks& list,
+                            cudaStream_t stream);
+template <int kDim>
+cudaError_t recheck_query(const AttentionBackwardParams& b, const BackwardSpace& space,
+                          const MarkedBlocks& list, cudaStream_t stream);
+template <int kDim>
+cudaError_t recheck_key(const AttentionBackwardParams& b, const BackwardSpace& space,
+                        const MarkedBlocks& list, cudaStream_t stream);
+
 }  // namespace posenc::cuda

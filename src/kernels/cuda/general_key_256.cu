@@ -4,5 +4,7 @@ namespace posenc::cuda {
 
 template cudaError_t run_general_key<256>(const AttentionBackwardParams&, const BackwardSpace&,
                                           cudaStream_t);
+template cudaError_t recheck_key<256>(const AttentionBackwardParams&, const BackwardSpace&,
+                                      const MarkedBlocks&, cudaStream_t);
 
 }  // namespace posenc::cuda

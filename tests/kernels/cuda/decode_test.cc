@@ -222,6 +222,91 @@ TEST_F(CudaDecode, GatesOpenAndClosed) {
   }
 }
 
+// A token of the last batch entry's first key head is poisoned: rows that see it are NaN, the others are
+// those without poison.
+std::vector<double> decoded(AttentionProblem& problem) {
+  OnDevice on(problem);
+  launch_attention_decode(on.params, nullptr).throw_if_error();
+  on.bring_back();
+  return problem.data.out.values();
+}
+bool sees(const cases::AttentionData& d, std::int64_t query, std::int64_t key) {
+  const std::int64_t left = query + d.c.keys - d.c.queries - key;
+  const auto at = static_cast<std::size_t>((d.c.batch - 1) * d.c.keys + key);
+  return left >= 0 && (d.c.window_left < 0 || left <= d.c.window_left) &&
+         (!d.c.padding || d.key_mask[at] != 0);
+}
+void expect_nan_where_seen(const Case& c, bool of_values, std::int64_t key) {
+  AttentionProblem untouched(c);
+  const std::vector<double> clean = decoded(untouched);
+  AttentionProblem problem(c);
+  cases::Tensor& tensor = of_values ? problem.data.v : problem.data.k;
+  std::vector<double> values = tensor.values();
+  const std::int64_t row = (c.batch - 1) * c.kv_heads * c.keys + key;
+  values[static_cast<std::size_t>(row * c.head_dim + 1)] = NAN;
+  tensor.assign(values);
+  const std::vector<double> got = decoded(problem);
+  const std::int64_t first = (c.batch - 1) * c.heads * c.queries;  // row of the last batch entry
+  const std::int64_t group = c.heads / c.kv_heads;
+  for (std::int64_t r = 0; r < c.batch * c.heads * c.queries; ++r) {
+    const bool lost =
+        r >= first && r < first + group * c.queries && sees(problem.data, r % c.queries, key);
+    bool nan = false;
+    double apart = 0.0;
+    for (std::int64_t i = r * c.head_dim; i < (r + 1) * c.head_dim; ++i) {
+      const auto at = static_cast<std::size_t>(i);
+      nan |= std::isnan(got[at]);
+      apart = std::max(apart, std::abs(got[at] - clean[at]));
+    }
+    ASSERT_EQ(nan, lost) << cases::name_of(c) << ": row " << r << ", " << (of_values ? "v " : "k ")
+                         << key;
+    if (!nan) {
+      EXPECT_LE(apart, 0.02) << cases::name_of(c) << ": row " << r;
+    }
+  }
+}
+
+TEST_F(CudaDecode, NanReachesTheRowsThatSeeIt) {
+  for (const char* spec : kSpecs) {
+    for (const std::int64_t head_dim : {64, 128, 256}) {
+      for (const bool of_values : {true, false}) {
+        Case c = case_of(spec, 8, 333, head_dim);
+        for (const std::int64_t key : {329, 100, 332}) expect_nan_where_seen(c, of_values, key);
+        c.window_left = 70;
+        for (const std::int64_t key : {200, 257, 330}) expect_nan_where_seen(c, of_values, key);
+        c = case_of(spec, 3, 1300, head_dim);
+        c.padding = true;
+        for (const std::int64_t key : {3, 4, 5, 6, 1297, 1298}) {
+          expect_nan_where_seen(c, of_values, key);
+        }
+      }
+    }
+  }
+}
+
+// Keys and values behind the last one of a cache that is not full are never read into a product.
+TEST_F(CudaDecode, AnUninitialisedCacheIsNotRead) {
+  for (const char* spec : {"none", "alibi", "cope(npos_max=8)"}) {
+    Case c = case_of(spec, 2, 205, 64);
+    AttentionProblem full(c);
+    for (cases::Tensor* tensor : {&full.data.k, &full.data.v}) {
+      std::vector<double> values = tensor->values();
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        if (i / 64 % 205 >= 200) values[i] = NAN;
+      }
+      tensor->assign(values);
+    }
+    OnDevice on(full);
+    on.params.keys = 200;
+    on.params.workspace_bytes = decode_workspace_bytes(on.params);
+    const Bytes workspace(std::vector<std::uint8_t>(on.params.workspace_bytes, 0xff));
+    on.params.workspace = workspace.data();
+    launch_attention_decode(on.params, nullptr).throw_if_error();
+    on.bring_back();
+    for (const double x : full.data.out.values()) ASSERT_TRUE(std::isfinite(x)) << spec;
+  }
+}
+
 TEST_F(CudaDecode, RefusesWhatItDoesNotServe) {
   AttentionProblem problem({.queries = 1, .dtype = DType::kBfloat16});
   OnDevice on(problem);

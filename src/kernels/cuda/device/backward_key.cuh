@@ -76,6 +76,8 @@ class BackwardKey {
     }
     if (kDefer && pending >= 0) add_keys(pending);
     copies_wait<0>();
+    if (walk_.is_suspect(key_, group_, dk_, dv_, first_part_ / kOutParts, kParts / kOutParts))
+      return;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int key = key_ + key_of_slot(mine_.row[h]);
@@ -245,9 +247,14 @@ class BackwardKey {
     mma_wait<0>();
     pin(x);
     pin(y);
-    hide(s_, mask_, mine_, tile * 64, key_, x);
+    // A hidden value, or a row's own NaN, must not reach hidden pairs.
+    const Seen seen = seen_of(s_, mask_, mine_, tile * 64, key_);
+    replace_hidden(seen, -INFINITY, x);
+    replace_hidden(seen, 0.0f, y);
     const Keep keep = keep_of(p_, s_, head, tile * 64, key_, mine_);
     differentiate(i % kStages, rows, keep, carry, prefix, last, x, y);
+    replace_hidden(seen, 0.0f, x);
+    replace_hidden(seen, 0.0f, y);
     keep_weights(x, y);
   }
 

@@ -53,7 +53,7 @@ class BackwardKeyStream {
       }
     }
     settle();
-    store();
+    if (!walk.is_suspect(key_, group_, dk_, dv_, 0, 1)) store();
   }
 
  private:
@@ -151,6 +151,7 @@ class BackwardKeyStream {
     }
 #pragma unroll
     for (int n = 0; n < 32; ++n) y[n / 4][n % 4] *= x[n / 4][n % 4];
+    if constexpr (kMasked) hide_scores(tile, y, 0.0f);
     to_fragment<T>(y, ds_);
     if constexpr (!Of::kDefer) {
       mma_begin();
@@ -234,7 +235,7 @@ class BackwardKeyStream {
   }
 
   // Queries from `low` to `high` see the key.
-  __device__ void hide_scores(int tile, Accum& x) {
+  __device__ void hide_scores(int tile, Accum& x, float by = -INFINITY) {
     const int shift = s_.keys - s_.queries + tile * 64 + 2 * mine_.column;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
@@ -244,7 +245,7 @@ class BackwardKeyStream {
 #pragma unroll
       for (int j = 0; j < 16; ++j) {
         const int column = j / 2 * 8 + j % 2;
-        if (column < low || column > high) x[j / 2][2 * h + j % 2] = -INFINITY;
+        if (column < low || column > high) x[j / 2][2 * h + j % 2] = by;
       }
     }
   }
@@ -260,7 +261,7 @@ class BackwardKeyStream {
     for (int h = 0; h < 2; ++h) {
       const int row = mine_.row[h];
       rows.lse2[h] = state.lse2[row];
-      rows.delta[h] = -state.grads[row];
+      rows.delta[h] = rows.lse2[h] == INFINITY ? 0.0f : -state.grads[row];
       carry[h] = state.carry[64 * group_ + row];
       prefix[h] = state.prefix[64 * group_ + row];
       z[h] = reinterpret_cast<const float*>(b_.smem + b_.table_at(slot_)) +
@@ -283,8 +284,12 @@ class BackwardKeyStream {
     mma_wait<0>();
     pin(x);
     pin(y);
-    hide(s_, nullptr, mine_, tile * 64, key_, x);
+    const Seen seen = seen_of(s_, nullptr, mine_, tile * 64, key_);
+    replace_hidden(seen, -INFINITY, x);
+    replace_hidden(seen, 0.0f, y);
     differentiate(rows, z, carry, prefix, x, y);
+    replace_hidden(seen, 0.0f, x);
+    replace_hidden(seen, 0.0f, y);
     add_counted(queries, x, y);
   }
   __device__ void differentiate(const RowState& rows, const float* const (&z)[2],

@@ -4,17 +4,22 @@
 
 #include "kernels/cuda/device/backward_space.cuh"
 #include "kernels/cuda/device/gradients.cuh"
+#include "kernels/cuda/device/marks.cuh"
 
 namespace posenc::cuda {
 
 // The tiles of queries of one block of keys, for every query head that reads its key head: head by head.
 struct KeyWalk {
   __device__ KeyWalk(const AttentionBackwardParams& backward, const BackwardSpace& backward_space)
+      : KeyWalk(backward, backward_space, static_cast<int>(blockIdx.z),
+                static_cast<int>(blockIdx.y)) {}
+  __device__ KeyWalk(const AttentionBackwardParams& backward, const BackwardSpace& backward_space,
+                     int sequence, int key_head)
       : b(backward),
         p(backward.forward),
         space(backward_space),
-        s(sequence_of(p, blockIdx.z)),
-        kv_head(blockIdx.y),
+        s(sequence_of(p, sequence)),
+        kv_head(key_head),
         heads(p.heads / p.kv_heads) {}
   __device__ void begin(int first, int keys) {
     first_key = first;
@@ -87,6 +92,20 @@ struct KeyWalk {
                                                min(p.head_dim - 64 * d, 64), thread);
       }
     }
+  }
+
+  // Marks a warpgroup's keys; whether they are computed again, which then stores them: sums of chunks
+  // before must stay what they are. `share` of `shares` of the channels.
+  template <int kOutParts>
+  __device__ bool is_suspect(int key, int group, const Accum (&dk)[kOutParts],
+                             const Accum (&dv)[kOutParts], int share, int shares) const {
+    const bool suspect = any_of_group(!all_finite(dk) || !all_finite(dv), group);
+    if (key < s.keys && threadIdx.x % 128 == 0) {
+      const std::int64_t tile =
+          (static_cast<std::int64_t>(s.index) * p.kv_heads + kv_head) * space.key_tiles + key / 64;
+      space.key_marks[tile * shares + share] = suspect ? 1 : 0;
+    }
+    return suspect;
   }
 
   // The thread's channels, from 64 first_part on, of one key. Adds what chunks before have summed; the

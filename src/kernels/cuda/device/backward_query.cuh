@@ -4,8 +4,8 @@
 #pragma once
 
 #include "kernels/cuda/device/gradients.cuh"
+#include "kernels/cuda/device/output.cuh"
 #include "kernels/cuda/device/query_stream.cuh"
-#include "kernels/cuda/device/softmax.cuh"
 #include "kernels/cuda/device/table_gradients.cuh"
 
 namespace posenc::cuda {
@@ -317,9 +317,16 @@ class BackwardQuery {
     if constexpr (kInOrder) {
       hide_in_order(s_, mine_, query_, tile * 64, x);
       differentiate_simply(keep_all(), x, y);
+      hide_in_order(s_, mine_, query_, tile * 64, x, 0.0f);
+      hide_in_order(s_, mine_, query_, tile * 64, y, 0.0f);
     } else {
-      hide(s_, mask_, mine_, query_, tile * 64, x);
+      // A hidden value, or a row's own NaN, must not reach hidden pairs.
+      const Seen seen = seen_of(s_, mask_, mine_, query_, tile * 64);
+      replace_hidden(seen, -INFINITY, x);
+      replace_hidden(seen, 0.0f, y);
       differentiate(keep_of(p_, s_, head_, query_, tile * 64, mine_), carry, x, y);
+      replace_hidden(seen, 0.0f, x);
+      replace_hidden(seen, 0.0f, y);
     }
     add_diagonals(tile, x);
     to_fragment<T>(y, ds_);
@@ -383,8 +390,10 @@ class BackwardQuery {
     }
     start_plain_queries();
     for (int first = 0; first < p_.cope.npos_max; first += 64) tables.add_to_queries(first, dq_);
-    store_queries(has_plain() ? b_.dplain_q : b_.dq, 1.0f);
-    for (int first = 0; b_.dpos_emb != nullptr && first < p_.cope.npos_max; first += 64) {
+    store_queries(has_plain() ? b_.dplain_q : b_.dq, 1.0f, has_plain());
+    if (b_.dpos_emb == nullptr) return;
+    tables.forget_unused_queries();
+    for (int first = 0; first < p_.cope.npos_max; first += 64) {
       tables.add_to_embedding(first, partial(p_.head_dim * p_.cope.npos_max));
     }
   }
@@ -407,8 +416,13 @@ class BackwardQuery {
            ((sequence_head_ * gridDim.x + blockIdx.x) * kGroups + group_) * entries;
   }
 
-  __device__ void store_queries(const Tensor4& to, float scale) const {
+  // `more`: after other gradients of the same rows.
+  __device__ void store_queries(const Tensor4& to, float scale, bool more = false) const {
     store_rows<T>(to, p_, s_, head_, query_, mine_, dq_, {scale, scale});
+    if (query_ >= s_.queries) return;
+    const int block = (query_ - space_.first_query) / 64;
+    mark_rows(space_.query_marks + sequence_head_ * (space_.chunk / 64) + block, !all_finite(dq_),
+              more);
   }
 
   const AttentionBackwardParams& b_;

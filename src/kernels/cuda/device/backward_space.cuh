@@ -25,6 +25,9 @@ struct BackwardSpace {
   float* dk = nullptr;
   float* dv = nullptr;
   float* dgate_k = nullptr;
+  // Of the tuned kernels, what their results are not finite in (device/marks.cuh).
+  std::uint32_t* query_marks = nullptr;  // [sequences, H, chunk / 64]
+  std::uint32_t* key_marks = nullptr;    // [sequences, Hkv, key tiles, shares of the channels]
 
   int slots = 1;        // blocks of threads per head and sequence that share the rows
   int chunk = 0;        // queries per launch

@@ -212,4 +212,46 @@ __device__ inline void add_values(float (&x)[2][4], std::uint32_t values,
   }
 }
 
+template <class T>
+__device__ inline float2 floats_of(std::uint32_t pair) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
+  } else {
+    return __half22float2(*reinterpret_cast<const __half2*>(&pair));
+  }
+}
+
+// The same without the values of hidden keys, which 0 does not cancel where they are not finite. `seen` has
+// a bit for each of a thread's four keys of either row.
+template <class T, int kDim>
+__device__ inline void add_seen_values(const float (&x)[2][4], const std::uint32_t (&seen)[2],
+                                       std::uint32_t values, float (&out)[kDim / 8][4]) {
+  const int column = static_cast<int>(threadIdx.x) % 4;
+#pragma unroll 1
+  for (int owner = 0; owner < 4; ++owner) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      float weight[2];
+      bool sees[2];
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        weight[h] = __shfl_sync(~0u, x[j / 2][2 * h + j % 2], owner, 4);
+        sees[h] = (__shfl_sync(~0u, seen[h], owner, 4) >> j & 1) != 0;
+      }
+      const int slot = slot_of_key(4 * owner + j);
+#pragma unroll
+      for (int n = 0; n < kDim / 8; ++n) {
+        const float2 value = floats_of<T>(
+            load_4(values + n / 8 * kStepTile + chunk_offset(slot, n % 8) + 4 * column));
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+          if (!sees[h]) continue;
+          out[n][2 * h] = fmaf(weight[h], value.x, out[n][2 * h]);
+          out[n][2 * h + 1] = fmaf(weight[h], value.y, out[n][2 * h + 1]);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace posenc::cuda

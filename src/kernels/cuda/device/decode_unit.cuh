@@ -21,6 +21,22 @@ inline constexpr const char* kOp = "attention_decode";
 template <class T, int kDim, DecodePhase kPhase>
 inline constexpr int kRingBytes = decode_warps(kDim) * DecodeRing<T, kDim, kPhase>::kBytes;
 
+// Over a warp's keys again, without hidden values. A function of its own: the first walk needs the registers.
+template <class T, int kDim, DecodePhase kPhase>
+__device__ __noinline__ void walk_carefully(const DecodeParams& p, Range keys, int unit, int units,
+                                            std::uint32_t ring, float* tables,
+                                            DecodeSums<kDim>& sums) {
+  const DecodeBlock block(p);
+  const DecodeRows mine(p, block);
+  __syncwarp();
+  if constexpr (kPhase == DecodePhase::kAll) {
+    walk_all<T, kDim, true>(p, block, mine, keys, ring, sums);
+  } else {
+    walk_weights<T, kDim, true>(p, block, mine, keys, unit, units, ring, tables, sums);
+  }
+  copies_wait<0>();
+}
+
 template <class T, int kDim, DecodePhase kPhase>
 __global__ void __launch_bounds__(32 * decode_warps(kDim),
                                   decode_blocks(kDim, kPhase != DecodePhase::kAll))
@@ -38,14 +54,19 @@ __global__ void __launch_bounds__(32 * decode_warps(kDim),
     walk_scores<T, kDim>(p, block, mine, keys, unit, units, ring);
   } else {
     static_assert(kRingBytes<T, kDim, kPhase> >= sizeof(JoinSpace<kDim>));
+    float* tables = reinterpret_cast<float*>(memory) + kRingBytes<T, kDim, kPhase> / 4;
     DecodeSums<kDim> sums;
     if constexpr (kPhase == DecodePhase::kAll) {
-      walk_all<T, kDim>(p, block, mine, keys, ring, sums);
+      walk_all<T, kDim, false>(p, block, mine, keys, ring, sums);
     } else {
-      float* tables = reinterpret_cast<float*>(memory) + kRingBytes<T, kDim, kPhase> / 4;
-      walk_weights<T, kDim>(p, block, mine, keys, unit, units, ring, tables, sums);
+      walk_weights<T, kDim, false>(p, block, mine, keys, unit, units, ring, tables, sums);
     }
     copies_wait<0>();
+    if (sums.is_suspect(mine)) {
+      DecodeSums<kDim> again;
+      walk_carefully<T, kDim, kPhase>(p, keys, unit, units, ring, tables, again);
+      sums = again;
+    }
     __syncthreads();
     auto& space = *reinterpret_cast<JoinSpace<kDim>*>(memory);
     store_sums(mine, warp, sums, space);
@@ -91,6 +112,19 @@ __device__ inline float block_sum(float x) {
   return sum;
 }
 
+// By all threads of the block.
+__device__ inline bool sees_a_key(const DecodeParams& p, std::int64_t row) {
+  const Sequence s = sequence_of(p.a, static_cast<int>(row / p.a.queries / p.a.heads));
+  const std::uint8_t* mask = key_mask_of(p.a, s);
+  const int query = static_cast<int>(row % p.a.queries);
+  bool any = false;
+  for (int key = s.lowest(query) + static_cast<int>(threadIdx.x); key <= s.highest(query);
+       key += kJoinThreads) {
+    any |= mask == nullptr || mask[key] != 0;
+  }
+  return __syncthreads_or(any) != 0;
+}
+
 // Joins the parts of a row, a block each: threads have four channels of every so many-th part.
 template <class T>
 __global__ void __launch_bounds__(kJoinThreads)
@@ -115,15 +149,17 @@ __global__ void __launch_bounds__(kJoinThreads)
   }
   memory[thread] = sum;
   __syncthreads();
+  // No weight at all: no key, or scores that overflowed.
+  const float nothing = total == 0.0f && sees_a_key(p, row) ? NAN : 0.0f;
   if (thread == 0 && p.a.lse != nullptr) {
-    p.a.lse[row] = total > 0.0f ? largest + logf(total) : -INFINITY;
+    p.a.lse[row] = total == 0.0f ? nothing - INFINITY : largest + logf(total);
   }
   if (thread >= fours) return;
   for (int g = 1; g < together; ++g) {
     const float4 part = memory[g * fours + thread];
     sum = {sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w};
   }
-  const float scale = total > 0.0f ? 1.0f / total : 0.0f;
+  const float scale = total == 0.0f ? nothing : 1.0f / total;
   const std::int64_t head = row / p.a.queries;
   T* out = static_cast<T*>(p.a.out.data) + head / p.a.heads * p.a.out.batch_stride +
            head % p.a.heads * p.a.out.head_stride + row % p.a.queries * p.a.out.token_stride +

@@ -12,21 +12,44 @@ struct DecodeSums {
   OnlineSoftmax softmax;
   float out[kDim / 8][4] = {};
 
-  // Takes a step of scores (they become weights) and its values.
-  template <class T>
+  // Takes a step of scores (they become weights) and its values. kCareful: hidden values, those of scores
+  // -infinity, are left out; else they are multiplied by 0.
+  template <class T, bool kCareful>
   __device__ void add(float (&x)[2][4], std::uint32_t values) {
+    std::uint32_t seen[2] = {0, 0};
+    if constexpr (kCareful) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        if (x[i % 4 / 2][2 * (i / 4) + i % 2] != -INFINITY) seen[i / 4] |= 1u << i % 4;
+      }
+    }
     float shrink[2];
     softmax.exponentiate(x, kLog2e, shrink);
     if (!__all_sync(~0u, shrink[0] == 1.0f && shrink[1] == 1.0f)) {
 #pragma unroll
       for (int i = 0; i < kDim / 2; ++i) out[i / 4][i % 4] *= shrink[i % 4 / 2];
     }
-    add_values<T, kDim>(x, values, out);
+    if constexpr (kCareful) {
+      add_seen_values<T, kDim>(x, seen, values, out);
+    } else {
+      add_values<T, kDim>(x, values, out);
+    }
+  }
+
+  // Whether some sum of a row that is there is not finite, for the whole warp.
+  __device__ bool is_suspect(const DecodeRows& mine) const {
+    float part[2] = {0.0f, 0.0f};
+#pragma unroll
+    for (int i = 0; i < kDim / 2; ++i) {
+      part[i % 4 / 2] = fmaf(out[i / 4][i % 4], 0.0f, part[i % 4 / 2]);
+    }
+    return __any_sync(
+        ~0u, (mine.row[0].valid && part[0] != 0.0f) || (mine.row[1].valid && part[1] != 0.0f));
   }
 };
 
 // Without CoPE: everything in one walk.
-template <class T, int kDim>
+template <class T, int kDim, bool kCareful>
 __device__ inline void walk_all(const DecodeParams& p, const DecodeBlock& block,
                                 const DecodeRows& mine, const Range& keys, std::uint32_t memory,
                                 DecodeSums<kDim>& sums) {
@@ -46,7 +69,7 @@ __device__ inline void walk_all(const DecodeParams& p, const DecodeBlock& block,
     multiply_keys<T, kDim>(q, ring.keys(), x);
     add_biases(biases, p.a.scale, x);
     sight.hide(key, x);
-    sums.template add<T>(x, ring.values());
+    sums.template add<T, kCareful>(x, ring.values());
   }
 }
 
@@ -79,18 +102,19 @@ __device__ inline void walk_scores(const DecodeParams& p, const DecodeBlock& blo
   keep_gates(p, mine, unit, units, gates);
 }
 
-// With CoPE, second: positions from the last key down, and the values.
-template <class T, int kDim>
+// With CoPE, second: positions from the last key down, and the values. The tables of logits are read
+// before the first walk, in which all warps of the block take part.
+template <class T, int kDim, bool kCareful>
 __device__ inline void walk_weights(const DecodeParams& p, const DecodeBlock& block,
                                     const DecodeRows& mine, const Range& keys, int unit, int units,
                                     std::uint32_t memory, float* tables, DecodeSums<kDim>& sums) {
   DecodeRing<T, kDim, DecodePhase::kWeights> ring(p, block, mine, keys, memory);
   const DecodeBiases table(p, mine);
-  read_logits(p, block, tables);
+  if constexpr (!kCareful) read_logits(p, block, tables);
   const CopeScores cope = cope_scores(p);
   std::uint32_t carry[2];
   gates_behind(p, cope, mine, unit, units, carry);
-  __syncthreads();
+  if constexpr (!kCareful) __syncthreads();
   const float* z[2];
   float last[2];
 #pragma unroll
@@ -107,6 +131,9 @@ __device__ inline void walk_weights(const DecodeParams& p, const DecodeBlock& bl
     ring.take(i);
     float x[2][4];
     ring.read_scores(x);
+    std::uint32_t hidden = 0;
+#pragma unroll
+    for (int n = 0; n < 8; ++n) hidden |= x[n / 4][n % 4] == -INFINITY ? 1u << n : 0u;
     const DecodeTerms terms{cope, biases};
     if (all_counted(cope, carry)) {
       add_constants(terms, last, x);
@@ -116,7 +143,13 @@ __device__ inline void walk_weights(const DecodeParams& p, const DecodeBlock& bl
         add_cope_row(cope, terms, h, z[h], mine.column, x, carry[h]);
       }
     }
-    sums.template add<T>(x, ring.values());
+    if (hidden != 0) {  // their biases may be NaN
+#pragma unroll
+      for (int n = 0; n < 8; ++n) {
+        if ((hidden >> n & 1) != 0) x[n / 4][n % 4] = -INFINITY;
+      }
+    }
+    sums.template add<T, kCareful>(x, ring.values());
   }
 }
 

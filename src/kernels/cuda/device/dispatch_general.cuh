@@ -22,4 +22,11 @@ cudaError_t dispatch_general(const AttentionParams& p, F&& f) {
   return cudaErrorInvalidConfiguration;
 }
 
+// Calls f.template operator()<Kind>() for what the tuned kernels serve.
+template <class F>
+cudaError_t dispatch_half(const AttentionParams& p, F&& f) {
+  return p.element == Element::kBFloat16 ? f.template operator()<Bf16>()
+                                         : f.template operator()<Fp16>();
+}
+
 }  // namespace posenc::cuda

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/cuda/device/embedding.cuh"
-#include "kernels/cuda/device/softmax.cuh"
+#include "kernels/cuda/device/output.cuh"
 
 namespace posenc::cuda {
 
@@ -62,7 +62,7 @@ class Forward {
       if (i >= steps.first && i < steps.end) step(i, i > steps.first);
       if (kDefer && i == steps.end) add_output(i - 1);
     }
-    store_output<T>(p_, s_, head_, query_, mine_, softmax_, factor(), out_);
+    store_and_mark<T>(p_, s_, head_, query_, mine_, softmax_, factor(), out_);
   }
 
  private:
@@ -187,8 +187,10 @@ class Forward {
     multiply_keys(stage_at(i), x);
     mma_wait<0>();
     pin(x);
-    hide(s_, mask_, mine_, query_, tile * 64, x);
+    const Seen seen = seen_of(s_, mask_, mine_, query_, tile * 64);
+    replace_hidden(seen, -INFINITY, x);
     modify(i % kStages, x);
+    if constexpr (kMods != kPlain) replace_hidden(seen, -INFINITY, x);  // biases may be NaN
     float shrink[2];
     softmax_.exponentiate(x, factor(), shrink);
     if (p_.dropout_threshold != 0) drop_weights(p_, s_, head_, query_, tile * 64, mine_, x);

@@ -8,7 +8,7 @@
 // constant per row, so it costs no more than none.
 #pragma once
 
-#include "kernels/cuda/device/softmax.cuh"
+#include "kernels/cuda/device/output.cuh"
 #include "kernels/cuda/device/stream.cuh"
 
 namespace posenc::cuda {
@@ -49,7 +49,7 @@ class StreamForward {
     }
     for (int i = end; i < count; ++i) pass(i);
     // Maxima are exponents of two here.
-    store_output<T>(b_.params, b_.s, b_.head, query_, mine_, softmax_, 1.0f, out_);
+    store_and_mark<T>(b_.params, b_.s, b_.head, query_, mine_, softmax_, 1.0f, out_);
   }
 
  private:
@@ -115,6 +115,7 @@ class StreamForward {
       hide_scores(i, x);
 #pragma unroll
       for (int half = 1; half >= 0; --half) count(x[half]);
+      hide_scores(i, x);  // entries of the table that only hidden keys reach may be NaN
       const float none[2] = {0.0f, 0.0f};
       exponentiate(x, kLog2e, none, shrink);
     } else {

@@ -5,7 +5,8 @@
 
 #include "kernels/cuda/device/embedding.cuh"
 #include "kernels/cuda/device/general_block.cuh"
-#include "kernels/cuda/device/softmax.cuh"
+#include "kernels/cuda/device/hidden_rows.cuh"
+#include "kernels/cuda/device/output.cuh"
 
 namespace posenc::cuda {
 
@@ -25,12 +26,12 @@ class GeneralForward {
   static constexpr int kParts = kDim / 64;
 
  public:
-  __device__ GeneralForward(const AttentionParams& p, std::uint8_t* smem)
+  __device__ GeneralForward(const AttentionParams& p, std::uint8_t* smem, int sequence, int head)
       : p_(p),
         smem_(smem),
         base_(smem_address(smem)),
-        s_(sequence_of(p, blockIdx.z)),
-        head_(blockIdx.y),
+        s_(sequence_of(p, sequence)),
+        head_(head),
         stage_(base_ + Layout::kStaged),
         chain_(p, head_, reinterpret_cast<const float*>(smem + Layout::kWindows), mine_) {
     const int kv_head = head_ / (p_.heads / p_.kv_heads);
@@ -44,19 +45,28 @@ class GeneralForward {
     for_each_block((s_.queries + 63) / 64, [&](int block) { run_block(64 * block); });
   }
 
- private:
   __device__ void run_block(int query) {
+    if (query >= s_.queries) return;
     query_ = query;
     softmax_ = OnlineSoftmax{};
+    has_keys_[0] = has_keys_[1] = 0;
 #pragma unroll
     for (int d = 0; d < kParts; ++d) zero(out_[d]);
     start();
     const Range tiles = key_tiles(s_, query_, query_ + 63);
 #pragma unroll 1
     for (int tile = tiles.end - 1; tile >= tiles.first; --tile) visit(tile * 64);
-    store_output<T>(p_, s_, head_, query_, mine_, softmax_, kLog2e, out_);
+    float nothing[2];  // no weight at all, though there are keys: their scores overflowed
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      has_keys_[h] |= __shfl_xor_sync(~0u, has_keys_[h], 1);
+      has_keys_[h] |= __shfl_xor_sync(~0u, has_keys_[h], 2);
+      nothing[h] = has_keys_[h] != 0 ? NAN : 0.0f;
+    }
+    store_output<T>(p_, s_, head_, query_, mine_, softmax_, kLog2e, out_, nothing);
   }
 
+ private:
   __device__ void load_queries(const Tensor4& x, int to) {
     __syncthreads();
     load_operand<Kind, kDim, false>(base_ + to, rows_of<T>(x, s_.batch, head_, s_.first_query),
@@ -101,23 +111,32 @@ class GeneralForward {
     });
     Accum x;
     multiply_staged<Kind, kDim>(stage_, base_, x);
-    hide(s_, mask_, mine_, query_, key, x);
+    const Seen seen = seen_of(s_, mask_, mine_, query_, key);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) has_keys_[h] |= seen.bits[h];
+    replace_hidden(seen, -INFINITY, x);
     Biases biases;
     chain_.read_biases(biases);
-    finish_general<kGates>(chain_.cope(), biases, gates, counted_, z_, last_, mine_.column, x,
+    finish_general<kGates>(chain_.cope(), biases, gates, counted_, z_, last_, mine_.column, seen, x,
                            carry_);
-    add_output(key, x);
+    add_output(key, seen.all, x);
   }
 
-  __device__ void add_output(int key, Accum& x) {
+  __device__ void add_output(int key, bool sees_all, Accum& x) {
     float shrink[2];
     softmax_.exponentiate(x, kLog2e, shrink);
     if (p_.dropout_threshold != 0) drop_weights(p_, s_, head_, query_, key, mine_, x);
 #pragma unroll
     for (int i = 0; i < kParts * 32; ++i) out_[i / 32][i / 4 % 8][i % 4] *= shrink[i / 2 % 2];
+    stage_.template load<Kind, kDim, true>(v_, key, s_.keys, p_.head_dim, [] {});
+    if (!sees_all) {
+      const auto sees_row = [&](int h, int slot) {
+        return sees(s_, mask_, query_ + mine_.row[h], key + key_of_slot(slot));
+      };
+      leave_hidden_out<Kind, kDim>(stage_, 0, mine_, sees_row, out_);
+    }
     FragmentsOf<Kind> weights;
     to_fragments(x, weights);
-    stage_.template load<Kind, kDim, true>(v_, key, s_.keys, p_.head_dim, [] {});
     add_product<Kind, kDim>(stage_, weights, out_);
   }
 
@@ -138,6 +157,7 @@ class GeneralForward {
   float last_[2] = {0.0f, 0.0f};
   std::uint32_t carry_[2] = {0, 0};
   bool counted_ = false;  // CoPE, if any, only adds constants
+  std::uint32_t has_keys_[2] = {0, 0};
   Accum out_[kParts];
   OnlineSoftmax softmax_;
 };
@@ -148,7 +168,18 @@ __global__ void __launch_bounds__(128, kDim == 64    ? 3
                                                      : 1)
     general_forward_kernel(const __grid_constant__ AttentionParams p) {
   extern __shared__ std::uint8_t raw_smem[];
-  GeneralForward<Kind, kDim, kGates>(p, aligned_smem(raw_smem)).run();
+  GeneralForward<Kind, kDim, kGates>(p, aligned_smem(raw_smem), blockIdx.z, blockIdx.y).run();
+}
+
+template <class Kind, int kDim>
+__global__ void __launch_bounds__(128)
+    recheck_forward_kernel(const __grid_constant__ AttentionParams p,
+                           const __grid_constant__ MarkedBlocks list) {
+  extern __shared__ std::uint8_t raw_smem[];
+  std::uint8_t* smem = aligned_smem(raw_smem);
+  for (MarkedWork work(list); work.next();) {
+    GeneralForward<Kind, kDim, false>(p, smem, work.sequence, work.head).run_block(64 * work.block);
+  }
 }
 
 }  // namespace posenc::cuda

@@ -16,4 +16,13 @@ cudaError_t run_general_forward(const AttentionParams& p, int slots, cudaStream_
   });
 }
 
+template <int kDim>
+cudaError_t recheck_forward(const AttentionParams& p, const MarkedBlocks& list,
+                            cudaStream_t stream) {
+  return dispatch_half(p, [&]<class Kind>() {
+    return launch(recheck_forward_kernel<Kind, kDim>, dim3(kRecheckBlocks), 128,
+                  GeneralForwardLayout<Kind, kDim, false>::kBytes, stream, p, list);
+  });
+}
+
 }  // namespace posenc::cuda

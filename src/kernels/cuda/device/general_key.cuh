@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/device/backward_key_walk.cuh"
 #include "kernels/cuda/device/general_block.cuh"
+#include "kernels/cuda/device/hidden_rows.cuh"
 
 namespace posenc::cuda {
 
@@ -33,20 +34,22 @@ class GeneralKey {
 
  public:
   __device__ GeneralKey(const AttentionBackwardParams& b, const BackwardSpace& space,
-                        std::uint8_t* smem)
-      : walk_(b, space),
+                        std::uint8_t* smem, int sequence, int kv_head)
+      : walk_(b, space, sequence, kv_head),
         p_(b.forward),
         smem_(smem),
         base_(smem_address(smem)),
         stage_(base_ + Layout::kStaged) {
-    constexpr int kShares = kParts / kOutParts;
-    first_part_ = static_cast<int>(blockIdx.x) % kShares * kOutParts;
-    walk_.begin(static_cast<int>(blockIdx.x) / kShares * 64, 64);
     mask_ = key_mask_of(p_, walk_.s);
   }
 
-  __device__ void run() {
+  // 64 keys, and a share of the channels of their gradients.
+  __device__ void run_block(int block) {
+    constexpr int kShares = kParts / kOutParts;
+    first_part_ = block % kShares * kOutParts;
+    walk_.begin(block / kShares * 64, 64);
     if (walk_.is_idle()) return;
+    __syncthreads();
 #pragma unroll
     for (int d = 0; d < kOutParts; ++d) {
       zero(dk_[d]);
@@ -131,33 +134,45 @@ class GeneralKey {
         hide(walk_.s, mask_, mine_, query, walk_.first_key, gates);
       }
     }
+    const Seen seen = seen_of(walk_.s, mask_, mine_, query, walk_.first_key);
     Accum x;
     need(Rows::kQueries, head, query);
     multiply_own(0, x);
-    hide(walk_.s, mask_, mine_, query, walk_.first_key, x);
+    replace_hidden(seen, -INFINITY, x);
     Accum y;
     need(Rows::kGradients, head, query);
     multiply_own(Layout::kValues, y);
-    differentiate(chain, head, query, counts, gates, x, y);
+    differentiate(chain, head, query, counts, seen, gates, x, y);
+    leave_out(query, seen, dv_);
     add_staged(x, dv_);
     need(Rows::kQueries, head, query);
+    leave_out(query, seen, dk_);
     add_staged(y, dk_);
     if constexpr (kGates) {
       if (!counts) return;
       need(Rows::kPlain, head, query);
+      leave_out(query, seen, dgates_);
       add_staged(gates, dgates_);
     }
   }
+  // Of the staged rows those that do not see a key.
+  __device__ void leave_out(int query, const Seen& seen, Accum (&to)[kOutParts]) {
+    if (seen.all) return;
+    const auto sees_row = [&](int h, int row) {
+      return sees(walk_.s, mask_, query + row, walk_.first_key + key_of_slot(mine_.row[h]));
+    };
+    leave_hidden_out<Kind, kDim>(stage_, first_part_, mine_, sees_row, to);
+  }
 
-  __device__ void differentiate(GeneralChain& chain, int head, int query, bool counts, Accum& gates,
-                                Accum& x, Accum& y) {
+  __device__ void differentiate(GeneralChain& chain, int head, int query, bool counts,
+                                const Seen& seen, Accum& gates, Accum& x, Accum& y) {
     RowState rows;
     load_row_state(p_, walk_.space.delta, walk_.s, head, query, mine_, rows);
     const Keep keep = keep_of(p_, walk_.s, head, query, walk_.first_key, mine_);
     Biases biases;
     chain.read_biases(biases);
     general_backward<kGates, true>(chain.cope(), biases, !counts, tables_, mine_.column, rows, keep,
-                                   carry_, prefix_, gates, x, y);
+                                   seen, carry_, prefix_, gates, x, y);
   }
 
   // What the queries' kernel has kept for this tile; whether CoPE counts here.
@@ -209,7 +224,20 @@ __global__ void __launch_bounds__(128, kDim == 64 ? 2 : 1)
     general_key_kernel(const __grid_constant__ AttentionBackwardParams b,
                        const __grid_constant__ BackwardSpace space) {
   extern __shared__ std::uint8_t raw_smem[];
-  GeneralKey<Kind, kDim, kGates>(b, space, aligned_smem(raw_smem)).run();
+  GeneralKey<Kind, kDim, kGates>(b, space, aligned_smem(raw_smem), blockIdx.z, blockIdx.y)
+      .run_block(static_cast<int>(blockIdx.x));
+}
+
+template <class Kind, int kDim>
+__global__ void __launch_bounds__(128)
+    recheck_key_kernel(const __grid_constant__ AttentionBackwardParams b,
+                       const __grid_constant__ BackwardSpace space,
+                       const __grid_constant__ MarkedBlocks list) {
+  extern __shared__ std::uint8_t raw_smem[];
+  std::uint8_t* smem = aligned_smem(raw_smem);
+  for (MarkedWork work(list); work.next();) {
+    GeneralKey<Kind, kDim, false>(b, space, smem, work.sequence, work.head).run_block(work.block);
+  }
 }
 
 }  // namespace posenc::cuda

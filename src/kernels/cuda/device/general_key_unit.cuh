@@ -24,4 +24,15 @@ cudaError_t run_general_key(const AttentionBackwardParams& b, const BackwardSpac
   });
 }
 
+template <int kDim>
+cudaError_t recheck_key(const AttentionBackwardParams& b, const BackwardSpace& space,
+                        const MarkedBlocks& list, cudaStream_t stream) {
+  static_assert(kDim / 64 / general_key_parts(kDim, false) == backward_key_shares(kDim),
+                "marks are per share of the channels");
+  return dispatch_half(b.forward, [&]<class Kind>() {
+    return launch(recheck_key_kernel<Kind, kDim>, dim3(kRecheckBlocks), 128,
+                  GeneralKeyLayout<Kind, kDim, false>::kBytes, stream, b, space, list);
+  });
+}
+
 }  // namespace posenc::cuda

@@ -6,7 +6,8 @@
 #include "kernels/cuda/device/diagonals.cuh"
 #include "kernels/cuda/device/general_block.cuh"
 #include "kernels/cuda/device/general_sums.cuh"
-#include "kernels/cuda/device/softmax.cuh"
+#include "kernels/cuda/device/hidden_rows.cuh"
+#include "kernels/cuda/device/output.cuh"
 #include "kernels/cuda/device/table_gradients.cuh"
 
 namespace posenc::cuda {
@@ -29,14 +30,14 @@ class GeneralQuery {
 
  public:
   __device__ GeneralQuery(const AttentionBackwardParams& b, const BackwardSpace& space,
-                          std::uint8_t* smem)
+                          std::uint8_t* smem, int sequence, int head)
       : b_(b),
         p_(b.forward),
         space_(space),
         smem_(smem),
         base_(smem_address(smem)),
-        s_(sequence_of(p_, blockIdx.z)),
-        head_(blockIdx.y),
+        s_(sequence_of(p_, sequence)),
+        head_(head),
         stage_(base_ + Layout::kStaged),
         chain_(p_, head_, reinterpret_cast<const float*>(smem + Layout::kWindows), mine_),
         sums_(space, p_, s_.index, head_) {
@@ -45,14 +46,26 @@ class GeneralQuery {
     v_ = rows_of<T>(p_.v, s_.batch, kv_head, s_.first_key);
     if constexpr (kGates) gate_k_ = rows_of<T>(p_.cope.gate_k, s_.batch, kv_head, s_.first_key);
     mask_ = key_mask_of(p_, s_);
+    __syncthreads();  // the strips may still be read for the block of rows before
     auto* strips = reinterpret_cast<float*>(smem_ + Layout::kStrips);
     for (int i = threadIdx.x; i < kStripsBytes / 4; i += 128) strips[i] = 0.0f;
   }
 
   __device__ void run() {
     const int rows = min(space_.chunk, s_.queries - space_.first_query);
-    for_each_block((rows + 63) / 64,
-                   [&](int block) { run_block(space_.first_query + 64 * block); });
+    for_each_block((rows + 63) / 64, [&](int block) { run_block(block); });
+  }
+
+  // Of the launch's chunk.
+  __device__ void run_block(int block) {
+    query_ = space_.first_query + 64 * block;
+    if (query_ >= s_.queries) return;
+    tiles_ = key_tiles(s_, query_, query_ + 63);
+    start();
+    if (has_cope()) find_carries();
+    walk_up(true, kGates && !walks_twice());
+    store();
+    if (wants_fire()) finish_fire();
   }
 
  private:
@@ -61,16 +74,6 @@ class GeneralQuery {
   // Gates of other keys ask something of the plain queries, the scores of the turned ones: where these
   // differ, the walk is made once for each.
   __device__ bool walks_twice() const { return kGates && has_plain(); }
-
-  __device__ void run_block(int query) {
-    query_ = query;
-    tiles_ = key_tiles(s_, query_, query_ + 63);
-    start();
-    if (has_cope()) find_carries();
-    walk_up(true, kGates && !walks_twice());
-    store();
-    if (wants_fire()) finish_fire();
-  }
 
   __device__ void load_rows(const Tensor4& x, int to) {
     __syncthreads();
@@ -179,25 +182,36 @@ class GeneralQuery {
         hide(s_, mask_, mine_, query_, key, g);
       }
     }
+    const Seen seen = seen_of(s_, mask_, mine_, query_, key);
     Accum y;
     load(v_, key);
     multiply_staged<Kind, kDim>(stage_, base_ + Layout::kGradient, y);
     Accum x;
     load_with_windows(k_, key);
     multiply_staged<Kind, kDim>(stage_, base_, x);
-    hide(s_, mask_, mine_, query_, key, x);
-    differentiate(key, scores, counted, carry, g, x, y);
+    replace_hidden(seen, -INFINITY, x);
+    differentiate(key, scores, counted, seen, carry, g, x, y);
     FragmentsOf<Kind> left;
     if (scores) {
+      leave_out(key, seen);
       to_fragments(y, left);
       add_product<Kind, kDim>(stage_, left, dq_);
     }
     if constexpr (kGates) {
       if (!gates || counted) return;
       load(gate_k_, key);
+      leave_out(key, seen);
       to_fragments(g, left);
       add_product<Kind, kDim>(stage_, left, dq_);
     }
+  }
+  // Hidden keys of the staged ones.
+  __device__ void leave_out(int key, const Seen& seen) {
+    if (seen.all) return;
+    const auto sees_row = [&](int h, int slot) {
+      return sees(s_, mask_, query_ + mine_.row[h], key + key_of_slot(slot));
+    };
+    leave_hidden_out<Kind, kDim>(stage_, 0, mine_, sees_row, dq_);
   }
   __device__ void load_carries(int tile, std::uint32_t (&carry)[2]) {
 #pragma unroll
@@ -210,20 +224,20 @@ class GeneralQuery {
   }
 
   // Sums of parameters belong to the first walk.
-  __device__ void differentiate(int key, bool first, bool counted, const std::uint32_t (&carry)[2],
-                                Accum& g, Accum& x, Accum& y) {
+  __device__ void differentiate(int key, bool first, bool counted, const Seen& seen,
+                                const std::uint32_t (&carry)[2], Accum& g, Accum& x, Accum& y) {
     const Keep keep = keep_of(p_, s_, head_, query_, key, mine_);
     Biases biases;
     chain_.read_biases(biases);
     if constexpr (kGates) {
       if (!first) {
         general_backward<kGates, true>(chain_.cope(), biases, counted, tables_, mine_.column, rows_,
-                                       keep, carry, prefix_, g, x, y);
+                                       keep, seen, carry, prefix_, g, x, y);
         return;
       }
     }
     general_backward<kGates, false>(chain_.cope(), biases, counted, tables_, mine_.column, rows_,
-                                    keep, carry, prefix_, g, x, y);
+                                    keep, seen, carry, prefix_, g, x, y);
     if (b_.dtoeplitz != nullptr) add_diagonals(key, x);
     if (wants_fire()) chain_.add_fire_gradient(x, fire_);
   }
@@ -295,6 +309,7 @@ class GeneralQuery {
       if (b_.dpos_emb != nullptr) tables.add_slopes(sums_.dembedding(4));
       return;
     }
+    tables.forget_unused_queries();
     for (int first = 0; first < p_.cope.npos_max; first += 64) {
       tables.add_to_queries(first, dq_);
       if (b_.dpos_emb != nullptr) {
@@ -333,7 +348,19 @@ __global__ void __launch_bounds__(128, kDim == 64 ? 2 : 1)
     general_query_kernel(const __grid_constant__ AttentionBackwardParams b,
                          const __grid_constant__ BackwardSpace space) {
   extern __shared__ std::uint8_t raw_smem[];
-  GeneralQuery<Kind, kDim, kGates>(b, space, aligned_smem(raw_smem)).run();
+  GeneralQuery<Kind, kDim, kGates>(b, space, aligned_smem(raw_smem), blockIdx.z, blockIdx.y).run();
+}
+
+template <class Kind, int kDim>
+__global__ void __launch_bounds__(128)
+    recheck_query_kernel(const __grid_constant__ AttentionBackwardParams b,
+                         const __grid_constant__ BackwardSpace space,
+                         const __grid_constant__ MarkedBlocks list) {
+  extern __shared__ std::uint8_t raw_smem[];
+  std::uint8_t* smem = aligned_smem(raw_smem);
+  for (MarkedWork work(list); work.next();) {
+    GeneralQuery<Kind, kDim, false>(b, space, smem, work.sequence, work.head).run_block(work.block);
+  }
 }
 
 }  // namespace posenc::cuda

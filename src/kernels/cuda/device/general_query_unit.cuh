@@ -22,4 +22,13 @@ cudaError_t run_general_query(const AttentionBackwardParams& b, const BackwardSp
   });
 }
 
+template <int kDim>
+cudaError_t recheck_query(const AttentionBackwardParams& b, const BackwardSpace& space,
+                          const MarkedBlocks& list, cudaStream_t stream) {
+  return dispatch_half(b.forward, [&]<class Kind>() {
+    return launch(recheck_query_kernel<Kind, kDim>, dim3(kRecheckBlocks), 128,
+                  GeneralQueryLayout<Kind, kDim, false>::kBytes, stream, b, space, list);
+  });
+}
+
 }  // namespace posenc::cuda

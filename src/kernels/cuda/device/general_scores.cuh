@@ -67,6 +67,14 @@ struct GeneralTerms {
   }
 };
 
+__device__ inline void show_gates(const Accum& gates, int h, Accum& x) {
+#pragma unroll
+  for (int j = 0; j < 16; ++j) {
+    const float gate = gates[j / 2][2 * h + j % 2];
+    if (gate != gate) x[j / 2][2 * h + j % 2] = gate;
+  }
+}
+
 // What a thread keeps of the chain from tile to tile.
 class GeneralChain {
  public:
@@ -133,17 +141,19 @@ class GeneralChain {
   FireSegment of_row_[2];  // and of all four threads' of a row
 };
 
-// Raw scores to scores; `counted`: CoPE, if any, only adds constants.
+// Raw scores to scores; `counted`: CoPE, if any, only adds constants. A gate that is NaN shows in its score:
+// fixed-point positions cannot carry it.
 template <bool kGates>
 __device__ inline void finish_general(const LongCopeScores& cope, const Biases& biases,
                                       const Accum& gates, bool counted, const float* const (&z)[2],
-                                      const float (&last)[2], int column, Accum& x,
-                                      std::uint32_t (&carry)[2]) {
+                                      const float (&last)[2], int column, const Seen& seen,
+                                      Accum& x, std::uint32_t (&carry)[2]) {
   const GeneralTerms<kGates> terms{cope, biases, gates};
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     if (!counted) {
       add_cope_row(cope, terms, h, z[h], column, x, carry[h]);
+      if constexpr (kGates) show_gates(gates, h, x);
       continue;
     }
 #pragma unroll
@@ -152,6 +162,7 @@ __device__ inline void finish_general(const LongCopeScores& cope, const Biases& 
       s = fmaf(s, cope.scale, biases[h][j] + last[h]);
     }
   }
+  replace_hidden(seen, -INFINITY, x);  // biases may be NaN
 }
 
 // Where the gradients of a tile go.
@@ -163,19 +174,21 @@ struct GeneralTables {
 
 // x: raw scores, y: gradient at the weights, gates: their raw products. Leaves the gradient at the raw
 // scores in y, at the gates' raw products in `gates` (kGates) and, in x, the weights for the values
-// (kWeights) or the gradient at the biases.
+// (kWeights) or the gradient at the biases; 0 for hidden pairs.
 template <bool kGates, bool kWeights>
 __device__ inline void general_backward(const LongCopeScores& cope, const Biases& biases,
                                         bool counted, const GeneralTables& tables, int column,
-                                        const RowState& rows, const Keep& keep,
+                                        const RowState& rows, const Keep& keep, const Seen& seen,
                                         const std::uint32_t (&carry)[2], float (&prefix)[2],
                                         Accum& gates, Accum& x, Accum& y) {
+  replace_hidden(seen, 0.0f, y);
   keep_some(keep, y);
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     float dlogits[16];
     if (!counted) {
       const GeneralTerms<kGates> terms{cope, biases, gates};
+      if constexpr (kGates) calm_row(rows, h, gates);
       cope_backward_row<kWeights>(cope, terms, h, tables.z[h], tables.dz[h], column, rows, carry[h],
                                   prefix[h], x, y, dlogits);
     } else {
@@ -203,6 +216,9 @@ __device__ inline void general_backward(const LongCopeScores& cope, const Biases
     }
   }
   if (kWeights) keep_some(keep, x);
+  replace_hidden(seen, 0.0f, x);
+  replace_hidden(seen, 0.0f, y);
+  if constexpr (kGates) replace_hidden(seen, 0.0f, gates);
 }
 
 }  // namespace posenc::cuda

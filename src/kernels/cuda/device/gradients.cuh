@@ -25,8 +25,9 @@ __device__ inline void load_row_state(const AttentionParams& p, const float* del
   for (int h = 0; h < 2; ++h) {
     const bool real = query + mine.row[h] < s.queries;
     const float lse = real ? p.lse[row + mine.row[h]] : -INFINITY;
-    state.lse2[h] = lse == -INFINITY ? INFINITY : lse * kLog2e;
-    state.delta[h] = real ? delta[row + mine.row[h]] : 0.0f;
+    const bool empty = lse == -INFINITY;  // whatever its output gradient holds
+    state.lse2[h] = empty ? INFINITY : lse * kLog2e;
+    state.delta[h] = empty ? 0.0f : delta[row + mine.row[h]];
   }
 }
 
@@ -145,7 +146,18 @@ struct NoRuns {
   __device__ void finish(int) {}
 };
 
-// Row h. x: raw scores; y: gradient at the kept weights. Leaves the gradient at the scores in y, that at the
+// Raw products of a row that is NaN, or that is not there, count as if they were 0: positions must fall
+// along the keys, or sums would go to entries of other rows.
+__device__ inline void calm_row(const RowState& rows, int h, Accum& x) {
+  if (fabsf(rows.lse2[h]) < INFINITY) return;
+#pragma unroll
+  for (int j = 0; j < 16; ++j) {
+    float& s = x[j / 2][2 * h + j % 2];
+    if (s != -INFINITY) s = 0.0f;
+  }
+}
+
+// Row h. x: raw scores; y: gradient at the kept weights, 0 where a key is hidden. Leaves the gradient at the scores in y, that at the
 // gates' logits in `dlogits` and, in x, the weights for the values (kWeights) or the gradient at the
 // scores, too. With !kWeights the table's gradient is added to dz. `carry` is that of the tile's start,
 // and `prefix` goes on from tile to tile.
@@ -154,6 +166,7 @@ __device__ inline void cope_backward_row(const Cope& cope, const Terms& terms, i
                                          const float* z, float* dz, int column,
                                          const RowState& rows, std::uint32_t carry, float& prefix,
                                          Accum& x, Accum& y, float (&dlogits)[16]) {
+  calm_row(rows, h, x);
   std::uint32_t position[16];
   float gate[16];
   std::uint32_t sum = 0;
@@ -178,7 +191,9 @@ __device__ inline void cope_backward_row(const Cope& cope, const Terms& terms, i
     float& s = x[j / 2][2 * h + j % 2];
     float& d = y[j / 2][2 * h + j % 2];
     float score = fmaf(s, cope.scale, formulas::cope_logit(low, slope, fraction));
-    if constexpr (Terms::kHasBias) score += terms.bias(h, j);
+    if constexpr (Terms::kHasBias) {
+      if (s != -INFINITY) score += terms.bias(h, j);
+    }
     const float weight = exp2_fast(fmaf(score, kLog2e, -rows.lse2[h]));
     d = formulas::softmax_gradient(weight, d, rows.delta[h]);
     s = kWeights ? weight : d;

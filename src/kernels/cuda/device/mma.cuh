@@ -7,8 +7,11 @@
 // [n][2..3], columns 8 n + 2 (lane % 4) + {0, 1}; warp w of the group has rows 16 w to 16 w + 15.
 #pragma once
 
+// Tests compile what is not inline assembly for the host (tests/support/cuda_host.h).
+#if defined(__CUDACC__)
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#endif
 
 #include <cstdint>
 #include <type_traits>

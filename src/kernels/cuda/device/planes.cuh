@@ -59,10 +59,35 @@ __device__ inline std::uint32_t take_part(float& low, float& high) {
   return value;
 }
 
+// All bits of each half of a pair of elements that is not finite.
+template <class M>
+__device__ inline std::uint32_t not_finite(std::uint32_t pair) {
+  constexpr std::uint32_t kExponents = std::is_same_v<M, Bf16> ? 0x7f807f80u : 0x7c007c00u;
+  return __vcmpeq2(pair & kExponents, kExponents);
+}
+template <class M>
+__device__ inline std::uint32_t not_finite(const uint4& x) {
+  return not_finite<M>(x.x) | not_finite<M>(x.y) | not_finite<M>(x.z) | not_finite<M>(x.w);
+}
+
 __device__ inline void store_16(std::uint32_t to, const std::uint32_t (&x)[4]) {
   asm volatile("st.shared.v4.b32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(x[0]), "r"(x[1]), "r"(x[2]),
                "r"(x[3])
                : "memory");
+}
+
+__device__ inline uint4 load_16(std::uint32_t from) {
+  uint4 x;
+  asm volatile("ld.shared.v4.b32 {%0,%1,%2,%3}, [%4];"
+               : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w)
+               : "r"(from)
+               : "memory");
+  return x;
+}
+__device__ inline std::uint32_t load_4(std::uint32_t from) {
+  std::uint32_t x;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(x) : "r"(from) : "memory");
+  return x;
 }
 
 // Eight neighbouring channels into all planes.

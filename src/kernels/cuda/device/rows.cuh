@@ -134,25 +134,40 @@ __device__ inline bool sees_all(const Sequence& s, const std::uint8_t* key_mask,
          key + kTile - 1 <= s.highest(query);
 }
 
-// Hides what the thread's rows do not see: -infinity has gate 0 and weight 0.
-__device__ inline void hide(const Sequence& s, const std::uint8_t* key_mask, const ThreadRows& mine,
-                            int query, int key, Accum& x) {
-  if (sees_all(s, key_mask, query, key)) return;
+// Which of a tile's keys the thread's two rows see.
+struct Seen {
+  bool all;  // of the warpgroup's rows and keys
+  std::uint32_t bits[2];
+};
+__device__ inline Seen seen_of(const Sequence& s, const std::uint8_t* key_mask,
+                               const ThreadRows& mine, int query, int key) {
+  if (sees_all(s, key_mask, query, key)) return {true, {0xffffu, 0xffffu}};
   const int own = key + 16 * mine.column;
   const std::uint32_t real = key_mask == nullptr ? 0xffffu : real_bits(key_mask, own, s.keys);
+  return {false,
+          {real & visible_bits(s, query + mine.row[0], own),
+           real & visible_bits(s, query + mine.row[1], own)}};
+}
+// Replaces what belongs to hidden pairs.
+__device__ inline void replace_hidden(const Seen& seen, float by, Accum& x) {
+  if (seen.all) return;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const std::uint32_t bits = real & visible_bits(s, query + mine.row[h], own);
 #pragma unroll
     for (int j = 0; j < 16; ++j) {
-      if ((bits >> j & 1) == 0) x[j / 2][2 * h + j % 2] = -INFINITY;
+      if ((seen.bits[h] >> j & 1) == 0) x[j / 2][2 * h + j % 2] = by;
     }
   }
 }
+// Scores: -infinity has gate 0 and weight 0.
+__device__ inline void hide(const Sequence& s, const std::uint8_t* key_mask, const ThreadRows& mine,
+                            int query, int key, Accum& x) {
+  replace_hidden(seen_of(s, key_mask, mine, query, key), -INFINITY, x);
+}
 
-// The same where keys are in their own order and nobody masks single ones: columns 8 n + 2 column + e.
+// The same where keys are in their own order and no mask hides single ones: columns 8 n + 2 column + e.
 __device__ inline void hide_in_order(const Sequence& s, const ThreadRows& mine, int query, int key,
-                                     Accum& x) {
+                                     Accum& x, float by = -INFINITY) {
   const int from = key + 2 * mine.column;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -161,9 +176,15 @@ __device__ inline void hide_in_order(const Sequence& s, const ThreadRows& mine, 
 #pragma unroll
     for (int j = 0; j < 16; ++j) {
       const int column = j / 2 * 8 + j % 2;
-      if (column < low || column > high) x[j / 2][2 * h + j % 2] = -INFINITY;
+      if (column < low || column > high) x[j / 2][2 * h + j % 2] = by;
     }
   }
+}
+
+// Whether a query of the sequence sees a key of it.
+__device__ inline bool sees(const Sequence& s, const std::uint8_t* key_mask, int query, int key) {
+  return query < s.queries && key >= s.lowest(query) && key <= s.highest(query) &&
+         (key_mask == nullptr || key_mask[key] != 0);
 }
 
 // Philox4x32-10, as core/rng.

@@ -12,16 +12,25 @@ enum Mods : int { kPlain = 0, kToeplitz = 1, kCope = 2 };
 inline constexpr float kLog2e = 1.4426950408889634f;
 inline constexpr float kLn2 = 0.6931471805599453f;
 
+#if defined(__CUDACC__)
 __device__ inline float exp2_fast(float x) {
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+__device__ inline float reciprocal_fast(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+#else
+inline float exp2_fast(float x) { return std::exp2(x); }
+inline float reciprocal_fast(float x) { return 1.0f / x; }
+#endif
+
 // The sigmoid of a gate's logit, from -log2(e) times the logit.
 __device__ inline float gate_of(float exponent) {
-  float y;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(1.0f + exp2_fast(exponent)));
-  return y;
+  return reciprocal_fast(1.0f + exp2_fast(exponent));
 }
 
 // CoPE's positions are fixed-point numbers of 23 fraction bits: sums of gates are then exact, so that
@@ -125,7 +134,10 @@ template <class Terms>
 __device__ inline float exponent_of(const Terms& terms, int h, int j, float product) {
   const float exponent = product * (terms.cope.scale * -kLog2e);
   if constexpr (Terms::kHasBias) {
-    if (terms.cope.sees_bias) return fmaf(terms.bias(h, j), -kLog2e, exponent);
+    // The bias of a hidden key may be NaN; its gate is closed.
+    if (terms.cope.sees_bias && product != -INFINITY) {
+      return fmaf(terms.bias(h, j), -kLog2e, exponent);
+    }
   }
   return exponent;
 }

@@ -1,4 +1,4 @@
-// The running softmax of a warpgroup's rows, and how its output leaves.
+// The running softmax of a warpgroup's rows.
 #pragma once
 
 #include "kernels/cuda/device/scores.cuh"
@@ -76,50 +76,6 @@ __device__ inline void drop_weights(const AttentionParams& p, const Sequence& s,
     for (int j = 0; j < 16; ++j) {
       if ((bits >> j & 1) == 0) x[j / 2][2 * h + j % 2] = 0.0f;
     }
-  }
-}
-
-// Rows of `to` from `query` on, times `scale` of each of the thread's two.
-template <class T, int kParts>
-__device__ inline void store_rows(const Tensor4& to, const AttentionParams& p, const Sequence& s,
-                                  int head, int query, const ThreadRows& mine,
-                                  const Accum (&x)[kParts], const float (&scale)[2]) {
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const int own = query + mine.row[h];
-    if (own >= s.queries) continue;
-    T* row = static_cast<T*>(to.data) + s.batch * to.batch_stride + head * to.head_stride +
-             (s.first_query + own) * to.token_stride;
-#pragma unroll
-    for (int i = 0; i < kParts * 8; ++i) {
-      const int channel = 8 * i + 2 * mine.column;
-      if (channel < p.head_dim) {
-        store_pair(row + channel, x[i / 8][i % 8][2 * h] * scale[h],
-                   x[i / 8][i % 8][2 * h + 1] * scale[h]);
-      }
-    }
-  }
-}
-
-// Output and log-sum-exps; `factor` as in exponentiate.
-template <class T, int kParts>
-__device__ inline void store_output(const AttentionParams& p, const Sequence& s, int head,
-                                    int query, const ThreadRows& mine, const OnlineSoftmax& softmax,
-                                    float factor, const Accum (&out)[kParts]) {
-  float sums[2];
-  softmax.finish(sums);
-  const float keep = p.dropout_threshold != 0 ? p.dropout_scale : 1.0f;
-  const float inverse[2] = {sums[0] > 0.0f ? keep / sums[0] : 0.0f,
-                            sums[1] > 0.0f ? keep / sums[1] : 0.0f};
-  store_rows<T>(p.out, p, s, head, query, mine, out, inverse);
-  if (p.lse == nullptr || mine.column != 0) return;
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const int own = query + mine.row[h];
-    if (own >= s.queries) continue;
-    const std::int64_t at =
-        (static_cast<std::int64_t>(s.batch) * p.heads + head) * p.queries + s.first_query + own;
-    p.lse[at] = sums[h] > 0.0f ? kLn2 * (softmax.maximum[h] * factor + log2f(sums[h])) : -INFINITY;
   }
 }
 

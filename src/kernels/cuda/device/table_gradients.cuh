@@ -41,11 +41,31 @@ class TableGradient {
     __syncwarp();
   }
 
+  // Rows without gradients, of queries that see no key, add nothing to the embedding's, whatever they hold.
+  __device__ void forget_unused_queries() const {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      int used = 0;
+#pragma unroll 8
+      for (int n = mine_.column; n < p_.cope.npos_max; n += 4) used |= dz_[h][n] != 0.0f;
+      used |= __shfl_xor_sync(~0u, used, 1);
+      used |= __shfl_xor_sync(~0u, used, 2);
+      if (used == 0) clear_query(mine_.row[h]);
+    }
+  }
+
   // dq += dz E^T over positions [first, first + 64), both in two parts of their bits.
   __device__ void add_to_queries(int first, Accum (&dq)[kParts]) const {
     load_embedding<M, kCount, kDim>(scratch_, p_.cope, p_.head_dim, first, threadIdx.x, kThreads);
     publish_smem();
     threads_sync<kThreads>();
+    if constexpr (kGroups == 1) {  // the general kernels, which compute again what is not finite
+      if (!embedding_is_finite()) {
+        add_reached(first, dq);
+        threads_sync<kThreads>();
+        return;
+      }
+    }
     Accum x;
     read(first, x);
     Fragments<M, kCount> left;
@@ -104,6 +124,43 @@ class TableGradient {
   }
 
  private:
+  // Of the 64 positions in `scratch`.
+  __device__ bool embedding_is_finite() const {
+    std::uint32_t bad = 0;
+#pragma unroll 4
+    for (int i = static_cast<int>(threadIdx.x); i < kParts * 512; i += kThreads) {
+      bad |= not_finite<M>(reinterpret_cast<const uint4*>(scratch_)[i]);
+    }
+    return __syncthreads_or(bad != 0) == 0;
+  }
+  // dq += dz E^T over those positions that keys of the row have reached.
+  __device__ void add_reached(int first, Accum (&dq)[kParts]) const {
+    const int npos = p_.cope.npos_max;
+#pragma unroll 1
+    for (int n = first; n < min(first + 64, npos); ++n) {
+#pragma unroll
+      for (int i = 0; i < kParts * 32; ++i) {
+        const float d = dz_[i / 2 % 2][n];
+        const int channel = 64 * (i / 32) + 8 * (i / 4 % 8) + 2 * mine_.column + i % 2;
+        if (d == 0.0f || channel >= p_.head_dim) continue;
+        const float e = p_.cope.logit_scale * p_.cope.pos_emb[channel * npos + n];
+        dq[i / 32][i / 4 % 8][i % 4] = fmaf(d, e, dq[i / 32][i / 4 % 8][i % 4]);
+      }
+    }
+  }
+  // By the four threads of a row; the next product is behind a barrier.
+  __device__ void clear_query(int row) const {
+    constexpr std::uint32_t kNothing[4] = {0, 0, 0, 0};
+#pragma unroll 1
+    for (int i = 0; i < Planes<Kind>::kCount * kParts * 2; ++i) {
+      const int plane = i / 2 / kParts;
+      const int d = i / 2 % kParts;
+      store_16(queries_ + plane * kGroups * kPlaneBytes<kDim> +
+                   (d * kGroups + group_) * kTileBytes +
+                   chunk_offset(row, mine_.column + 4 * (i % 2)),
+               kNothing);
+    }
+  }
   __device__ void read(int first, Accum& x) const {
 #pragma unroll
     for (int i = 0; i < 32; ++i) {

@@ -1,0 +1,80 @@
+// How the rows of a result leave the accumulators.
+#pragma once
+
+#include "kernels/cuda/attention_kernels.h"
+#include "kernels/cuda/device/marks.cuh"
+#include "kernels/cuda/device/softmax.cuh"
+
+namespace posenc::cuda {
+
+// Rows of `to` from `query` on, times `scale` of each of the thread's two.
+template <class T, int kParts>
+__device__ inline void store_rows(const Tensor4& to, const AttentionParams& p, const Sequence& s,
+                                  int head, int query, const ThreadRows& mine,
+                                  const Accum (&x)[kParts], const float (&scale)[2]) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int own = query + mine.row[h];
+    if (own >= s.queries) continue;
+    T* row = static_cast<T*>(to.data) + s.batch * to.batch_stride + head * to.head_stride +
+             (s.first_query + own) * to.token_stride;
+#pragma unroll
+    for (int i = 0; i < kParts * 8; ++i) {
+      const int channel = 8 * i + 2 * mine.column;
+      if (channel < p.head_dim) {
+        store_pair(row + channel, x[i / 8][i % 8][2 * h] * scale[h],
+                   x[i / 8][i % 8][2 * h + 1] * scale[h]);
+      }
+    }
+  }
+}
+
+// Output and log-sum-exps; `factor` as in exponentiate. Rows whose weights add up to 0 have no key, and
+// their output is `nothing` times their sums.
+template <class T, int kParts>
+__device__ inline void store_output(const AttentionParams& p, const Sequence& s, int head,
+                                    int query, const ThreadRows& mine, const OnlineSoftmax& softmax,
+                                    float factor, const Accum (&out)[kParts],
+                                    const float (&nothing)[2]) {
+  float sums[2];
+  softmax.finish(sums);
+  const float keep = p.dropout_threshold != 0 ? p.dropout_scale : 1.0f;
+  const float inverse[2] = {sums[0] == 0.0f ? nothing[0] : keep / sums[0],
+                            sums[1] == 0.0f ? nothing[1] : keep / sums[1]};
+  store_rows<T>(p.out, p, s, head, query, mine, out, inverse);
+  if (p.lse == nullptr || mine.column != 0) return;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int own = query + mine.row[h];
+    if (own >= s.queries) continue;
+    const std::int64_t at =
+        (static_cast<std::int64_t>(s.batch) * p.heads + head) * p.queries + s.first_query + own;
+    p.lse[at] = sums[h] == 0.0f ? nothing[h] - INFINITY
+                                : kLn2 * (softmax.maximum[h] * factor + log2f(sums[h]));
+  }
+}
+
+// By a tuned kernel: stores, and marks the rows of the warp if some is not finite or has keys in its window
+// and no weight.
+template <class T, int kParts>
+__device__ inline void store_and_mark(const AttentionParams& p, const Sequence& s, int head,
+                                      int query, const ThreadRows& mine,
+                                      const OnlineSoftmax& softmax, float factor,
+                                      const Accum (&out)[kParts]) {
+  const float nothing[2] = {0.0f, 0.0f};
+  store_output<T>(p, s, head, query, mine, softmax, factor, out, nothing);
+  if (query >= s.queries) return;
+  float sums[2];
+  softmax.finish(sums);
+  bool suspect = !all_finite(out);
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int own = query + mine.row[h];
+    suspect |= own < s.queries && !(sums[h] > 0.0f) && s.lowest(own) <= s.highest(own);
+  }
+  const std::int64_t head_index = static_cast<std::int64_t>(s.index) * p.heads + head;
+  mark_rows(static_cast<std::uint32_t*>(p.workspace) + head_index * row_blocks(p) + query / 64,
+            suspect);
+}
+
+}  // namespace posenc::cuda
