@@ -1,0 +1,213 @@
+// The score functions of the CUDA kernels (src/kernels/cuda/device) compiled for the host, where there need be no
+// GPU: masks, biases, FIRE, CoPE, softmax and their derivatives against the float64 reference.
+#include "support/device_head.h"
+// Device headers come first.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "cases/compare.h"
+
+namespace posenc::cuda {
+namespace {
+
+using cases::AttentionData;
+using cases::AttentionProblem;
+using cases::Case;
+using testing::HostCall;
+using testing::HostHead;
+using testing::RowsByKeys;
+
+// Adds heads up to the results of a case.
+class HostAttention {
+ public:
+  explicit HostAttention(AttentionData& data) : call_(data), d_(data) {
+    out_ = dq_ = std::vector<double>(data.q.values().size(), 0.0);
+    dk_ = dv_ = dgate_k_ = std::vector<double>(data.k.values().size(), 0.0);
+    d_.dparameters = d_.parameters;
+    for (Parameters& list : d_.dparameters) {
+      for (std::vector<double>& values : list) std::fill(values.begin(), values.end(), 0.0);
+    }
+  }
+  // Into the tensors of the case.
+  void run() {
+    for (int batch = 0; batch < call_.p.batch; ++batch) {
+      for (int head = 0; head < call_.p.heads; ++head) {
+        if (call_.has_gates) {
+          add<true>(batch, head);
+        } else {
+          add<false>(batch, head);
+        }
+      }
+    }
+    d_.out.assign(out_);
+    d_.dq.assign(dq_);
+    d_.dk.assign(dk_);
+    if (d_.has_gate_keys) {
+      d_.dgate_k.assign(dgate_k_);
+    } else {
+      for (std::size_t i = 0; i < dv_.size(); ++i) dv_[i] += dgate_k_[i];
+    }
+    d_.dv.assign(dv_);
+  }
+
+ private:
+  template <bool kGates>
+  void add(int batch, int head) {
+    const AttentionParams& p = call_.p;
+    HostHead<kGates> one(call_, batch, head);
+    one.forward();
+    one.backward();
+    const int row = (batch * p.heads + head) * p.queries;
+    const int key = (batch * p.kv_heads + head / (p.heads / p.kv_heads)) * p.keys;
+    for (std::size_t i = 0; i < one.out.size(); ++i) {
+      out_[static_cast<std::size_t>(row * p.head_dim) + i] = one.out[i];
+    }
+    for (int i = 0; i < p.queries; ++i) {
+      d_.row_sums[static_cast<std::size_t>(row + i)] = one.lse[i];
+    }
+    add_products(one.dscores, one.k, one.q, p.scale, row, key, &dq_, dk_);
+    add_products(one.weights, one.k, one.grad_out, 1.0f, row, key, nullptr, dv_);
+    if constexpr (kGates) {
+      add_products(one.dgates, one.gate_k, one.q, p.scale, row, key, &dq_, dgate_k_);
+    }
+    add_biases(one, batch, head);
+    add_fire(one, head);
+    add_positions(one, head, row);
+  }
+  // of_queries += scale a keys, of_keys += scale a^T queries.
+  void add_products(RowsByKeys& a, const std::vector<double>& keys,
+                    const std::vector<double>& queries, float scale, int row, int key,
+                    std::vector<double>* of_queries, std::vector<double>& of_keys) const {
+    const int width = call_.p.head_dim;
+    for (int i = 0; i < call_.p.queries; ++i) {
+      for (int j = 0; j < call_.p.keys; ++j) {
+        const double x = static_cast<double>(scale * a.at(i, j));
+        for (int c = 0; c < width; ++c) {
+          const auto at = [&](int token) { return static_cast<std::size_t>(token * width + c); };
+          if (of_queries != nullptr) (*of_queries)[at(row + i)] += x * keys[at(j)];
+          of_keys[at(key + j)] += x * queries[at(i)];
+        }
+      }
+    }
+  }
+  template <class Head>
+  void add_biases(Head& one, int batch, int head) {
+    const Sequence s = sequence_of(call_.p, batch);
+    call_.each_bias([&](const auto& x, std::size_t e) {
+      for (int i = 0; i < s.queries; ++i) {
+        for (int j = 0; j < s.keys; ++j) {
+          const std::int64_t n = s.place(i) - j;
+          add_bias_gradient(x, d_.parameters[e], head, std::max<std::int64_t>(n, 0),
+                            std::max<std::int64_t>(-n, 0),
+                            static_cast<double>(one.dbiases.at(i, j)), d_.dparameters[e]);
+        }
+      }
+    });
+  }
+  template <class Head>
+  void add_fire(const Head& one, int head) {
+    const auto segments = static_cast<std::size_t>(call_.p.fire.segments);
+    if (segments == 0) return;
+    std::vector<double> slopes(segments, 0.0);
+    std::vector<double> intercepts(segments, 0.0);
+    const auto& config = std::get<Fire>(d_.spec.encodings[call_.fire]);
+    for (std::size_t row = 0; row < static_cast<std::size_t>(call_.p.queries); ++row) {
+      for (std::size_t n = 0; n < segments; ++n) {
+        slopes[n] += static_cast<double>(one.fire_segments[2 * (row * segments + n)]);
+        intercepts[n] += static_cast<double>(one.fire_segments[2 * (row * segments + n) + 1]);
+      }
+      call_.fire_tables.add_row_gradient(
+          config, d_.parameters[call_.fire],
+          static_cast<std::int64_t>(row) + call_.p.keys - call_.p.queries,
+          static_cast<double>(one.fire_rows[2 * row]),
+          static_cast<double>(one.fire_rows[2 * row + 1]), d_.dparameters[call_.fire]);
+    }
+    call_.fire_tables.add_network_gradient(d_.parameters[call_.fire], head, slopes.data(),
+                                           intercepts.data(), d_.dparameters[call_.fire]);
+  }
+  // The last entry's gradient is what the others leave where keys are past the table.
+  template <class Head>
+  void add_positions(const Head& one, int head, int row) {
+    const CopeTable& cope = call_.p.cope;
+    const int npos = cope.npos_max;
+    const double scale = static_cast<double>(cope.logit_scale);
+    for (int i = 0; i < call_.p.queries && npos > 0; ++i) {
+      const float* own = one.dlogits.data() + i * logit_stride(npos);
+      std::vector<double> dz(own, own + npos);
+      dz.back() += static_cast<double>(own[npos]);
+      if (one.first_counting > 0) dz.back() = -std::accumulate(dz.begin(), dz.end() - 1, 0.0);
+      for (int n = 0; n < npos; ++n) {
+        const double x = scale * dz[static_cast<std::size_t>(n)];
+        std::vector<double>& gradient = d_.dparameters[call_.cope][0];
+        if (cope.slopes != nullptr) gradient[static_cast<std::size_t>(head)] += n * x;
+        for (int c = 0; c < call_.p.head_dim && cope.slopes == nullptr; ++c) {
+          const auto channel = static_cast<std::size_t>(c);
+          const auto entry = static_cast<std::size_t>(c * npos + n);
+          dq_[static_cast<std::size_t>((row + i) * call_.p.head_dim) + channel] +=
+              x * static_cast<double>(cope.pos_emb[entry]);
+          gradient[entry] += x * one.q[static_cast<std::size_t>(i * call_.p.head_dim) + channel];
+        }
+      }
+    }
+  }
+
+  HostCall call_;
+  AttentionData& d_;
+  std::vector<double> out_, dq_, dk_, dv_, dgate_k_;
+};
+
+class DeviceScores : public ::testing::Test {
+ protected:
+  void SetUp() override {
+#if defined(__SANITIZE_THREAD__)
+    GTEST_SKIP() << "ThreadSanitizer does not follow the contexts that play a warp";
+#endif
+  }
+};
+
+void check(Case c) {
+  c.queries = 16;  // of a warp
+  c = cases::away_from_kinks(c);
+  AttentionProblem problem(c);
+  const auto want = problem.expected(true);
+  HostAttention(problem.data).run();
+  const cases::Comparison found = cases::compare(c.dtype, problem.results(true), want);
+  EXPECT_LE(found.worst, 1.0) << cases::name_of(c) << ": " << found.mismatch;
+}
+
+constexpr const char* kSpecs[] = {"none",
+                                  "alibi(trainable=true)",
+                                  "t5",
+                                  "kerple",
+                                  "kerple(kernel=power)",
+                                  "relative",
+                                  "fire(width=16, init_threshold=20)",
+                                  "fire(width=3, init_threshold=200) + t5",
+                                  "cope(npos_max=8)",
+                                  "cope(npos_max=64)",
+                                  "cope(npos_max=8, variant=alibi)",
+                                  "cope(npos_max=8, logit_scale=sqrt_dim)",
+                                  "cope(npos_max=8, gate_source=separate)",
+                                  "cope(npos_max=64, gate_source=value)",
+                                  "alibi(trainable=true) + cope(npos_max=16, gates_see_bias=true)",
+                                  "fire(width=8, init_threshold=20) + cope(npos_max=16)"};
+
+// Sixteen queries at the end of 100 keys: a tile that all rows see, and one with the diagonal.
+TEST_F(DeviceScores, EveryEncodingAgreesWithTheReference) {
+  for (const char* spec : kSpecs) check({.spec = spec, .keys = 100});
+}
+
+TEST_F(DeviceScores, EveryMaskAgreesWithTheReference) {
+  for (const char* spec :
+       {"t5", "cope(npos_max=8)", "fire(width=16, init_threshold=20) + cope(npos_max=64)"}) {
+    check({.spec = spec, .keys = 100, .causal = false});
+    check({.spec = spec, .keys = 100, .causal = false, .window_left = 30, .window_right = 5});
+    check({.spec = spec, .keys = 150, .window_left = 70});
+    check({.spec = spec, .keys = 100, .padding = true});
+    check({.spec = spec, .keys = 9});  // rows without keys
+  }
+}
+
+}  // namespace
+}  // namespace posenc::cuda
