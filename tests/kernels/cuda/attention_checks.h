@@ -2,6 +2,8 @@
 #pragma once
 
 #include <array>
+#include <cstdio>
+#include <map>
 
 #include "cases/tensor.h"
 #include "kernels/cuda/attention_device.h"
@@ -31,6 +33,52 @@ inline double relative_error(const Result& got, const Result& want, double least
   return std::sqrt(sum) / std::max(norm(want.values), std::max(least, 1e-30));
 }
 
+// The largest error of a row, over the largest number of the row or, where that is more, the root mean square
+// of the tensor (and of `least` in its place): one wrong row among thousands moves a norm by little.
+inline double row_error(const Result& got, const Result& want, std::size_t width,
+                        double least = 0.0) {
+  const double size = static_cast<double>(std::max<std::size_t>(want.values.size(), 1));
+  const double typical =
+      std::max({norm(want.values) / std::sqrt(size), least / std::sqrt(size), 1e-30});
+  double worst = 0.0;
+  for (std::size_t first = 0; first + width <= want.values.size(); first += width) {
+    double apart = 0.0;
+    double largest = typical;
+    for (std::size_t i = first; i < first + width; ++i) {
+      if (got.values[i] == want.values[i]) continue;
+      apart = std::max(apart, std::abs(got.values[i] - want.values[i]));
+      largest = std::max(largest, std::abs(want.values[i]));
+    }
+    worst = std::max(worst, apart / largest);
+  }
+  return worst;
+}
+
+// What rows were off by at most, as a share of what is allowed; printed when the program ends.
+class WorstRows {
+ public:
+  static WorstRows& instance() {
+    static WorstRows rows;
+    return rows;
+  }
+  void note(const std::string& what, double error, double allowed) {
+    auto& worst = worst_[what];
+    worst = std::max(worst, std::pair(error / allowed, error));
+  }
+  WorstRows() = default;
+  WorstRows(const WorstRows&) = delete;
+  WorstRows& operator=(const WorstRows&) = delete;
+  ~WorstRows() {
+    for (const auto& [what, worst] : worst_) {
+      std::printf("largest row error, %s: %.2e (%.2f of the limit)\n", what.c_str(), worst.second,
+                  worst.first);
+    }
+  }
+
+ private:
+  std::map<std::string, std::pair<double, double>> worst_;
+};
+
 // Weights and score gradients are rounded to the element type before their products, so errors are a
 // few roundings of it; float32 in two parts keeps 16 bits of a factor, and in three what its sums keep.
 // Sums that cancel (slopes) are judged by the size of their terms.
@@ -58,6 +106,14 @@ struct Judge {
     const bool parameter = want.kind == ResultKind::kParameterGradient;
     return std::max(jump(), (is_fire(want) ? 16.0 : parameter ? 8.0 : 1.6) * unit());
   }
+  // Of the largest error of a row. A norm averages the roundings of a row's terms; the largest of D channels
+  // is some four of them, and a row of few keys has nothing to average. CoPE's gradient may jump in a row.
+  [[nodiscard]] double allowed_row(const Result& want) const {
+    if (want.kind == ResultKind::kRowSum) return 1e-4;
+    if (want.kind == ResultKind::kValue) return 6.0 * unit();
+    const bool cope = c.spec.find("cope") != std::string::npos;
+    return std::max(20.0 * jump(), (cope ? 64.0 : 12.0) * unit());
+  }
   // What an error is measured against at least: a single key has gradient 0, a difference of two products
   // over the channels, and the sum of all rows' gradients, which FIRE's last layer reads, is 0 but for the
   // rounding of every row.
@@ -72,6 +128,19 @@ struct Judge {
     return want.name.find("fire") != std::string::npos;
   }
 };
+
+inline void check_rows(const Result& got, const Result& want, const Judge& judge) {
+  const bool sums = want.kind == ResultKind::kRowSum;
+  const auto width = sums ? std::size_t{1} : static_cast<std::size_t>(judge.c.head_dim);
+  const double error = row_error(got, want, width, judge.least(want));
+  const double allowed = judge.allowed_row(want);
+  const bool cope = judge.c.spec.find("cope") != std::string::npos;
+  WorstRows::instance().note(want.name + (cope ? ", cope, " : ", ") +
+                                 std::string(dtype_name(judge.c.dtype)) + " in parts of " +
+                                 std::to_string(judge.float_parts),
+                             error, allowed);
+  EXPECT_LE(error, allowed) << cases::name_of(judge.c) << ": rows of " << want.name;
+}
 
 inline void check_case(const Case& c, std::int64_t chunk_bytes = std::int64_t{512} << 20,
                        int float_parts = 3) {
@@ -89,6 +158,7 @@ inline void check_case(const Case& c, std::int64_t chunk_bytes = std::int64_t{51
   for (std::size_t n = 0; n < want.size(); ++n) {
     EXPECT_LE(relative_error(got[n], want[n], judge.least(want[n])), judge.allowed(want[n]))
         << cases::name_of(c) << ", " << float_parts << " parts: " << want[n].name;
+    if (want[n].kind != ResultKind::kParameterGradient) check_rows(got[n], want[n], judge);
   }
   const auto gradients = [&] {
     return std::array{problem.data.dq.bytes(), problem.data.dk.bytes(), problem.data.dv.bytes()};
