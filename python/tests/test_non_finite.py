@@ -16,12 +16,6 @@ if torch.cuda.is_available():
 pytestmark = pytest.mark.parametrize("device", DEVICES)
 
 
-def known_on_gpus(device):
-    """docs/reliability.md lists what the fused CUDA kernels do not do yet."""
-    if device == "cuda":
-        pytest.xfail("hidden values and gradients of NaN rows are wrong on a GPU")
-
-
 def inputs(tokens, dtype, device, heads=4, kv_heads=2, head_dim=8):
     shapes = [(2, heads, tokens, head_dim)] + [(2, kv_heads, tokens, head_dim)] * 2
     return [torch.randn(s).to(device, dtype).requires_grad_() for s in shapes]
@@ -48,7 +42,6 @@ def test_keys_that_are_all_nan(device, dtype):
 @pytest.mark.parametrize("tokens, bad", [(64, 40), (300, 299), (300, 130)])
 @pytest.mark.parametrize("which", ["k", "v"])
 def test_one_bad_token(device, spec, dtype, tokens, bad, which):
-    known_on_gpus(device)
     params = {name: x.to(device) for name, x in params_of(spec, dtype=dtype).items()}
     for causal in (True, False):
         q, k, v = inputs(tokens, dtype, device)
@@ -79,7 +72,6 @@ def test_scores_that_overflow(device):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_nan_in_a_table(device, dtype):
-    known_on_gpus(device)
     spec = "t5(num_buckets=6, max_distance=5)"
     params = {name: x.detach().to(device) for name, x in params_of(spec, dtype=dtype).items()}
     params["t5.weight"][2, 3] = math.nan  # bucket 2 of head 3: a distance of 2
@@ -94,7 +86,6 @@ def test_a_nan_in_a_table(device, dtype):
 
 
 def test_padding_may_hold_anything(device):
-    known_on_gpus(device)
     mask = torch.ones(2, 200, dtype=torch.bool, device=device)
     mask[1, :70] = False
     hidden = ~mask[:, None, :, None]

@@ -107,12 +107,13 @@ struct Judge {
     return std::max(jump(), (is_fire(want) ? 16.0 : parameter ? 8.0 : 1.6) * unit());
   }
   // Of the largest error of a row. A norm averages the roundings of a row's terms; the largest of D channels
-  // is some four of them, and a row of few keys has nothing to average. CoPE's gradient may jump in a row.
+  // is some four of them, and a row of few keys has nothing to average: 16 roundings were seen among 140,000
+  // rows. CoPE's positions round, too, and a row's gradient may jump, by up to its own size.
   [[nodiscard]] double allowed_row(const Result& want) const {
     if (want.kind == ResultKind::kRowSum) return 1e-4;
-    if (want.kind == ResultKind::kValue) return 6.0 * unit();
     const bool cope = c.spec.find("cope") != std::string::npos;
-    return std::max(20.0 * jump(), (cope ? 64.0 : 12.0) * unit());
+    if (want.kind == ResultKind::kValue) return (cope ? 10.0 : 6.0) * unit();
+    return std::max(50.0 * jump(), (cope ? 64.0 : 24.0) * unit());
   }
   // What an error is measured against at least: a single key has gradient 0, a difference of two products
   // over the channels, and the sum of all rows' gradients, which FIRE's last layer reads, is 0 but for the
