@@ -4,10 +4,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <thread>
 
 #include "cli/figure_output.h"
 #include "cli/print.h"
@@ -20,6 +22,7 @@
 #include "report/attention_figures.h"
 #include "runs/checkpoints.h"
 #include "runs/run_directory.h"
+#include "runs/stop_request.h"
 
 namespace posenc::cli {
 namespace {
@@ -58,6 +61,17 @@ bool is_current(const fs::path& record, const runs::RunDirectory& run, bool best
   return !step || runs::read_attention_example(record).step == *step;
 }
 
+// A signal that asks this process to stop ends the command, too: it would go on unseen.
+Ending run_until(const runs::StopRequest& stop, const Command& command) {
+  Process process(command);
+  while (!stop.requested()) {
+    if (const auto ending = process.poll()) return *ending;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  process.signal(stop.signal_number());
+  return process.wait();
+}
+
 // Runs posenc-lab, which needs libtorch. What it says is passed on where it fails.
 int compute(const Options& options, const std::string& run, std::int64_t length) {
   const fs::path lab = fs::read_symlink("/proc/self/exe").parent_path() / "posenc-lab";
@@ -78,10 +92,12 @@ int compute(const Options& options, const std::string& run, std::int64_t length)
       .output = log,
       .environment = patient_threads()};
   if (options.best) command.words.emplace_back("--best");
-  const Ending ending = run_command(command);
+  const runs::StopRequest stop;
+  const Ending ending = run_until(stop, command);
   const std::string said = last_line(log);
   std::error_code ignored;
   fs::remove(log, ignored);
+  if (stop.requested()) return stop.exit_code();
   if (ending.fine()) return kFine;
   print_error("{}", said.empty() ? "posenc: posenc-lab: " + ending_text(ending) : said);
   return ending.signal != 0 ? kFailure : ending.code;

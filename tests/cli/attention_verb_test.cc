@@ -2,9 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <filesystem>
+#include <fstream>
+#include <thread>
 
 #include "cli/run_cli.h"
+#include "core/process.h"
 #include "runs/attention_case.h"
 #include "runs/run_directory.h"
 #include "support/temporary_folder.h"
@@ -82,6 +87,30 @@ TEST_F(AttentionVerb, AFolderThatCannotBeWrittenIsNamed) {
   EXPECT_EQ(result.code, 1) << result.out;
   EXPECT_NE(result.out.find("cannot make a file in /proc"), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("set TMPDIR"), std::string::npos) << result.out;
+}
+
+// The program beside a posenc-lab that takes minutes: asked to stop, both end, and no log is left.
+TEST_F(AttentionVerb, ASignalEndsTheProgramThatComputesToo) {
+  fs::copy_file(POSENC_CLI_PATH, folder_ / "posenc");
+  const std::string lab = folder_ / "posenc-lab";
+  std::ofstream(lab) << "#!/bin/sh\necho $$ > " << (folder_ / "lab.pid") << "\nexec sleep 300\n";
+  fs::permissions(lab, fs::perms::owner_all);
+  fs::create_directory(folder_ / "tmp");
+  Process posenc({.words = {folder_ / "posenc", "attention", first_, "--sample", "3", "--again"},
+                  .folder = "",
+                  .output = folder_ / "log",
+                  .environment = {{"TMPDIR", folder_ / "tmp"}}});
+  std::string started;
+  for (int i = 0; i < 3000 && started.empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    if (fs::exists(folder_ / "lab.pid")) started = file_content(folder_ / "lab.pid");
+  }
+  ASSERT_FALSE(started.empty()) << file_content(folder_ / "log");
+  posenc.signal(SIGTERM);
+  const Ending ending = posenc.wait();
+  EXPECT_EQ(ending.code, 128 + SIGTERM) << ending_text(ending);
+  EXPECT_EQ(::kill(std::stoi(started), 0), -1) << "posenc-lab lives on";
+  EXPECT_TRUE(fs::is_empty(folder_ / "tmp"));
 }
 
 TEST_F(AttentionVerb, MistakesAreOneLineAndWriteNothing) {

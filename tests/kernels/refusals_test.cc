@@ -9,6 +9,7 @@
 #include "posenc/kernels/reference.h"
 #include "posenc/kernels/rope.h"
 #include "support/attention_case.h"
+#include "support/message_of.h"
 
 namespace posenc {
 namespace {
@@ -18,18 +19,10 @@ using cases::Case;
 using cases::LinearAttentionProblem;
 using cases::Operation;
 using testing::AttentionCase;
+using testing::message_of;
 using testing::random_case;
 
 constexpr std::int64_t kTooFar = kLargestPosition + 1;
-
-std::string message_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const std::exception& problem) {
-    return problem.what();
-  }
-  return "nothing was thrown";
-}
 
 void expect_words(const std::string& message, const std::string& words) {
   EXPECT_NE(message.find(words), std::string::npos) << message;

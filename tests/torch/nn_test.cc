@@ -5,9 +5,12 @@
 
 #include "posenc/encodings/sinusoidal.h"
 #include "support/catalog_specs.h"
+#include "support/message_of.h"
 
 namespace posenc {
 namespace {
+
+using testing::message_of;
 
 std::vector<std::string> names_of(const torch::nn::Module& module) {
   std::vector<std::string> names;
@@ -117,15 +120,6 @@ TEST(TorchModules, EmbeddingsAddTheEncodingsVectors) {
     EXPECT_TRUE(at::allclose(y[0][t], want, 1e-6, 1e-6));
   }
   EXPECT_THROW((void)embedding->forward(x, at::tensor({0, 1, 9}, at::kLong)), c10::Error);
-}
-
-std::string message_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const std::exception& problem) {
-    return problem.what();
-  }
-  return "nothing was thrown";
 }
 
 TEST(TorchModules, WhatTheyWouldIgnoreIsRefused) {

@@ -11,11 +11,13 @@
 #include "posenc/core/rng.h"
 #include "posenc/encodings/spec.h"
 #include "support/finite_difference.h"
+#include "support/message_of.h"
 
 namespace posenc {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
+using testing::message_of;
 
 struct Problem {
   Problem(const std::string& text, at::ScalarType type, std::int64_t tokens = 7)
@@ -285,15 +287,6 @@ TEST(TorchOps, ConstantsMayBeLeftOut) {
       ops::attention(p.q, p.k, p.v, p.spec, {slopes, p.parameters[1]}, p.options);
   const at::Tensor unsaid = ops::attention(p.q, p.k, p.v, p.spec, {p.parameters[1]}, p.options);
   EXPECT_LT(relative_error(unsaid, said), 1e-6);
-}
-
-std::string message_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const std::exception& problem) {
-    return problem.what();
-  }
-  return "nothing was thrown";
 }
 
 TEST(TorchOps, RefusesSecondDerivativesAndMistakesInWords) {

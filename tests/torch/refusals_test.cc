@@ -6,6 +6,7 @@
 #include "posenc/core/error.h"
 #include "posenc/encodings/common.h"
 #include "posenc/torch/ops.h"
+#include "support/message_of.h"
 #include "torch/device/composed.h"
 #include "torch/torch_version.h"
 
@@ -13,15 +14,7 @@ namespace posenc {
 namespace {
 
 using ops::AttentionOptions;
-
-std::string message_of(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const std::exception& problem) {
-    return problem.what();
-  }
-  return "nothing was thrown";
-}
+using testing::message_of;
 
 // Attention, decoding, linear attention and the composition, in a type.
 std::vector<std::pair<std::string, std::string>> messages(const std::string& spec,
