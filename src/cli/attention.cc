@@ -30,7 +30,7 @@ namespace {
 namespace fs = std::filesystem;
 using runs::AttentionRecord;
 
-struct Options {
+struct AttentionOptions {
   std::string run;
   std::string against;
   std::string axis = "train";
@@ -73,7 +73,7 @@ Ending run_until(const runs::StopRequest& stop, const Command& command) {
 }
 
 // Runs posenc-lab, which needs libtorch. What it says is passed on where it fails.
-int compute(const Options& options, const std::string& run, std::int64_t length) {
+int compute(const AttentionOptions& options, const std::string& run, std::int64_t length) {
   const fs::path lab = fs::read_symlink("/proc/self/exe").parent_path() / "posenc-lab";
   const fs::path folder = fs::temp_directory_path();
   std::string log = (folder / "posenc_attention_XXXXXX").string();
@@ -104,7 +104,7 @@ int compute(const Options& options, const std::string& run, std::int64_t length)
 }
 
 // The record of a run: as it lies there, or computed now. `code` is not kFine where that failed.
-std::optional<AttentionRecord> record_of(const Options& options, const std::string& run,
+std::optional<AttentionRecord> record_of(const AttentionOptions& options, const std::string& run,
                                          int& code) {
   const auto directory = runs::RunDirectory::open(run, runs::Access::kRead);
   const auto config = experiment::load_config(directory.config_path().string()).config;
@@ -158,7 +158,7 @@ void print_difference(const AttentionRecord& first, const AttentionRecord& secon
   print("\n{}", table.text());
 }
 
-int run(const Options& options) {
+int run_attention(const AttentionOptions& options) {
   check(options.output);
   int code = kFine;
   const auto record = record_of(options, options.run, code);
@@ -192,7 +192,7 @@ int run(const Options& options) {
 void add_attention(CLI::App& app, Action& chosen) {
   CLI::App* verb =
       app.add_subcommand("attention", "Draws what a trained model attends to on a sample");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<AttentionOptions>();
   verb->add_option("RUN", options->run, "a run directory")->required();
   verb->add_option("--sample", options->sample, "number of the sample, as evaluations draw it")
       ->check(CLI::NonNegativeNumber);
@@ -213,7 +213,7 @@ void add_attention(CLI::App& app, Action& chosen) {
       "  posenc attention runs/mine --sample 0 -o attention.svg\n"
       "  posenc attention runs/mine --layer 1 --head 0 -o head.png\n"
       "  posenc attention runs/mine --against runs/other --axis longer --length 64\n");
-  verb->callback([&chosen, options] { chosen = [options] { return run(*options); }; });
+  verb->callback([&chosen, options] { chosen = [options] { return run_attention(*options); }; });
 }
 
 }  // namespace posenc::cli

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kWidth = 100;  // of a terminal
 
-struct Options {
+struct CompareOptions {
   std::vector<std::string> folders;
   report::CompareOptions compare;
   bool json = false;
@@ -79,7 +79,7 @@ void print_left_out(const report::Comparison& comparison, bool markdown) {
   }
 }
 
-int run(const Options& options) {
+int run_compare(const CompareOptions& options) {
   const report::Comparison comparison =
       report::compare(report::find_runs(options.folders), options.compare);
   if (options.json) {
@@ -102,7 +102,7 @@ int run(const Options& options) {
 void add_compare(CLI::App& app, Action& chosen) {
   CLI::App* verb =
       app.add_subcommand("compare", "Tables of what runs found: encodings side by side");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompareOptions>();
   verb->add_option("DIR", options->folders, "runs, or folders with runs below them")->required();
   auto* form = verb->add_option_group("form");
   form->add_flag("--json", options->json, "everything, for programs");
@@ -113,7 +113,7 @@ void add_compare(CLI::App& app, Action& chosen) {
                    "accuracy that the effective length asks for (default: the runs' own)")
       ->check(CLI::Range(0.0, 1.0));
   verb->footer("Example:\n  posenc compare runs/demo\n");
-  verb->callback([&chosen, options] { chosen = [options] { return run(*options); }; });
+  verb->callback([&chosen, options] { chosen = [options] { return run_compare(*options); }; });
 }
 
 }  // namespace posenc::cli

@@ -20,7 +20,7 @@ namespace {
 using weights::FusedOrder;
 using weights::HeadShape;
 
-struct Options {
+struct ConvertOptions {
   std::string in;
   std::string out;
   std::string layout;
@@ -71,7 +71,7 @@ void merge(HeadShape& given, const HeadShape& model, const std::string& config) 
 }
 
 // The config that was named, or that of the folder where nothing else says how large heads are.
-std::string config_path(const Options& options) {
+std::string config_path(const ConvertOptions& options) {
   if (!options.config.empty()) return options.config;
   const HeadShape& heads = options.to_layout.heads;
   const std::string beside = (std::filesystem::path(options.in) / "config.json").string();
@@ -80,7 +80,7 @@ std::string config_path(const Options& options) {
   return !told && std::filesystem::exists(beside, ignored) ? beside : "";
 }
 
-weights::ConvertReport run_layout(const Options& options) {
+weights::ConvertReport run_layout(const ConvertOptions& options) {
   weights::LayoutOptions layout = options.to_layout;
   layout.to = value_of<PairLayout>(options.layout);
   layout.keep = options.keep;
@@ -94,14 +94,14 @@ weights::ConvertReport run_layout(const Options& options) {
   return convert_layout(options.in, options.out, layout, options.output);
 }
 
-weights::ConvertReport run_positions(const Options& options) {
+weights::ConvertReport run_positions(const ConvertOptions& options) {
   weights::PositionOptions positions = options.to_positions;
   positions.spec = options.positions;
   positions.keep = options.keep;
   return convert_positions(options.in, options.out, positions, options.output);
 }
 
-int run(Options options) {
+int run_convert(ConvertOptions options) {
   watch_signals();
   options.output.stop = &interrupted;
   if (options.out.empty() && options.output.dry_run && !options.output.in_place) {
@@ -122,7 +122,7 @@ CLI::Option* add_patterns(CLI::App* verb, const std::string& name, weights::Patt
   return verb->add_option(name, patterns, help)->allow_extra_args(false)->delimiter(',');
 }
 
-void add_layout_options(CLI::App* verb, Options& options, CLI::Option* layout) {
+void add_layout_options(CLI::App* verb, ConvertOptions& options, CLI::Option* layout) {
   HeadShape& heads = options.to_layout.heads;
   const CLI::Range size(1, 1 << 20);
   std::vector<CLI::Option*> all = {
@@ -148,7 +148,7 @@ void add_layout_options(CLI::App* verb, Options& options, CLI::Option* layout) {
   for (CLI::Option* option : all) option->needs(layout);
 }
 
-void add_position_options(CLI::App* verb, Options& options, CLI::Option* positions) {
+void add_position_options(CLI::App* verb, ConvertOptions& options, CLI::Option* positions) {
   std::vector<CLI::Option*> all = {
       add_patterns(verb, "--positional", options.to_positions.positional,
                    "weights of positions, if not known by name"),
@@ -160,7 +160,7 @@ void add_position_options(CLI::App* verb, Options& options, CLI::Option* positio
   for (CLI::Option* option : all) option->needs(positions);
 }
 
-void add_output_options(CLI::App* verb, Options& options) {
+void add_output_options(CLI::App* verb, ConvertOptions& options) {
   auto* out = verb->add_option("-o,--out", options.out, "file, or folder if IN is one");
   verb->add_flag("--in-place", options.output.in_place, "replace IN")->excludes(out);
   verb->add_flag("--force", options.output.force, "replace OUT where it exists");
@@ -173,7 +173,7 @@ void add_output_options(CLI::App* verb, Options& options) {
 void add_convert(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand(
       "convert", "Rewrites a checkpoint for the other pairing of RoPE, or for RoPE at all");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConvertOptions>();
   verb->add_option("IN", options->in, "safetensors file, or folder with one or with shards")
       ->required();
   auto* what = verb->add_option_group("what to do");
@@ -196,7 +196,7 @@ void add_convert(CLI::App& app, Action& chosen) {
       "    --freeze-except attention\n"
       "A pattern is the end of a name, such as self_attn.q_proj, or has * and ?, such as "
       "'*.q_proj'.\n");
-  verb->callback([&chosen, options] { chosen = [options] { return run(*options); }; });
+  verb->callback([&chosen, options] { chosen = [options] { return run_convert(*options); }; });
 }
 
 }  // namespace posenc::cli

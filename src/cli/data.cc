@@ -15,7 +15,7 @@
 namespace posenc::cli {
 namespace {
 
-struct Options {
+struct DataOptions {
   std::string name;
   std::string to;
   std::string from;
@@ -23,7 +23,7 @@ struct Options {
   bool force = false;
 };
 
-std::string target(const Options& options, std::string_view name) {
+std::string target(const DataOptions& options, std::string_view name) {
   return options.to.empty() ? tasks::corpus_folder(name) : options.to;
 }
 
@@ -53,7 +53,7 @@ int print_list() {
   return kFine;
 }
 
-int fetch(const Options& options) {
+int fetch(const DataOptions& options) {
   const corpora::Corpus& corpus = corpora::find_corpus(options.name);
   const runs::StopRequest stop;
   const std::string folder = target(options, corpus.name);
@@ -70,7 +70,7 @@ int fetch(const Options& options) {
   return kFine;
 }
 
-int run(const Options& options) {
+int run_data(const DataOptions& options) {
   if (options.list) return print_list();
   if (options.name.empty()) {
     throw Error(ErrorKind::kMissingKey, {.scope = "data",
@@ -87,7 +87,7 @@ int run(const Options& options) {
 void add_data(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand(
       "data", "Fetches a small public corpus with the system's package tools, checksum verified");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DataOptions>();
   verb->add_option("NAME", options->name, "the corpus, one of --list");
   verb->add_flag("--list", options->list, "the corpora, and which of them are there");
   verb->add_option(
@@ -98,7 +98,7 @@ void add_data(CLI::App& app, Action& chosen) {
       ->check(CLI::ExistingFile);
   verb->add_flag("--force", options->force, "fetch again, and replace what is there");
   verb->footer("Examples:\n  posenc data --list\n  posenc data moby\n");
-  verb->callback([&chosen, options] { chosen = [options] { return run(*options); }; });
+  verb->callback([&chosen, options] { chosen = [options] { return run_data(*options); }; });
 }
 
 }  // namespace posenc::cli

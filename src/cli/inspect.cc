@@ -14,7 +14,7 @@
 namespace posenc::cli {
 namespace {
 
-struct Options {
+struct InspectOptions {
   std::string encoding;
   std::string hf;
   std::int64_t head_dim = 0;
@@ -34,7 +34,7 @@ struct Named {
   ModelShape shape;
 };
 
-InspectRequest request_from(const Options& options) {
+InspectRequest request_from(const InspectOptions& options) {
   InspectRequest request;
   request.positions = parse_positions(options.positions);
   std::tie(request.relative_first, request.relative_last) =
@@ -43,7 +43,7 @@ InspectRequest request_from(const Options& options) {
   return request;
 }
 
-std::vector<Named> read_hf(const Options& options) {
+std::vector<Named> read_hf(const InspectOptions& options) {
   const Profile profile =
       options.profile.empty() ? Profile::kHf : value_of<Profile>(options.profile);
   const HfModel model = read_hf_config(options.hf, profile);
@@ -63,7 +63,7 @@ Spec read_spec(const std::string& given) {
   return lines ? parse_spec_yaml(text) : parse_spec(text);
 }
 
-std::vector<Named> read_encoding(const Options& options) {
+std::vector<Named> read_encoding(const InspectOptions& options) {
   if (options.head_dim == 0) {
     throw Error(ErrorKind::kMissingKey, {.scope = "inspect",
                                          .key = "--head-dim",
@@ -93,7 +93,7 @@ void print_specs(const std::vector<Named>& specs, InspectRequest request, bool j
   if (!layers.is_null()) print_json(layers.dump(2));
 }
 
-int run(const Options& options) {
+int run_inspect(const InspectOptions& options) {
   std::vector<Named> specs = options.hf.empty() ? read_encoding(options) : read_hf(options);
   for (Named& named : specs) {
     if (!options.precision.empty()) {
@@ -110,7 +110,7 @@ int run(const Options& options) {
 void add_inspect(CLI::App& app, Action& chosen) {
   CLI::App* verb =
       app.add_subcommand("inspect", "Frequencies, tables, slopes and buckets of an encoding");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InspectOptions>();
   auto* source = verb->add_option_group("what to inspect");
   source->add_option(
       "--encoding", options->encoding,
@@ -141,7 +141,7 @@ void add_inspect(CLI::App& app, Action& chosen) {
       "0,1,7\n"
       "  posenc inspect --encoding t5 --head-dim 64 --heads 8 --relative -600:600 --json\n"
       "  posenc inspect --hf config.json --seq-len 8192 --precision hf --json\n");
-  verb->callback([&chosen, options] { chosen = [options] { return run(*options); }; });
+  verb->callback([&chosen, options] { chosen = [options] { return run_inspect(*options); }; });
 }
 
 }  // namespace posenc::cli

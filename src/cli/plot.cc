@@ -20,7 +20,7 @@ namespace {
 
 using plots::PlotRequest;
 
-struct Options {
+struct PlotOptions {
   std::string kind;
   bool list = false;
   std::map<std::string, std::vector<std::string>> given;  // by field, as written
@@ -35,7 +35,7 @@ std::string option_name(std::string_view field) {
   return name;
 }
 
-Value request_map(const Options& options) {
+Value request_map(const PlotOptions& options) {
   Value::Map map{{"kind", Value::of_string(options.kind)}};
   const PlotRequest fields;
   PlotRequest::visit_fields(
@@ -70,7 +70,7 @@ void print_fields(const plots::KindInfo& kind) {
   print("{}: {}\n\n{}\nExample:\n  {}\n", kind.name, kind.doc, table.text(), kind.example);
 }
 
-int run(const Options& options) {
+int run_plot(const PlotOptions& options) {
   if (options.list && options.kind.empty()) {
     print_kinds();
     return kFine;
@@ -92,7 +92,7 @@ int run(const Options& options) {
   return kFine;
 }
 
-void add_fields(CLI::App& verb, Options& options) {
+void add_fields(CLI::App& verb, PlotOptions& options) {
   for (const FieldDoc& doc : describe_fields<PlotRequest>()) {
     if (doc.name == "kind") continue;
     verb.add_option(option_name(doc.name), options.given[doc.name], doc.doc)
@@ -105,7 +105,7 @@ void add_fields(CLI::App& verb, Options& options) {
 
 void add_plot(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("plot", "Figures of encodings, as SVG, PNG and CSV");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlotOptions>();
   verb->add_option("KIND", options->kind, "what to draw; posenc plot --list names the kinds");
   verb->add_flag("--list", options->list, "the kinds; after a KIND, what it reads");
   add_figure_options(*verb, options->output);
@@ -116,7 +116,7 @@ void add_plot(CLI::App& app, Action& chosen) {
       "  posenc plot decay --theta 10000,500000 -o decay.png\n"
       "  posenc plot bias --encoding alibi --encoding kerple --data bias.csv\n"
       "  posenc plot scores --encoding \"rope + alibi\" --text \"the dog bit the man\"\n");
-  verb->callback([&chosen, options] { chosen = [options] { return run(*options); }; });
+  verb->callback([&chosen, options] { chosen = [options] { return run_plot(*options); }; });
 }
 
 }  // namespace posenc::cli

@@ -13,7 +13,7 @@
 namespace posenc::cli {
 namespace {
 
-struct Options {
+struct ReportOptions {
   std::vector<std::string> folders;
   std::string out = "report.html";
   std::string title;
@@ -21,7 +21,7 @@ struct Options {
 };
 
 // The words that make this page again, for its foot.
-std::string command_text(const Options& options) {
+std::string command_text(const ReportOptions& options) {
   std::string command = "posenc report";
   for (const std::string& folder : options.folders) command += " " + folder;
   return command;
@@ -36,7 +36,7 @@ void check_out(const std::filesystem::path& path) {
                                .hint = "name a file: -o " + (path / "report.html").string()});
 }
 
-int run(const Options& options) {
+int run_report(const ReportOptions& options) {
   check_out(options.out);
   report::ReportInput input{.runs = report::find_runs(options.folders),
                             .compare = options.compare,
@@ -53,7 +53,7 @@ int run(const Options& options) {
 void add_report(CLI::App& app, Action& chosen) {
   CLI::App* verb =
       app.add_subcommand("report", "One HTML file of what runs found: tables, charts, attention");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReportOptions>();
   verb->add_option("DIR", options->folders, "runs, or folders with runs below them")->required();
   verb->add_option("-o,--out", options->out, "the file to write")->capture_default_str();
   verb->add_option("--title", options->title, "of the page (default: what was compared)");
@@ -61,7 +61,7 @@ void add_report(CLI::App& app, Action& chosen) {
                    "accuracy that the effective length asks for (default: the runs' own)")
       ->check(CLI::Range(0.0, 1.0));
   verb->footer("Example:\n  posenc report runs/demo -o runs/demo/report.html\n");
-  verb->callback([&chosen, options] { chosen = [options] { return run(*options); }; });
+  verb->callback([&chosen, options] { chosen = [options] { return run_report(*options); }; });
 }
 
 }  // namespace posenc::cli

@@ -15,7 +15,7 @@
 namespace posenc::cli {
 namespace {
 
-struct Options {
+struct SampleOptions {
   std::string config;
   std::vector<std::string> settings;
   std::string axis = "train";
@@ -36,7 +36,7 @@ void check_axis(const tasks::Task& task, const std::string& axis) {
                                        .hint = suggestion(axis, names)});
 }
 
-int run(const Options& options) {
+int run_sample(const SampleOptions& options) {
   const experiment::LabConfig config =
       experiment::load_config(options.config, options.settings).config;
   const auto task = tasks::make_task(config.task);
@@ -71,7 +71,7 @@ int run(const Options& options) {
 
 void add_sample(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("sample", "Prints samples of a config's task");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SampleOptions>();
   verb->add_option("CONFIG", options->config, "YAML with a task")->required();
   verb->add_option("--set", options->settings, "fields of the config, such as task=parity")
       ->allow_extra_args(false);
@@ -81,7 +81,7 @@ void add_sample(CLI::App& app, Action& chosen) {
   verb->add_option("--count", options->count, "samples")->check(CLI::Range(1, 1000));
   verb->add_option("--first", options->first, "number of the first")->check(CLI::NonNegativeNumber);
   verb->footer("Example:\n  posenc sample configs/flip_flop.yaml --axis sparse --length 64\n");
-  verb->callback([&chosen, options] { chosen = [options] { return run(*options); }; });
+  verb->callback([&chosen, options] { chosen = [options] { return run_sample(*options); }; });
 }
 
 }  // namespace posenc::cli

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kDefaultFolder = "runs";
 
-struct Options {
+struct ServeOptions {
   std::string folder = kDefaultFolder;
   std::string web;
   std::string lab;
@@ -60,7 +60,7 @@ void end_within(std::chrono::milliseconds time) {
   }).detach();
 }
 
-int run(const Options& options) {
+int run_serve(const ServeOptions& options) {
   // The folder that runs go to by default may come later.
   if (options.folder != kDefaultFolder) {
     require_folder(options.folder, "name the folder that runs are in");
@@ -89,7 +89,7 @@ int run(const Options& options) {
 void add_serve(CLI::App& app, Action& chosen) {
   CLI::App* verb =
       app.add_subcommand("serve", "Shows the explorer and live runs in a browser, on this machine");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ServeOptions>();
   verb->add_option("DIR", options->folder, "folder with runs")->capture_default_str();
   verb->add_option("--port", options->port, "on 127.0.0.1 and ::1; 0: a free one")
       ->check(CLI::Range(0, 65535))
@@ -98,7 +98,7 @@ void add_serve(CLI::App& app, Action& chosen) {
                    "the explorer's built files (default: where make web puts them)");
   verb->add_option("--lab", options->lab, "program that computes attention (default: posenc-lab)");
   verb->footer("Example:\n  posenc serve runs --port 0\n");
-  verb->callback([&chosen, options] { chosen = [options] { return run(*options); }; });
+  verb->callback([&chosen, options] { chosen = [options] { return run_serve(*options); }; });
 }
 
 }  // namespace posenc::cli

@@ -26,7 +26,7 @@ namespace {
 using sweep::JobReport;
 using sweep::JobState;
 
-struct Options {
+struct SweepOptions {
   std::string file;
   std::string out;
   std::string shard;
@@ -215,7 +215,7 @@ std::string heading(const sweep::Plan& plan, const std::vector<JobReport>& repor
           : fmt::format(" ({} combinations are the same config as another)", plan.repeated));
 }
 
-sweep::RunOptions run_options(const Options& options, const sweep::Plan& plan, Shard shard) {
+sweep::RunOptions run_options(const SweepOptions& options, const sweep::Plan& plan, Shard shard) {
   sweep::RunOptions run;
   run.trainer = trainer_words(options.trainer);
   run.jobs = options.jobs;
@@ -227,7 +227,7 @@ sweep::RunOptions run_options(const Options& options, const sweep::Plan& plan, S
   return run;
 }
 
-int run(const Options& options) {
+int run_sweep(const SweepOptions& options) {
   const Shard shard = parse_shard(options.shard);
   sweep::SweepFile file = sweep::read_sweep(options.file);
   if (!options.out.empty()) file.out = options.out;
@@ -259,7 +259,7 @@ int run(const Options& options) {
 
 void add_sweep(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand("sweep", "Trains a grid of configs, one process per job");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SweepOptions>();
   verb->add_option("SWEEP", options->file, "YAML: base, out, grid, also, exclude")->required();
   verb->add_option("--jobs", options->jobs, "jobs at a time")->check(CLI::Range(1, 4096));
   verb->add_option("--threads", options->threads, "threads of each job (default: cores / jobs)")
@@ -276,7 +276,7 @@ void add_sweep(CLI::App& app, Action& chosen) {
       "Examples:\n"
       "  posenc sweep configs/theta.yaml --jobs 2 --dry-run\n"
       "  posenc sweep configs/theta.yaml --shard 1/4\n");
-  verb->callback([&chosen, options] { chosen = [options] { return run(*options); }; });
+  verb->callback([&chosen, options] { chosen = [options] { return run_sweep(*options); }; });
 }
 
 }  // namespace posenc::cli
