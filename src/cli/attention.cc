@@ -120,7 +120,7 @@ std::optional<AttentionRecord> record_of(const AttentionOptions& options, const 
 }
 
 // "runs/demo/seed0-rope" is seed0-rope in a title.
-std::string name_of(const std::string& run) {
+std::string folder_name(const std::string& run) {
   const fs::path path = fs::path(run).lexically_normal();
   return path.has_filename() ? path.filename().string() : path.parent_path().filename().string();
 }
@@ -165,7 +165,7 @@ int run_attention(const AttentionOptions& options) {
   if (!record) return code;
   const bool chosen = !options.layers.empty() || !options.heads.empty();
   const auto heads = report::chosen_heads(*record, options.layers, options.heads);
-  const std::string name = name_of(options.run);
+  const std::string name = folder_name(options.run);
   if (options.against.empty()) {
     print("{}: {}\n", name, report::example_text(record->example));
     print_heads(*record);
@@ -176,7 +176,7 @@ int run_attention(const AttentionOptions& options) {
   }
   const auto other = record_of(options, options.against, code);
   if (!other) return code;
-  const runs::RecordNames names{name, name_of(options.against)};
+  const runs::RecordNames names{name, folder_name(options.against)};
   runs::require_same_example(*record, *other, names);
   print("{}: {}\n", names.first, report::example_text(record->example));
   print("{}: {}\n", names.second, report::example_text(other->example));
