@@ -36,6 +36,10 @@ target_compile_options(posenc_warnings
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(posenc_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
+# In a batch our sources are included, and GCC takes their anonymous namespaces for those of headers.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND POSENC_UNITY)
+  target_compile_options(posenc_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
+endif()
 
 # Tests and the command line spend their time inside the libraries: full optimisation of their own
 # code would cost a quarter of the whole build and gain nothing.
@@ -45,13 +49,63 @@ target_compile_options(posenc_quick_build INTERFACE $<$<CONFIG:Release>:-O1>)
 # Sanitizers change the ABI of containers under test, so the whole build gets them.
 if(POSENC_SANITIZE)
   add_compile_options(-fsanitize=${POSENC_SANITIZE} -fno-omit-frame-pointer
-                      -fno-sanitize-recover=all)
+                      -fno-sanitize-recover=all -D_GLIBCXX_ASSERTIONS)
   add_link_options(-fsanitize=${POSENC_SANITIZE})
 endif()
 if(POSENC_FUZZ)
   if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     message(FATAL_ERROR "posenc: POSENC_FUZZ needs clang, but the compiler is "
-                        "${CMAKE_CXX_COMPILER_ID}: use cmake --preset fuzz")
+                        "${CMAKE_CXX_COMPILER_ID}: use cmake --preset asan")
   endif()
-  add_compile_options(-fsanitize=fuzzer-no-link) # coverage in the libraries; no main of its own
 endif()
+
+# posenc_compile_in_batches(<target> <size>): compiles up to so many sources of a target as one unit. Most of
+# the time goes into headers (libtorch's above all), which a unit reads once. Sources with options of their
+# own share units with the same options; generated ones stay alone.
+find_package(Python3 QUIET COMPONENTS Interpreter)
+set(POSENC_BATCHES ${CMAKE_CURRENT_LIST_DIR}/batches.py)
+function(posenc_compile_in_batches target size)
+  if(NOT POSENC_UNITY OR NOT Python3_Interpreter_FOUND)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "^${PROJECT_SOURCE_DIR}/(src|tests)/.*\\.cc$")
+  set(all_options "")
+  foreach(source IN LISTS sources)
+    get_source_file_property(options ${source} COMPILE_OPTIONS)
+    list(APPEND all_options ${options})
+    list(APPEND sources_${options} ${source})
+  endforeach()
+  list(REMOVE_DUPLICATES all_options)
+  foreach(options IN LISTS all_options)
+    string(MAKE_C_IDENTIFIER "${target}_${options}" name)
+    string(REPLACE "_NOTFOUND" "" name ${name})
+    posenc_add_batches(${target} ${size} ${name} ${sources_${options}})
+    if(options)
+      set_source_files_properties(${POSENC_UNITS} PROPERTIES COMPILE_OPTIONS "${options}")
+    endif()
+  endforeach()
+endfunction()
+
+# posenc_add_batches(<target> <size> <name> <source>...): sets POSENC_UNITS to what is compiled instead of
+# those sources that cmake/batches.py puts together; their helpers have different names.
+function(posenc_add_batches target size name)
+  execute_process(COMMAND ${Python3_EXECUTABLE} -B ${POSENC_BATCHES} ${size} ${ARGN}
+                  OUTPUT_VARIABLE lines COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "[^\n]+" lines "${lines}")
+  set(units "")
+  foreach(line IN LISTS lines)
+    string(REGEX MATCH "^([0-9]+) (${PROJECT_SOURCE_DIR}/(src|tests)/(.*))$" _ "${line}")
+    set(unit ${CMAKE_CURRENT_BINARY_DIR}/${name}_batch_${CMAKE_MATCH_1}.cc)
+    list(APPEND units ${unit})
+    # Relative, so that a second clone finds what the first one compiled.
+    string(APPEND content_${unit} "#include \"${CMAKE_MATCH_4}\"\n")
+    set_source_files_properties(${CMAKE_MATCH_2} PROPERTIES HEADER_FILE_ONLY ON)
+  endforeach()
+  list(REMOVE_DUPLICATES units)
+  foreach(unit IN LISTS units)
+    file(CONFIGURE OUTPUT ${unit} CONTENT "${content_${unit}}" @ONLY)
+  endforeach()
+  target_sources(${target} PRIVATE ${units})
+  set(POSENC_UNITS ${units} PARENT_SCOPE)
+endfunction()

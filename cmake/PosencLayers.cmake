@@ -32,6 +32,9 @@ set(POSENC_LAYER_TABLE
 # Layers that may include torch, ATen or c10 headers; every other one builds without libtorch.
 set(POSENC_TORCH_LAYERS torch python model lab bench)
 
+# Layers with parsers, which the preset asan instruments for libFuzzer.
+set(POSENC_PARSING_LAYERS core encodings weights tasks experiment runs corpora serve)
+
 # Sets <out_names> to the layers in table order and POSENC_USES_<layer> to what each may use.
 macro(posenc_read_layer_table out_names)
   set(${out_names} "")
@@ -91,6 +94,14 @@ function(posenc_add_layer name)
   target_compile_features(${target} PUBLIC cxx_std_20)
   posenc_link_neighbours(${target} ${name})
   target_link_libraries(${target} PRIVATE ${ARG_DEPS} $<BUILD_INTERFACE:posenc_warnings>)
+  if(POSENC_FUZZ AND ${name} IN_LIST POSENC_PARSING_LAYERS)
+    target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link) # what libFuzzer is guided by
+  endif()
+  if(${name} IN_LIST POSENC_TORCH_LAYERS)
+    posenc_compile_in_batches(${target} 4)
+  else()
+    posenc_compile_in_batches(${target} 8)
+  endif()
   set_property(GLOBAL APPEND PROPERTY POSENC_BUILT_LAYERS ${name})
 endfunction()
 
@@ -107,4 +118,5 @@ function(posenc_add_program layer program)
                                                 ${PROJECT_SOURCE_DIR}/src)
   posenc_link_neighbours(${program} ${layer})
   target_link_libraries(${program} PRIVATE ${ARG_DEPS} posenc_warnings posenc_quick_build)
+  posenc_compile_in_batches(${program} 5)
 endfunction()

@@ -1,7 +1,9 @@
 // What this machine does best: threads, and whether libtorch's batched products go through oneDNN.
 #pragma once
 
-#include <ATen/ATen.h>
+#include <c10/core/Device.h>
+
+#include <string>
 
 #include <optional>
 

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "core/value.h"
 #include "experiment/load.h"
-#include "lab/evaluate.h"
 #include "runs/progress.h"
 #include "runs/run_directory.h"
 #include "runs/stop_request.h"
