@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""clang-tidy over the files of a build, each once: a file that was fine is not looked at again while
-it, every project header it includes, the flags and the checks stay as they were.
+"""clang-tidy over the units of a build, each once: a unit that was fine is not looked at again while
+its sources, every project header they include, the flags and the checks stay as they were.
 
     tools/tidy.py BUILD REGEX [JOBS]
 
@@ -36,19 +36,33 @@ def object_of(entry):
     return found[1] if found else None
 
 
+def sources_of(entry):
+    """The sources of a unit: those that a batch of cmake/batches.py includes, else the file itself."""
+    unit = pathlib.Path(entry["file"])
+    if not re.search(r"_batch_\d+\.cc$", unit.name):
+        return [unit]
+    folder = ROOT / ("tests" if unit.parent.name == "tests" else "src")
+    return [folder / name for name in re.findall(r'^#include "(.*)"$', unit.read_text(), re.MULTILINE)]
+
+
 def checks_of(source):
     """Every .clang-tidy that speaks for a file."""
     folders = [p for p in source.parents if p == ROOT or ROOT in p.parents]
     return [f / ".clang-tidy" for f in folders if (f / ".clang-tidy").exists()]
 
 
+def folder_checks(source):
+    """The checks that folders switch off: clang-tidy looks for them around the unit, not its sources."""
+    files = [f for f in checks_of(source) if f.parent != ROOT]
+    return [check for f in files for check in re.findall(r"^Checks: '(.*)'$", f.read_text(), re.MULTILINE)]
+
+
 def fingerprint(entry, build, sources, version):
-    """None where it is not known what the file includes: then it is looked at."""
+    """None where it is not known what the unit includes: then it is looked at."""
     if not sources:
         return None
-    source = pathlib.Path(entry["file"])
     inside = {(pathlib.Path(build) / s).resolve() for s in sources}
-    inside = sorted(p for p in inside if ROOT in p.parents) + checks_of(source)
+    inside = sorted(p for p in inside if ROOT in p.parents) + checks_of(sources_of(entry)[0])
     flags = entry["command"].replace(str(ROOT), "").replace(" -Werror", "")  # the one thing presets differ in
     digest = hashlib.sha256(f"{version}\n{flags}\n".encode())
     for path in inside:
@@ -59,7 +73,9 @@ def fingerprint(entry, build, sources, version):
 def check(entry, build, mark):
     if mark is not None and mark.exists():
         return ""
-    command = ["clang-tidy", "--quiet", "-p", build, "--extra-arg=-Wno-unknown-warning-option", entry["file"]]
+    checks = ["-bugprone-suspicious-include", *folder_checks(sources_of(entry)[0])]  # a batch includes sources
+    command = ["clang-tidy", "--quiet", "-p", build, "--extra-arg=-Wno-unknown-warning-option",
+               f"--checks={','.join(checks)}", entry["file"]]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         return done.stdout + (done.stderr if not done.stdout else "")
@@ -71,7 +87,7 @@ def check(entry, build, mark):
 def main():
     build, wanted, jobs = str(pathlib.Path(sys.argv[1]).resolve()), re.compile(sys.argv[2]), int((sys.argv + ["0"])[3])
     entries = json.loads(pathlib.Path(build, "compile_commands.json").read_text())
-    entries = {e["file"]: e for e in entries if wanted.search(e["file"])}.values()
+    entries = {e["file"]: e for e in entries if any(wanted.search(str(s)) for s in sources_of(e))}.values()
     if not entries:
         sys.exit(f"tidy: no file of {build} matches {wanted.pattern}")
     remember = os.environ.get("TIDY_CACHE") != "0"
@@ -85,7 +101,7 @@ def main():
             running[pool.submit(check, e, build, CACHE / name if name else None)] = e
         findings = [f.result() for f in concurrent.futures.as_completed(running)]
     findings = [f for f in findings if f]
-    print("\n".join(findings) if findings else f"tidy: {len(entries)} files are fine")
+    print("\n".join(findings) if findings else f"tidy: {len(entries)} units are fine")
     sys.exit(1 if findings else 0)
 
 

@@ -1,8 +1,6 @@
 #!/usr/bin/env bash
 # clang-tidy over src/ with the flags of build/release; headers are seen through their users.
 #   tools/tidy.sh [regex of files]
-# Files with torch headers take more than a minute each and are left out unless asked for:
-#   tools/tidy.sh "$PWD/src/(torch|bench/torch|model|lab)/.*\.cc$"
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,5 +8,4 @@ if ! command -v clang-tidy >/dev/null; then
   echo "tidy: clang-tidy is missing; run tools/setup.sh check" >&2
   exit 1
 fi
-exec python3 tools/tidy.py build/release \
-  "${1:-$PWD/src/(?!torch/|bench/torch/|model/|lab/).*\.cc$}" "${JOBS:-$(nproc)}"
+exec python3 tools/tidy.py build/release "${1:-$PWD/src/.*\.cc$}" "${JOBS:-$(nproc)}"
