@@ -23,18 +23,16 @@ if ! command -v clang++ >/dev/null; then
   echo "fuzz: clang++ is missing; run tools/setup.sh check" >&2
   exit 1
 fi
-cmake --preset fuzz >/dev/null
-cmake --build --preset fuzz --target posenc_fuzz -j"${JOBS:-$(nproc)}"
+cmake --preset asan >/dev/null
+jobs="${JOBS:-$(nproc)}"
+cmake --build --preset asan --target posenc_fuzz -j"$jobs"
 
 targets=("$@")
 if [[ ${#targets[@]} -eq 0 ]]; then
   for source in tests/fuzz/*_fuzz.cc; do targets+=("$(basename "$source" _fuzz.cc)"); done
 fi
-mkdir -p build/fuzz/findings
-for name in "${targets[@]}"; do
-  mkdir -p "build/fuzz/corpus/$name"
-  echo "fuzz: $name, $runs runs, $seconds s (-1 runs and 0 s: no limit)"
-  "build/fuzz/bin/${name}_fuzz" "${options[@]}" -artifact_prefix=build/fuzz/findings/ \
-    "build/fuzz/corpus/$name" "tests/fuzz/corpus/$name"
-done
+mkdir -p build/fuzz/findings "${targets[@]/#/build/fuzz/corpus/}"
+echo "fuzz: $runs runs, $seconds s of each (-1 runs and 0 s: no limit)"
+printf '%s\n' "${targets[@]}" | xargs -P "$jobs" -I NAME "build/asan/bin/NAME_fuzz" "${options[@]}" \
+  -artifact_prefix=build/fuzz/findings/ build/fuzz/corpus/NAME tests/fuzz/corpus/NAME
 echo "fuzz: ${#targets[@]} targets, no findings"
