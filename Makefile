@@ -54,16 +54,16 @@ tidy: build     ## clang-tidy over src/
 rules: build    ## layers, printing, headers, sizes, docs
 	@ctest --preset $(PRESET) -j$(JOBS) -L rules
 
-# The rules and the install tests do not depend on how the code was compiled.
+# The rules do not depend on how the code was compiled.
 asan:           ## tests under AddressSanitizer and UndefinedBehaviorSanitizer
-	@cmake --preset dev >/dev/null
-	@cmake --build --preset dev -j$(JOBS)
-	@ctest --preset dev -j$(JOBS) -LE 'slow|rules|install'
+	@cmake --preset asan >/dev/null
+	@cmake --build --preset asan -j$(JOBS)
+	@ctest --preset asan -j$(JOBS) -LE 'slow|rules'
 
-tsan:           ## tests under ThreadSanitizer
+tsan:           ## tests that use threads under ThreadSanitizer
 	@cmake --preset tsan >/dev/null
-	@cmake --build --preset tsan -j$(JOBS)
-	@ctest --preset tsan -j$(JOBS) -LE 'slow|rules|install'
+	@cmake --build --preset tsan -j$(JOBS) --target posenc_threads_tests
+	@ctest --preset tsan -j$(JOBS) -L threads
 
 fuzz:           ## a bounded libFuzzer run of every parser
 	@JOBS=$(JOBS) tools/fuzz.sh
