@@ -29,9 +29,12 @@ target_compile_options(
   posenc_warnings
   INTERFACE
     "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wno-sign-conversion>")
-# Designated initialisers leave fields at their defaults on purpose; GCC counts that as missing.
-target_compile_options(posenc_warnings
-                       INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers>)
+# Designated initialisers leave fields at their defaults on purpose; GCC counts that as missing. Pages that
+# are compiled in are longer strings than the standard asks a compiler to take.
+target_compile_options(
+  posenc_warnings
+  INTERFACE
+    "$<$<COMPILE_LANGUAGE:CXX>:-Wno-missing-field-initializers;-Wno-overlength-strings>")
 # GCC 12 warns about overlapping copies inside std::string::operator+ (its bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(posenc_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
@@ -41,8 +44,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND POSENC_UNITY)
   target_compile_options(posenc_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 endif()
 
-# Tests and the command line spend their time inside the libraries: full optimisation of their own
-# code would cost a quarter of the whole build and gain nothing.
+# Tests, programs and what calls libtorch spend their time inside the libraries: full optimisation of their
+# own code would cost a third of the whole build and gain nothing.
 add_library(posenc_quick_build INTERFACE)
 target_compile_options(posenc_quick_build INTERFACE $<$<CONFIG:Release>:-O1>)
 
@@ -59,12 +62,12 @@ if(POSENC_FUZZ)
   endif()
 endif()
 
-# posenc_compile_in_batches(<target> <size>): compiles up to so many sources of a target as one unit. Most of
+# posenc_compile_in_batches(<target>): compiles up to eight sources of a target as one unit. Most of
 # the time goes into headers (libtorch's above all), which a unit reads once. Sources with options of their
 # own share units with the same options; generated ones stay alone.
 find_package(Python3 QUIET COMPONENTS Interpreter)
 set(POSENC_BATCHES ${CMAKE_CURRENT_LIST_DIR}/batches.py)
-function(posenc_compile_in_batches target size)
+function(posenc_compile_in_batches target)
   if(NOT POSENC_UNITY OR NOT Python3_Interpreter_FOUND)
     return()
   endif()
@@ -80,17 +83,17 @@ function(posenc_compile_in_batches target size)
   foreach(options IN LISTS all_options)
     string(MAKE_C_IDENTIFIER "${target}_${options}" name)
     string(REPLACE "_NOTFOUND" "" name ${name})
-    posenc_add_batches(${target} ${size} ${name} ${sources_${options}})
+    posenc_add_batches(${target} ${name} ${sources_${options}})
     if(options)
       set_source_files_properties(${POSENC_UNITS} PROPERTIES COMPILE_OPTIONS "${options}")
     endif()
   endforeach()
 endfunction()
 
-# posenc_add_batches(<target> <size> <name> <source>...): sets POSENC_UNITS to what is compiled instead of
+# posenc_add_batches(<target> <name> <source>...): sets POSENC_UNITS to what is compiled instead of
 # those sources that cmake/batches.py puts together; their helpers have different names.
-function(posenc_add_batches target size name)
-  execute_process(COMMAND ${Python3_EXECUTABLE} -B ${POSENC_BATCHES} ${size} ${ARGN}
+function(posenc_add_batches target name)
+  execute_process(COMMAND ${Python3_EXECUTABLE} -B ${POSENC_BATCHES} 8 ${ARGN}
                   OUTPUT_VARIABLE lines COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCHALL "[^\n]+" lines "${lines}")
   set(units "")

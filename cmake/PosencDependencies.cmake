@@ -196,6 +196,9 @@ macro(posenc_require_Torch)
     # SYSTEM: the warnings of its headers are not ours.
     target_include_directories(posenc_dep::torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
     target_link_libraries(posenc_dep::torch INTERFACE ${TORCH_LIBRARIES})
+    # Clang sees 1.13 use vectors of IValue before that is a complete type, unless it comes first.
+    target_compile_options(posenc_dep::torch INTERFACE
+                           "$<$<COMPILE_LANGUAGE:CXX>:SHELL:-include ATen/core/ivalue.h>")
     # A folder of PyTorch's own may hold an fmt of another version, which is then found before the system's
     # and has no library to link: its functions are compiled where they are used.
     foreach(posenc_folder IN LISTS TORCH_INCLUDE_DIRS)

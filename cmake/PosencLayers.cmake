@@ -32,6 +32,9 @@ set(POSENC_LAYER_TABLE
 # Layers that may include torch, ATen or c10 headers; every other one builds without libtorch.
 set(POSENC_TORCH_LAYERS torch python model lab bench)
 
+# Layers that compute: a build without optimisation optimises them all the same, or tests would take minutes.
+set(POSENC_COMPUTING_LAYERS core encodings kernels cases tasks)
+
 # Layers with parsers, which the preset asan instruments for libFuzzer.
 set(POSENC_PARSING_LAYERS core encodings weights tasks experiment runs corpora serve)
 
@@ -97,11 +100,13 @@ function(posenc_add_layer name)
   if(POSENC_FUZZ AND ${name} IN_LIST POSENC_PARSING_LAYERS)
     target_compile_options(${target} PRIVATE -fsanitize=fuzzer-no-link) # what libFuzzer is guided by
   endif()
-  if(${name} IN_LIST POSENC_TORCH_LAYERS)
-    posenc_compile_in_batches(${target} 4)
-  else()
-    posenc_compile_in_batches(${target} 8)
+  if(${name} IN_LIST POSENC_COMPUTING_LAYERS)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O1>)
   endif()
+  if(${name} IN_LIST POSENC_TORCH_LAYERS)
+    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:posenc_quick_build>)
+  endif()
+  posenc_compile_in_batches(${target})
   set_property(GLOBAL APPEND PROPERTY POSENC_BUILT_LAYERS ${name})
 endfunction()
 
@@ -118,5 +123,5 @@ function(posenc_add_program layer program)
                                                 ${PROJECT_SOURCE_DIR}/src)
   posenc_link_neighbours(${program} ${layer})
   target_link_libraries(${program} PRIVATE ${ARG_DEPS} posenc_warnings posenc_quick_build)
-  posenc_compile_in_batches(${program} 5)
+  posenc_compile_in_batches(${program})
 endfunction()

@@ -1,22 +1,38 @@
 #!/usr/bin/env python3
-"""clang-tidy over the units of a build, each once: a unit that was fine is not looked at again while
+"""clang-tidy over the sources of a build, each once: a unit that was fine is not looked at again while
 its sources, every project header they include, the flags and the checks stay as they were.
 
     tools/tidy.py BUILD REGEX [JOBS]
 
+Most of the time goes into headers, so the sources of a layer share units, more than the build's own batches.
 What was fine is remembered in $XDG_CACHE_HOME/posenc-tidy; TIDY_CACHE=0 looks at everything.
 """
+import collections
 import concurrent.futures
 import hashlib
 import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
+from dataclasses import dataclass
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "posenc-tidy"
+SOURCES_OF_A_UNIT = 24
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "cmake"))
+from batches import batches  # noqa: E402
+
+
+@dataclass
+class Unit:
+    sources: list
+    flags: tuple
+    checks: tuple  # those that folders switch off
+    objects: set  # of the build, which know what the sources include
 
 
 def dependencies(build):
@@ -31,13 +47,23 @@ def dependencies(build):
     return found
 
 
-def object_of(entry):
-    found = re.search(r" -o (\S+)", entry["command"])
-    return found[1] if found else None
+def flags_and_object(entry):
+    """What a compiler is told about any source of a target: no files, and no -Werror, in which presets differ."""
+    words = shlex.split(entry["command"])
+    compiler = next(i for i, word in enumerate(words) if re.search(r"(\+\+|cc)(-\d+)?$", word))
+    flags, output, rest = [], None, iter(words[compiler + 1:])
+    for word in rest:
+        if word == "-o":
+            output = next(rest)
+        elif word in ("-MT", "-MF", "-c"):
+            next(rest)
+        elif word not in ("-MD", "-Werror"):
+            flags.append(word)
+    return tuple(flags), output
 
 
 def sources_of(entry):
-    """The sources of a unit: those that a batch of cmake/batches.py includes, else the file itself."""
+    """The sources of a unit of the build: those that a batch of cmake/batches.py includes, else the file itself."""
     unit = pathlib.Path(entry["file"])
     if not re.search(r"_batch_\d+\.cc$", unit.name):
         return [unit]
@@ -54,29 +80,51 @@ def checks_of(source):
 def folder_checks(source):
     """The checks that folders switch off: clang-tidy looks for them around the unit, not its sources."""
     files = [f for f in checks_of(source) if f.parent != ROOT]
-    return [check for f in files for check in re.findall(r"^Checks: '(.*)'$", f.read_text(), re.MULTILINE)]
+    return tuple(check for f in files for check in re.findall(r"^Checks: '(.*)'$", f.read_text(), re.MULTILINE))
 
 
-def fingerprint(entry, build, sources, version):
+def units_of(entries, wanted):
+    """Sources with the same flags and checks, put together as far as their helpers' names differ."""
+    objects, groups = {}, collections.defaultdict(set)
+    for entry in entries:
+        flags, output = flags_and_object(entry)
+        for source in sources_of(entry):
+            if wanted.search(str(source)):
+                objects[source] = output
+                groups[flags, folder_checks(source)].add(source)
+    found = []
+    for (flags, checks), sources in groups.items():
+        texts = [(source, source.read_text(encoding="utf-8")) for source in sorted(sources)]
+        together = batches(texts, SOURCES_OF_A_UNIT)
+        together += [[source] for source in sorted(sources.difference(*together))]
+        found += [Unit(members, flags, checks, {objects[s] for s in members}) for members in together]
+    return sorted(found, key=lambda unit: -len(unit.sources))  # long ones first
+
+
+def fingerprint(unit, build, known, version):
     """None where it is not known what the unit includes: then it is looked at."""
-    if not sources:
+    if not all(known.get(name) for name in unit.objects):
         return None
-    inside = {(pathlib.Path(build) / s).resolve() for s in sources}
-    inside = sorted(p for p in inside if ROOT in p.parents) + checks_of(sources_of(entry)[0])
-    flags = entry["command"].replace(str(ROOT), "").replace(" -Werror", "")  # the one thing presets differ in
+    inside = {(pathlib.Path(build) / s).resolve() for name in unit.objects for s in known[name]}
+    inside = sorted(p for p in inside if ROOT in p.parents) + checks_of(unit.sources[0])
+    flags = " ".join(unit.flags).replace(str(ROOT), "")
     digest = hashlib.sha256(f"{version}\n{flags}\n".encode())
     for path in inside:
         digest.update(f"{path.relative_to(ROOT)}\n".encode() + path.read_bytes())
     return digest.hexdigest()
 
 
-def check(entry, build, mark):
+def check(unit, build, number, mark):
     if mark is not None and mark.exists():
         return ""
-    checks = ["-bugprone-suspicious-include", *folder_checks(sources_of(entry)[0])]  # a batch includes sources
-    command = ["clang-tidy", "--quiet", "-p", build, "--extra-arg=-Wno-unknown-warning-option",
-               f"--checks={','.join(checks)}", entry["file"]]
-    done = subprocess.run(command, capture_output=True, text=True)
+    file, checks = unit.sources[0], unit.checks
+    if len(unit.sources) > 1:
+        file = pathlib.Path(build, "tidy", f"unit_{number}.cc")
+        file.write_text("".join(f'#include "{source}"\n' for source in unit.sources))
+        checks = ("-bugprone-suspicious-include", *checks)
+    command = ["clang-tidy", "--quiet", f"--config-file={ROOT}/.clang-tidy", f"--checks={','.join(checks)}", str(file),
+               "--", *unit.flags, "-Wno-unknown-warning-option"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=build)
     if done.returncode != 0:
         return done.stdout + (done.stderr if not done.stdout else "")
     if mark is not None:
@@ -86,22 +134,23 @@ def check(entry, build, mark):
 
 def main():
     build, wanted, jobs = str(pathlib.Path(sys.argv[1]).resolve()), re.compile(sys.argv[2]), int((sys.argv + ["0"])[3])
-    entries = json.loads(pathlib.Path(build, "compile_commands.json").read_text())
-    entries = {e["file"]: e for e in entries if any(wanted.search(str(s)) for s in sources_of(e))}.values()
-    if not entries:
+    units = units_of(json.loads(pathlib.Path(build, "compile_commands.json").read_text()), wanted)
+    if not units:
         sys.exit(f"tidy: no file of {build} matches {wanted.pattern}")
     remember = os.environ.get("TIDY_CACHE") != "0"
     CACHE.mkdir(parents=True, exist_ok=True)
+    pathlib.Path(build, "tidy").mkdir(exist_ok=True)
     version = subprocess.run(["clang-tidy", "--version"], capture_output=True, text=True).stdout
     known = dependencies(build) if remember else {}
     with concurrent.futures.ThreadPoolExecutor(jobs or os.cpu_count()) as pool:
-        running = {}
-        for e in entries:
-            name = fingerprint(e, build, known.get(object_of(e)), version)
-            running[pool.submit(check, e, build, CACHE / name if name else None)] = e
+        running = []
+        for number, unit in enumerate(units):
+            name = fingerprint(unit, build, known, version)
+            running.append(pool.submit(check, unit, build, number, CACHE / name if name else None))
         findings = [f.result() for f in concurrent.futures.as_completed(running)]
     findings = [f for f in findings if f]
-    print("\n".join(findings) if findings else f"tidy: {len(entries)} units are fine")
+    files = sum(len(unit.sources) for unit in units)
+    print("\n".join(findings) if findings else f"tidy: {files} files in {len(units)} units are fine")
     sys.exit(1 if findings else 0)
 
 

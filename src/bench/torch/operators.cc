@@ -84,7 +84,7 @@ std::vector<Row> attention_rows(const Options& options) {
   const at::Tensor v = on(d.v);
   const auto constants = parameters_of(d, false);
   const auto forward = [&] {
-    const at::Tensor out = at::empty_like(q);
+    at::Tensor out = at::empty_like(q);
     AttentionCall call = problem->call();
     call.out = fresh(out);
     posenc::attention(call).throw_if_error();
@@ -130,7 +130,7 @@ std::vector<Row> linear_rows(const Options& options) {
       "linear_attention/T512/forward", c, "forward", options,
       [&] { return ops::linear_attention(q, on(d.k), on(d.v), c.spec, {}, causal); },
       [&] {
-        const at::Tensor out = at::empty_like(q);
+        at::Tensor out = at::empty_like(q);
         LinearAttentionCall call = problem->call();
         call.out = fresh(out);
         posenc::linear_attention(call).throw_if_error();
@@ -148,7 +148,7 @@ std::vector<Row> rope_rows(const Options& options) {
   return {compare(
       "rope/T512/forward", c, "forward", options, [&] { return std::get<0>(ops::rope(q, k)); },
       [&] {
-        const at::Tensor q_out = at::empty_like(q);
+        at::Tensor q_out = at::empty_like(q);
         const at::Tensor k_out = at::empty_like(k);
         RopeCall call = problem->call();
         call.q_out = fresh(q_out);
@@ -170,7 +170,7 @@ std::vector<Row> decode_rows(const Options& options) {
       "attention_decode/K4096/forward", c, "forward", options,
       [&] { return ops::attention_decode(q, on(d.k), on(d.v), c.spec, constants); },
       [&] {
-        const at::Tensor out = at::empty_like(q);
+        at::Tensor out = at::empty_like(q);
         AttentionCall call = problem->call();
         call.out = fresh(out);
         posenc::attention(call).throw_if_error();
