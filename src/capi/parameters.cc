@@ -50,15 +50,17 @@ const SpecParameter& find(const char* op, const posenc_parameters* parameters, c
                      op, name);
 }
 
-std::vector<double>& values_at(const posenc_parameters& parameters, const SpecParameter& at) {
-  return (*parameters.values)[at.encoding][at.index];
+std::vector<double>& values_of(const char* op, const posenc_parameters* parameters,
+                               const char* name) {
+  const SpecParameter& at = find(op, parameters, name);
+  return (*parameters->values)[at.encoding][at.index];
 }
 
 template <class Number>
 posenc_status get(const char* op, const posenc_parameters* parameters, const char* name,
                   Number* values, size_t count) noexcept {
   return guarded([&] {
-    const std::vector<double>& kept = values_at(*parameters, find(op, parameters, name));
+    const std::vector<double>& kept = values_of(op, parameters, name);
     posenc::capi::check_count(op, "values", kept.size(), count);
     const auto out = posenc::capi::span_of(op, "values", values, count);
     std::transform(kept.begin(), kept.end(), out.begin(),
@@ -70,7 +72,7 @@ template <class Number>
 posenc_status set(const char* op, posenc_parameters* parameters, const char* name,
                   const Number* values, size_t count) noexcept {
   return guarded([&] {
-    std::vector<double>& kept = values_at(*parameters, find(op, parameters, name));
+    std::vector<double>& kept = values_of(op, parameters, name);
     posenc::capi::check_count(op, "values", kept.size(), count);
     const auto given = posenc::capi::span_of(op, "values", values, count);
     for (std::size_t i = 0; i < count; ++i) {
