@@ -7,13 +7,11 @@
 #include <cmath>
 
 #include "core/bind.h"
+#include "lab/values.h"
 
 namespace posenc::lab {
 namespace {
 
-Value number(double x) { return {Value::Data(x)}; }
-Value integer(std::int64_t x) { return {Value::Data(x)}; }
-Value text(std::string x) { return Value::of_string(std::move(x)); }
 Value map(Value::Map members) { return {Value::Data(std::move(members))}; }
 
 void add_tally(Value::Map& members, const Tally& tally) {

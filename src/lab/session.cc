@@ -11,16 +11,13 @@
 #include "lab/attention_run.h"
 #include "lab/machine.h"
 #include "lab/preflight.h"
+#include "lab/values.h"
 #include "runs/environment.h"
 
 namespace posenc::lab {
 namespace {
 
 using runs::RunState;
-
-Value number(double x) { return {Value::Data(x)}; }
-Value integer(std::int64_t x) { return {Value::Data(x)}; }
-Value text(std::string x) { return Value::of_string(std::move(x)); }
 
 Value norms_value(const std::vector<std::pair<std::string, double>>& norms) {
   Value::Map members;
