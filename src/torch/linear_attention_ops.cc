@@ -12,13 +12,14 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr const char* kOp = "linear_attention";
+constexpr const char* kLinearAttention = "linear_attention";
 
 struct LinearArguments {
   LinearArguments(const at::Tensor& q_in, const at::Tensor& k_in, const at::Tensor& v_in,
                   const at::Tensor& parameters, POSENC_LINEAR_PARAMETERS)
-      : places((check_rows(kOp, "q", q_in, q_in), check_rows(kOp, "k", k_in, q_in),
-                check_rows(kOp, "v", v_in, q_in), kOp),
+      : places((check_rows(kLinearAttention, "q", q_in, q_in),
+                check_rows(kLinearAttention, "k", k_in, q_in),
+                check_rows(kLinearAttention, "v", v_in, q_in), kLinearAttention),
                q_in, k_in, causal, -1, -1, key_mask, cu_queries, cu_keys, q_positions, k_positions),
         q(with_contiguous_rows(q_in)),
         k(with_contiguous_rows(k_in)),
@@ -26,7 +27,7 @@ struct LinearArguments {
         options(linear_options(form, epsilon)),
         prepared(prepare(spec, {.head_dim = q.size(3), .heads = q.size(1)}, k.size(1), k.size(2))),
         values(split_parameters(*prepared, parameters)) {
-    places.check_axes(kOp, prepared->plan.state().axes);
+    places.check_axes(kLinearAttention, prepared->plan.state().axes);
   }
 
   [[nodiscard]] LinearAttentionCall call(const at::Tensor& out, const at::Tensor& sums) const {
@@ -87,8 +88,8 @@ Forward forward_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& 
   return {out, sums};
 }
 
-Backward backward_float64(const at::Tensor& grad_out, const LinearArguments& a,
-                          const at::Tensor& parameters) {
+Backward linear_backward_float64(const at::Tensor& grad_out, const LinearArguments& a,
+                                 const at::Tensor& parameters) {
   const auto exact_q = values_of(a.q);
   const auto exact_k = values_of(a.k);
   const auto exact_v = values_of(a.v);
@@ -103,7 +104,7 @@ Backward backward_cpu(const at::Tensor& grad_out, const at::Tensor& out, const a
                       const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                       const at::Tensor& parameters, POSENC_LINEAR_PARAMETERS) {
   const LinearArguments a(q, k, v, parameters, POSENC_LINEAR_NAMES);
-  if (q.scalar_type() == at::kDouble) return backward_float64(grad_out, a, parameters);
+  if (q.scalar_type() == at::kDouble) return linear_backward_float64(grad_out, a, parameters);
   const at::Tensor rows_out = with_contiguous_rows(out);
   const at::Tensor rows_grad = with_contiguous_rows(grad_out.to(q.scalar_type()));
   const at::Tensor dq = at::empty_like(a.q);
@@ -164,7 +165,7 @@ class BackwardFunction : public torch::autograd::Function<BackwardFunction> {
     return {dq, dk, dv, dparameters};
   }
   static variable_list backward(AutogradContext* /*ctx*/, const variable_list& /*gradients*/) {
-    refuse_double_backward(kOp);
+    refuse_double_backward(kLinearAttention);
   }
 };
 

@@ -14,7 +14,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Pair = std::tuple<at::Tensor, at::Tensor>;
 
-constexpr const char* kOp = "rope";
+constexpr const char* kRope = "rope";
 
 std::int64_t length_of(const at::Tensor& positions, std::int64_t tokens) {
   const bool given = positions.defined() && positions.numel() > 0;
@@ -30,7 +30,7 @@ struct Rotation {
     const auto& encodings = prepared->spec.encodings;
     TORCH_CHECK(encodings.size() == 1 && traits(encodings[0]).site == Site::kQueryKey,
                 "[rope] spec must be one rope or xpos but got ", to_text(prepared->spec));
-    check_axes(kOp, "positions", positions, prepared->plan.state().axes);
+    check_axes(kRope, "positions", positions, prepared->plan.state().axes);
     values = split_parameters(*prepared, parameters);
     tables = rotary_tables(prepared->plan.state(), 0, &values, own);
   }
@@ -73,9 +73,9 @@ at::Tensor turn_float64(const Rotation& r, Role role, const at::Tensor& x,
 
 Pair rope_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& parameters,
               std::string spec, const OptionalTensor& positions, bool transposed) {
-  check_rows(kOp, "q", q, q);
-  check_rows(kOp, "k", k, q);
-  const at::Tensor places = full_positions(kOp, "positions", positions, q.size(0), q.size(2));
+  check_rows(kRope, "q", q, q);
+  check_rows(kRope, "k", k, q);
+  const at::Tensor places = full_positions(kRope, "positions", positions, q.size(0), q.size(2));
   const Rotation rotation(q, parameters, spec, places);
   if (q.scalar_type() == at::kDouble) {
     const auto ids = ids_of(places, q);
@@ -136,7 +136,7 @@ std::vector<double> frequency_gradient(const Rotation& r, const at::Tensor& q, c
 at::Tensor frequency_gradient_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& dq,
                                   const at::Tensor& dk, const at::Tensor& parameters,
                                   std::string spec, const OptionalTensor& positions) {
-  const at::Tensor places = full_positions(kOp, "positions", positions, q.size(0), q.size(2));
+  const at::Tensor places = full_positions(kRope, "positions", positions, q.size(0), q.size(2));
   const Rotation rotation(q, parameters, spec, places);
   const auto gradient = frequency_gradient(rotation, q, k, dq, dk, places);
   return at::tensor(ref::alpha_gradient(rotation.tables->rotary(), gradient), at::kDouble)
