@@ -7,6 +7,7 @@
 
 #include "report/page_case.h"
 #include "report/record_choice.h"
+#include "support/sanitizers.h"
 
 namespace posenc::report {
 namespace {
@@ -122,6 +123,8 @@ TEST(PageMaps, ADamagedRecordIsARemark) {
 
 // Eight encodings, four layers of eight heads, 512 tokens, and maps as hard to compress as they come.
 TEST(PageMaps, APageOfEightEncodingsStaysBelowTenMegabytes) {
+  if (testing::kSanitized)
+    GTEST_SKIP() << "compressing eight large records takes a sanitizer a minute";
   const TemporaryFolder folder;
   const std::vector<std::string> encodings = {"none", "alibi", "cope", "kerple",
                                               "fire", "rope",  "xpos", "t5"};
