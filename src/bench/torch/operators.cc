@@ -97,7 +97,7 @@ std::vector<Row> attention_rows(const Options& options) {
   const at::Tensor grad = on(d.grad_out);
   const auto both = [&] {
     const at::Tensor out = forward();
-    const at::Tensor dq = at::empty_like(q);
+    at::Tensor dq = at::empty_like(q);
     const at::Tensor dk = at::empty_like(k);
     const at::Tensor dv = at::empty_like(v);
     AttentionBackwardCall call = problem->backward_call();
