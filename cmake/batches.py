@@ -38,11 +38,11 @@ def helpers(source, text):
     names = {m[m.lastgroup]: source for m in _DEFINITIONS.finditer(own)}
     for listed in _ENUMERATORS.findall(own):
         names |= {name: source for name in re.findall(r"(?:^|,)\s*(\w+)", listed)}
-    names |= {name: source for name in _LOCAL_CONSTANTS.findall(text)}
-    return {name: meaning for meaning, name in _USING.findall(own)} | names
+    inside = {name: "a constant of a function" for name in _LOCAL_CONSTANTS.findall(text)}
+    return inside | {name: meaning for meaning, name in _USING.findall(own)} | names
 
 
-def batches(sources, size):
+def batches(sources, size, ignored=lambda name: False):
     """Lists of sources; each source goes to the first batch with room where its names mean the same.
 
     >>> a, b, c = (("%s.cc" % n, "namespace {\\nint %s() {\\n}\\n}  // namespace\\n" % f) for n, f in ("af", "bf", "cg"))
@@ -53,7 +53,7 @@ def batches(sources, size):
     for source, text in sources:
         if _ALONE.search(text):
             continue
-        names = helpers(source, text)
+        names = {n: meaning for n, meaning in helpers(source, text).items() if not ignored(n)}
         for members, taken in found:
             if len(members) < size and all(taken.get(n, meaning) == meaning for n, meaning in names.items()):
                 members.append(source)

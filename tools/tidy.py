@@ -4,7 +4,8 @@ its sources, every project header they include, the flags and the checks stay as
 
     tools/tidy.py BUILD REGEX [JOBS]
 
-Most of the time goes into headers, so the sources of a layer share units, more than the build's own batches.
+Most of the time goes into headers, so sources share units, more than in the build's own batches. Types and
+constants of the same name get a number for the time of the check; functions of the same name keep files apart.
 What was fine is remembered in $XDG_CACHE_HOME/posenc-tidy; TIDY_CACHE=0 looks at everything.
 """
 import collections
@@ -17,14 +18,15 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "posenc-tidy"
-SOURCES_OF_A_UNIT = 24
+SOURCES_OF_A_UNIT = 40
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "cmake"))
-from batches import batches  # noqa: E402
+from batches import batches, helpers  # noqa: E402
 
 
 @dataclass
@@ -95,10 +97,43 @@ def units_of(entries, wanted):
     found = []
     for (flags, checks), sources in groups.items():
         texts = [(source, source.read_text(encoding="utf-8")) for source in sorted(sources)]
-        together = batches(texts, SOURCES_OF_A_UNIT)
+        together = batches(texts, SOURCES_OF_A_UNIT, can_be_renamed)
         together += [[source] for source in sorted(sources.difference(*together))]
         found += [Unit(members, flags, checks, {objects[s] for s in members}) for members in together]
     return sorted(found, key=lambda unit: -len(unit.sources))  # long ones first
+
+
+def can_be_renamed(name):
+    """Types and constants. A function may have the name of a member of something else."""
+    return re.match(r"k[A-Z]|[A-Z]\w*[a-z]", name) is not None
+
+
+def text_of(sources):
+    """Sources as one unit: all their headers, then each with names of its own for what others define, too.
+
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> for name in "ab":
+    ...     _ = (folder / name).write_text('#include "h"\\nnamespace {\\nconstexpr int kX = 1;\\n}  // namespace\\n')
+    >>> print(text_of([folder / "a", folder / "b"]).replace(str(folder), "F"), end="")
+    #include "h"
+    #define kX kX0  // NOLINT
+    #include "F/a"
+    #undef kX
+    #define kX kX1  // NOLINT
+    #include "F/b"
+    #undef kX
+    """
+    texts = [source.read_text(encoding="utf-8") for source in sources]
+    names = [[n for n, meaning in helpers(s, text).items() if meaning == s and can_be_renamed(n)]
+             for s, text in zip(sources, texts)]
+    counts = collections.Counter(name for own in names for name in own)
+    headers = dict.fromkeys(h for t in texts for h in re.findall(r"^#include .*$", t.split("\nnamespace ")[0], re.M))
+    lines = [f"{header}\n" for header in headers]
+    for number, (source, own) in enumerate(zip(sources, names)):
+        shared = [name for name in own if counts[name] > 1]
+        lines += [f"#define {name} {name}{number}  // NOLINT\n" for name in shared]
+        lines += [f'#include "{source}"\n', *(f"#undef {name}\n" for name in shared)]
+    return "".join(lines)
 
 
 def fingerprint(unit, build, known, version):
@@ -120,7 +155,7 @@ def check(unit, build, number, mark):
     file, checks = unit.sources[0], unit.checks
     if len(unit.sources) > 1:
         file = pathlib.Path(build, "tidy", f"unit_{number}.cc")
-        file.write_text("".join(f'#include "{source}"\n' for source in unit.sources))
+        file.write_text(text_of(unit.sources))
         checks = ("-bugprone-suspicious-include", *checks)
     command = ["clang-tidy", "--quiet", f"--config-file={ROOT}/.clang-tidy", f"--checks={','.join(checks)}", str(file),
                "--", *unit.flags, "-Wno-unknown-warning-option"]
