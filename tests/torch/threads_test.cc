@@ -1,11 +1,8 @@
 // Operators called from several threads at once. Each caller computes alone (one thread of libtorch), so
 // that ThreadSanitizer sees our locks and not OpenMP's, which it does not know.
-// clang-format off: clang in C++20 reads the headers of PyTorch 1.13 in this order only
-#include <ATen/core/ivalue.h>
-#include <torch/torch.h>
-// clang-format on
-
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <thread>
 
