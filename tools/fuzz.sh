@@ -33,6 +33,6 @@ if [[ ${#targets[@]} -eq 0 ]]; then
 fi
 mkdir -p build/fuzz/findings "${targets[@]/#/build/fuzz/corpus/}"
 echo "fuzz: $runs runs, $seconds s of each (-1 runs and 0 s: no limit)"
-printf '%s\n' "${targets[@]}" | xargs -P "$jobs" -I NAME "build/asan/bin/NAME_fuzz" "${options[@]}" \
+printf '%s\n' "${targets[@]}" | xargs -P "$jobs" -I NAME env build/asan/bin/NAME_fuzz "${options[@]}" \
   -artifact_prefix=build/fuzz/findings/ build/fuzz/corpus/NAME tests/fuzz/corpus/NAME
 echo "fuzz: ${#targets[@]} targets, no findings"
