@@ -3,9 +3,8 @@
 
 #include <c10/core/Device.h>
 
-#include <string>
-
 #include <optional>
+#include <string>
 
 #include "core/value.h"
 
