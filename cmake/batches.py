@@ -42,7 +42,7 @@ def helpers(source, text):
     return inside | {name: meaning for meaning, name in _USING.findall(own)} | names
 
 
-def batches(sources, size, ignored=lambda name: False):
+def batches(sources, size, ignored=lambda name, text: False):
     """Lists of sources; each source goes to the first batch with room where its names mean the same.
 
     >>> a, b, c = (("%s.cc" % n, "namespace {\\nint %s() {\\n}\\n}  // namespace\\n" % f) for n, f in ("af", "bf", "cg"))
@@ -53,7 +53,7 @@ def batches(sources, size, ignored=lambda name: False):
     for source, text in sources:
         if _ALONE.search(text):
             continue
-        names = {n: meaning for n, meaning in helpers(source, text).items() if not ignored(n)}
+        names = {n: meaning for n, meaning in helpers(source, text).items() if not ignored(n, text)}
         for members, taken in found:
             if len(members) < size and all(taken.get(n, meaning) == meaning for n, meaning in names.items()):
                 members.append(source)

@@ -103,9 +103,9 @@ def units_of(entries, wanted):
     return sorted(found, key=lambda unit: -len(unit.sources))  # long ones first
 
 
-def can_be_renamed(name):
-    """Types and constants. A function may have the name of a member of something else."""
-    return re.match(r"k[A-Z]|[A-Z]\w*[a-z]", name) is not None
+def can_be_renamed(name, text):
+    """Types and constants, unless something else has a member of that name. Functions often share one."""
+    return re.match(r"k[A-Z]|[A-Z]\w*[a-z]", name) is not None and not re.search(rf"(::|\.|->){name}\b", text)
 
 
 def text_of(sources):
@@ -124,7 +124,7 @@ def text_of(sources):
     #undef kX
     """
     texts = [source.read_text(encoding="utf-8") for source in sources]
-    names = [[n for n, meaning in helpers(s, text).items() if meaning == s and can_be_renamed(n)]
+    names = [[n for n, meaning in helpers(s, text).items() if meaning == s and can_be_renamed(n, text)]
              for s, text in zip(sources, texts)]
     counts = collections.Counter(name for own in names for name in own)
     headers = dict.fromkeys(h for t in texts for h in re.findall(r"^#include .*$", t.split("\nnamespace ")[0], re.M))
