@@ -110,6 +110,8 @@ std::vector<Case> attention_cases() {
                            "t5 + cope(npos_max=8, gate_source=separate)"}) {
     add_odd_sizes(spec, all);
   }
+  // Windows that begin inside a tile of keys which nothing else cuts.
+  all.push_back({.spec = "rope + alibi", .queries = 320, .keys = 320, .window_left = 150});
   return all;
 }
 
