@@ -112,12 +112,21 @@ std::vector<Case> attention_cases() {
   }
   // Windows that begin inside a tile of keys which nothing else cuts.
   all.push_back({.spec = "rope + alibi", .queries = 320, .keys = 320, .window_left = 150});
+  Case packed{.spec = "alibi", .queries = 90, .keys = 90, .cumulative = {0, 1, 40, 40, 90}};
+  packed.dropout = 0.3;
+  all.push_back(packed);
   return all;
 }
 
 std::vector<Case> decode_cases() {
   std::vector<Case> all;
   for (const std::string& spec : attention_specs()) add_decoding(spec, all);
+  // Channels that fill no vector.
+  all.push_back({.op = Operation::kDecode,
+                 .spec = "rope + alibi",
+                 .queries = 2,
+                 .keys = 300,
+                 .head_dim = 18});
   return all;
 }
 
