@@ -143,16 +143,21 @@ inline void check_rows(const Result& got, const Result& want, const Judge& judge
   EXPECT_LE(error, allowed) << cases::name_of(judge.c) << ": rows of " << want.name;
 }
 
-inline void check_case(const Case& c, std::int64_t chunk_bytes = std::int64_t{512} << 20,
-                       int float_parts = 3) {
-  AttentionProblem problem(c);
-  const std::vector<Result> want = problem.expected(true);
-  DeviceAttention device(problem);
+// Forward and backward; the problem then holds the results.
+inline void run_both(DeviceAttention& device, std::int64_t chunk_bytes, int float_parts) {
   device.params.chunk_bytes = chunk_bytes;
   device.params.forward.float_parts = float_parts;
   device.forward();
   device.backward();
   device.bring_back();
+}
+
+inline void check_case(const Case& c, std::int64_t chunk_bytes = std::int64_t{512} << 20,
+                       int float_parts = 3) {
+  AttentionProblem problem(c);
+  const std::vector<Result> want = problem.expected(true);
+  DeviceAttention device(problem);
+  run_both(device, chunk_bytes, float_parts);
   const std::vector<Result> got = problem.results(true);
   ASSERT_EQ(got.size(), want.size());
   const Judge judge{c, float_parts};

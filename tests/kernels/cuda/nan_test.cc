@@ -118,11 +118,7 @@ struct Outcome {
 
 Outcome outcome_of(AttentionProblem& problem, std::int64_t chunk_bytes, int float_parts) {
   DeviceAttention device(problem);
-  device.params.chunk_bytes = chunk_bytes;
-  device.params.forward.float_parts = float_parts;
-  device.forward();
-  device.backward();
-  device.bring_back();
+  run_both(device, chunk_bytes, float_parts);
   const AttentionData& d = problem.data;
   return {d.out.values(), {d.row_sums.begin(), d.row_sums.end()},
           d.dq.values(),  d.dk.values(),
