@@ -111,7 +111,7 @@ std::vector<NamedText> books_of_verses(std::string_view json) {
   };
   try {
     const Json rest = Json::parse(json, take);
-  } catch (const Json::parse_error& e) {
+  } catch (const Json::exception& e) {
     throw Error(ErrorKind::kSyntax, {.scope = "verses", .rule = "is not JSON", .hint = e.what()});
   }
   return books;

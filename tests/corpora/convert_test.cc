@@ -21,6 +21,7 @@ TEST(Verses, MakeAFilePerBookWithoutMarks) {
   EXPECT_EQ(books[0].second, "In the beginning was light.\nAnd a paragraph.\n");
   EXPECT_EQ(books[1].first, "1_john.txt");
   EXPECT_THROW(books_of_verses("{\"Genesis 1:1\": "), Error);
+  EXPECT_THROW(books_of_verses("1e999"), Error);  // no double
 }
 
 std::string word(std::uint32_t number) {
