@@ -10,12 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "core/plain_text.h"
 #include "core/value.h"
 
 namespace posenc {
 namespace {
 
 constexpr std::size_t kDeepest = 64;
+constexpr std::size_t kLongestKey = 200;  // bytes: escaped, it still fits YAML's limit of 1024
 
 Mark mark_of(const YAML::Mark& mark) {
   return mark.is_null() ? Mark{} : Mark{mark.line + 1, mark.column + 1};
@@ -129,6 +131,10 @@ class TreeBuilder : public YAML::EventHandler {
       throw syntax_error(scope_, mark, "uses a merge key '<<', which would be ignored",
                          "write the fields out");
     }
+    if (key.size() > kLongestKey) {
+      throw syntax_error(scope_, mark, fmt::format("has a key of {} bytes", key.size()),
+                         fmt::format("shorten it to at most {}", kLongestKey));
+    }
     if (stack_.back().container.find(key) != nullptr) {
       throw Error(ErrorKind::kConflict, {.scope = scope_,
                                          .key = key,
@@ -211,6 +217,8 @@ void emit(YAML::Emitter& out, const Value& value) { std::visit(Emit{out}, value.
 }  // namespace
 
 Value parse_yaml(std::string_view text, std::string_view scope) {
+  // yaml-cpp would replace such bytes without a word.
+  if (!is_utf8(text)) throw syntax_error(scope, {}, "is not UTF-8", "save it as UTF-8");
   try {
     std::istringstream input{std::string(text)};
     YAML::Parser parser(input);

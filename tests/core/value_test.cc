@@ -60,12 +60,22 @@ TEST(Value, YamlRefusesWhatItWouldMisread) {
       {"a: [1\n", ErrorKind::kSyntax, "is not YAML"},
       {"", ErrorKind::kSyntax, "is empty"},
       {"? [1]\n: 2\n", ErrorKind::kSyntax, "not a word"},
+      {"a: \xfb\n", ErrorKind::kSyntax, "is not UTF-8"},
   };
   for (const Refused& c : cases) {
     std::string message;
     EXPECT_EQ(kind_of([&] { parse_yaml(c.text, "t"); }, &message), c.kind) << c.text;
     EXPECT_NE(message.find(c.says), std::string::npos) << message;
   }
+}
+
+TEST(Value, YamlKeysHaveAtMost200Bytes) {
+  const std::string key(200, '\x01');  // escaped, they are the longest that a writer makes
+  const std::string yaml = to_yaml(parse_yaml("\"" + key + "\": 1\n", "t"));
+  EXPECT_EQ(to_yaml(parse_yaml(yaml, "t")), yaml);
+  std::string message;
+  kind_of([&] { parse_yaml(key + "k: 1\n", "t"); }, &message);
+  EXPECT_NE(message.find("has a key of 201 bytes (line 1"), std::string::npos) << message;
 }
 
 TEST(Value, JsonRefusesAndNamesTheKey) {
