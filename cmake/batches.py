@@ -21,6 +21,7 @@ _DEFINITIONS = re.compile(
 _ENUMERATORS = re.compile(r"^enum (?!class)[^{;]*\{([^}]*)\}", re.MULTILINE)
 _LOCAL_CONSTANTS = re.compile(r"^ +(?:static )?const(?:expr)? [^=(;{]*\b(k[A-Z]\w*)", re.MULTILINE)  # may shadow
 _USING = re.compile(r"^using ((?:\w+::)+(\w+));", re.MULTILINE)
+_MAIN = re.compile(r"^int main\(", re.MULTILINE)
 # Such files are compiled once per target of Highway, by including themselves.
 _ALONE = re.compile(r"foreach_target\.h|^#undef HWY_TARGET_INCLUDE", re.MULTILINE)
 
@@ -34,7 +35,7 @@ def helpers(source, text):
     >>> sorted(found), found["c"], found["I"]
     (['B', 'E', 'F', 'I', 'c', 'kA', 'kG', 'kH'], 'x.cc', 'other::I')
     """
-    own = "\n".join(_ANONYMOUS.findall(text))
+    own = "\n".join(_ANONYMOUS.findall(text) + _MAIN.findall(text))
     names = {m[m.lastgroup]: source for m in _DEFINITIONS.finditer(own)}
     for listed in _ENUMERATORS.findall(own):
         names |= {name: source for name in re.findall(r"(?:^|,)\s*(\w+)", listed)}

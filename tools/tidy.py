@@ -4,8 +4,9 @@ its sources, every project header they include, the flags and the checks stay as
 
     tools/tidy.py BUILD REGEX [JOBS]
 
-Most of the time goes into headers, so sources share units, more than in the build's own batches. Types and
-constants of the same name get a number for the time of the check; functions of the same name keep files apart.
+Most of the time goes into headers, so sources share units, more than in the build's own batches: all sources
+with torch are read with the flags of all of them, and so are all without. Helpers of the same name get a number
+for the time of the check.
 What was fine is remembered in $XDG_CACHE_HOME/posenc-tidy; TIDY_CACHE=0 looks at everything.
 """
 import collections
@@ -23,7 +24,8 @@ from dataclasses import dataclass
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "posenc-tidy"
-SOURCES_OF_A_UNIT = 40
+SOURCES_OF_A_UNIT = 60
+ONE_SIMD_TARGET = ("-DHWY_COMPILE_ONLY_STATIC",)
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "cmake"))
 from batches import batches, helpers  # noqa: E402
@@ -86,26 +88,42 @@ def folder_checks(source):
 
 
 def units_of(entries, wanted):
-    """Sources with the same flags and checks, put together as far as their helpers' names differ."""
+    """Sources with torch, and those without by the checks that folders switch off, as few units as names allow."""
     objects, groups = {}, collections.defaultdict(set)
+    flags, checks = collections.defaultdict(dict), collections.defaultdict(dict)
     for entry in entries:
-        flags, output = flags_and_object(entry)
-        for source in sources_of(entry):
-            if wanted.search(str(source)):
-                objects[source] = output
-                groups[flags, folder_checks(source)].add(source)
+        own_flags, output = flags_and_object(entry)
+        torch = any("ATen" in flag for flag in own_flags)
+        for source in filter(lambda s: wanted.search(str(s)), sources_of(entry)):
+            own_checks = folder_checks(source)
+            group = torch or own_checks
+            objects[source] = output
+            groups[group].add(source)
+            flags[group] |= dict.fromkeys(in_pairs(own_flags))
+            checks[group] |= dict.fromkeys(own_checks)
     found = []
-    for (flags, checks), sources in groups.items():
+    for group, sources in groups.items():
         texts = [(source, source.read_text(encoding="utf-8")) for source in sorted(sources)]
         together = batches(texts, SOURCES_OF_A_UNIT, can_be_renamed)
         together += [[source] for source in sorted(sources.difference(*together))]
-        found += [Unit(members, flags, checks, {objects[s] for s in members}) for members in together]
+        words = tuple(word for flag in flags[group] for word in flag) + ONE_SIMD_TARGET
+        found += [Unit(members, words, tuple(checks[group]), {objects[s] for s in members}) for members in together]
     return sorted(found, key=lambda unit: -len(unit.sources))  # long ones first
 
 
+def in_pairs(flags):
+    """Flags, each with its argument.
+
+    >>> in_pairs(("-DA", "-isystem", "b", "-O1"))
+    [('-DA',), ('-isystem', 'b'), ('-O1',)]
+    """
+    rest = iter(flags)
+    return [(flag, next(rest)) if flag in ("-isystem", "-include") else (flag,) for flag in rest]
+
+
 def can_be_renamed(name, text):
-    """Types and constants, unless something else has a member of that name. Functions often share one."""
-    return re.match(r"k[A-Z]|[A-Z]\w*[a-z]", name) is not None and not re.search(rf"(::|\.|->){name}\b", text)
+    """Helpers, unless something else has a member of that name; a check looks for `main`."""
+    return name != "main" and not re.search(rf"(::|\.|->){name}\b", text)
 
 
 def text_of(sources):

@@ -210,7 +210,7 @@ void add_training_options(CLI::App& train, BenchArguments& arguments, TrainingSh
   train.add_flag("--json", arguments.json, "a list of rows, for programs");
 }
 
-int run(int argc, char** argv) {
+int run_program(int argc, char** argv) {
   CLI::App app("measure the kernels against baselines and limits", "posenc bench");
   app.require_subcommand(1);
   CLI::App* cpu = app.add_subcommand("cpu", "the CPU kernels; every result is checked first");
@@ -235,7 +235,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return posenc::bench::run(argc, argv);
+    return posenc::bench::run_program(argc, argv);
   } catch (const posenc::Error& mistake) {
     fmt::print(stderr, "posenc: {}\n", mistake.what());
     return posenc::bench::kMistake;

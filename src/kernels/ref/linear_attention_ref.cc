@@ -9,7 +9,6 @@ namespace {
 using linear::Call;
 using linear::Feature;
 using linear::feature_backward;
-using linear::Head;
 using linear::kScope;
 
 double numerator(const Call& call, const Feature& q, const Feature& k) {
@@ -21,7 +20,8 @@ double denominator(const Call& call, const Feature& q, const Feature& k) {
 }
 
 // Writes o_i and returns its denominator, 0 where no key is seen.
-double evaluate_row(const Call& call, const Head& head, std::int64_t i, std::span<double> out) {
+double evaluate_row(const Call& call, const linear::Head& head, std::int64_t i,
+                    std::span<double> out) {
   double sum = 0.0;
   for (std::int64_t j = 0; j < call.shape.keys; ++j) {
     if (!call.mask.sees(head.batch, i, j)) continue;
@@ -52,8 +52,8 @@ struct HeadGradients {
 
 // With N_i the numerator's sum and Z_i the denominator's: dn_ij = <do_i, v_j> / Z_i and
 // dd_ij = -<do_i, o_i> / Z_i, the same for every key.
-void row_backward(const Call& call, const Head& head, std::int64_t i, std::span<const double> dout,
-                  HeadGradients& dfeature, AttentionGradients& all) {
+void row_backward(const Call& call, const linear::Head& head, std::int64_t i,
+                  std::span<const double> dout, HeadGradients& dfeature, AttentionGradients& all) {
   const std::int64_t D = call.shape.head_dim;
   std::vector<double> out(dout.size(), 0.0);
   const double sum = evaluate_row(call, head, i, out);
@@ -71,7 +71,7 @@ void row_backward(const Call& call, const Head& head, std::int64_t i, std::span<
   }
 }
 
-void head_backward(const Call& call, const Head& head, std::span<const double> grad_out,
+void head_backward(const Call& call, const linear::Head& head, std::span<const double> grad_out,
                    AttentionGradients& all) {
   const std::int64_t D = call.shape.head_dim;
   const std::vector<double> zero(static_cast<std::size_t>(D), 0.0);
@@ -98,7 +98,7 @@ LinearAttentionOutput linear_attention(const Spec& spec, const SpecParameters& p
   LinearAttentionOutput output{std::vector<double>(inputs.q.size(), 0.0), {}};
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     for (std::int64_t h = 0; h < shape.heads; ++h) {
-      const Head head(call, b, h);
+      const linear::Head head(call, b, h);
       for (std::int64_t i = 0; i < shape.queries; ++i) {
         const auto out = vector_at(std::span(output.out), head.query_row(call, i), shape.head_dim);
         output.denominator.push_back(evaluate_row(call, head, i, out));
@@ -121,7 +121,7 @@ AttentionGradients linear_attention_backward(const Spec& spec, const SpecParamet
                          std::vector<double>(inputs.gate_k.size(), 0.0), zeros_like(parameters)};
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     for (std::int64_t h = 0; h < shape.heads; ++h) {
-      head_backward(call, Head(call, b, h), grad_out, all);
+      head_backward(call, linear::Head(call, b, h), grad_out, all);
     }
   }
   return all;

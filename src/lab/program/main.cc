@@ -156,7 +156,7 @@ CLI::App* add_attention(CLI::App& app, Arguments& a) {
   return verb;
 }
 
-int run(int argc, char** argv) {
+int run_program(int argc, char** argv) {
   Arguments a;
   CLI::App app("posenc: train and evaluate small transformers with any encoding", "posenc");
   app.require_subcommand(1);
@@ -201,7 +201,7 @@ int main(int argc, char** argv) {
     auto settings = posenc::patient_threads();
     for (auto& setting : posenc::better_openblas()) settings.push_back(std::move(setting));
     posenc::restart_with(settings);
-    return posenc::lab::run(argc, argv);
+    return posenc::lab::run_program(argc, argv);
   } catch (const posenc::Error& mistake) {
     fmt::print(stderr, "posenc: {}\n", mistake.what());
     return posenc::lab::kMistake;
