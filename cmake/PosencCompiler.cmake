@@ -62,11 +62,15 @@ if(POSENC_FUZZ)
   endif()
 endif()
 
-# posenc_compile_in_batches(<target>): compiles up to eight sources of a target as one unit. Most of
-# the time goes into headers (libtorch's above all), which a unit reads once. Sources with options of their
-# own share units with the same options; generated ones stay alone.
+# posenc_compile_in_batches(<target>): compiles up to eight sources of a target as one unit (sanitizers: more,
+# whose trees are not for editing). Most of the time goes into headers (libtorch's above all), which a unit reads
+# once. Sources with options of their own share units with the same options; generated ones stay alone.
 find_package(Python3 QUIET COMPONENTS Interpreter)
 set(POSENC_BATCHES ${CMAKE_CURRENT_LIST_DIR}/batches.py)
+set(POSENC_BATCH_SIZE 8)
+if(POSENC_SANITIZE)
+  set(POSENC_BATCH_SIZE 24)
+endif()
 function(posenc_compile_in_batches target)
   if(NOT POSENC_UNITY OR NOT Python3_Interpreter_FOUND)
     return()
@@ -91,24 +95,19 @@ function(posenc_compile_in_batches target)
 endfunction()
 
 # posenc_add_batches(<target> <name> <source>...): sets POSENC_UNITS to what is compiled instead of
-# those sources that cmake/batches.py puts together; their helpers have different names.
+# those sources that cmake/batches.py puts together.
 function(posenc_add_batches target name)
-  execute_process(COMMAND ${Python3_EXECUTABLE} -B ${POSENC_BATCHES} 8 ${ARGN}
+  execute_process(COMMAND ${Python3_EXECUTABLE} -B ${POSENC_BATCHES} ${POSENC_BATCH_SIZE}
+                          ${CMAKE_CURRENT_BINARY_DIR}/${name} ${PROJECT_SOURCE_DIR} ${ARGN}
                   OUTPUT_VARIABLE lines COMMAND_ERROR_IS_FATAL ANY)
   string(REGEX MATCHALL "[^\n]+" lines "${lines}")
   set(units "")
   foreach(line IN LISTS lines)
-    string(REGEX MATCH "^([0-9]+) (${PROJECT_SOURCE_DIR}/(src|tests)/(.*))$" _ "${line}")
-    set(unit ${CMAKE_CURRENT_BINARY_DIR}/${name}_batch_${CMAKE_MATCH_1}.cc)
-    list(APPEND units ${unit})
-    # Relative, so that a second clone finds what the first one compiled.
-    string(APPEND content_${unit} "#include \"${CMAKE_MATCH_4}\"\n")
+    string(REGEX MATCH "^(.*\\.cc) (.*)$" _ "${line}")
+    list(APPEND units ${CMAKE_MATCH_1})
     set_source_files_properties(${CMAKE_MATCH_2} PROPERTIES HEADER_FILE_ONLY ON)
   endforeach()
   list(REMOVE_DUPLICATES units)
-  foreach(unit IN LISTS units)
-    file(CONFIGURE OUTPUT ${unit} CONTENT "${content_${unit}}" @ONLY)
-  endforeach()
   target_sources(${target} PRIVATE ${units})
   set(POSENC_UNITS ${units} PARENT_SCOPE)
 endfunction()

@@ -19,7 +19,6 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -28,7 +27,7 @@ SOURCES_OF_A_UNIT = 60
 ONE_SIMD_TARGET = ("-DHWY_COMPILE_ONLY_STATIC",)
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "cmake"))
-from batches import batches, helpers  # noqa: E402
+from batches import batches, unit_text  # noqa: E402
 
 
 @dataclass
@@ -104,7 +103,7 @@ def units_of(entries, wanted):
     found = []
     for group, sources in groups.items():
         texts = [(source, source.read_text(encoding="utf-8")) for source in sorted(sources)]
-        together = batches(texts, SOURCES_OF_A_UNIT, can_be_renamed)
+        together = batches(texts, SOURCES_OF_A_UNIT)
         together += [[source] for source in sorted(sources.difference(*together))]
         words = tuple(word for flag in flags[group] for word in flag) + ONE_SIMD_TARGET
         found += [Unit(members, words, tuple(checks[group]), {objects[s] for s in members}) for members in together]
@@ -119,39 +118,6 @@ def in_pairs(flags):
     """
     rest = iter(flags)
     return [(flag, next(rest)) if flag in ("-isystem", "-include") else (flag,) for flag in rest]
-
-
-def can_be_renamed(name, text):
-    """Helpers, unless something else has a member of that name; a check looks for `main`."""
-    return name != "main" and not re.search(rf"(::|\.|->){name}\b", text)
-
-
-def text_of(sources):
-    """Sources as one unit: all their headers, then each with names of its own for what others define, too.
-
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> for name in "ab":
-    ...     _ = (folder / name).write_text('#include "h"\\nnamespace {\\nconstexpr int kX = 1;\\n}  // namespace\\n')
-    >>> print(text_of([folder / "a", folder / "b"]).replace(str(folder), "F"), end="")
-    #include "h"
-    #define kX kX0  // NOLINT
-    #include "F/a"
-    #undef kX
-    #define kX kX1  // NOLINT
-    #include "F/b"
-    #undef kX
-    """
-    texts = [source.read_text(encoding="utf-8") for source in sources]
-    names = [[n for n, meaning in helpers(s, text).items() if meaning == s and can_be_renamed(n, text)]
-             for s, text in zip(sources, texts)]
-    counts = collections.Counter(name for own in names for name in own)
-    headers = dict.fromkeys(h for t in texts for h in re.findall(r"^#include .*$", t.split("\nnamespace ")[0], re.M))
-    lines = [f"{header}\n" for header in headers]
-    for number, (source, own) in enumerate(zip(sources, names)):
-        shared = [name for name in own if counts[name] > 1]
-        lines += [f"#define {name} {name}{number}  // NOLINT\n" for name in shared]
-        lines += [f'#include "{source}"\n', *(f"#undef {name}\n" for name in shared)]
-    return "".join(lines)
 
 
 def fingerprint(unit, build, known, version):
@@ -173,7 +139,7 @@ def check(unit, build, number, mark):
     file, checks = unit.sources[0], unit.checks
     if len(unit.sources) > 1:
         file = pathlib.Path(build, "tidy", f"unit_{number}.cc")
-        file.write_text(text_of(unit.sources))
+        file.write_text(unit_text([(s, s.read_text(encoding="utf-8")) for s in unit.sources]))
         checks = ("-bugprone-suspicious-include", *checks)
     command = ["clang-tidy", "--quiet", f"--config-file={ROOT}/.clang-tidy", f"--checks={','.join(checks)}", str(file),
                "--", *unit.flags, "-Wno-unknown-warning-option"]

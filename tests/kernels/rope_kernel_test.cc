@@ -75,6 +75,7 @@ TEST(RopeKernel, MistakesNameTheArgumentAndWriteNothing) {
   const std::vector<std::int64_t> far = {0, 1, 2, 3, 4, 8};
   const std::vector<std::int64_t> offsets = {1, 2};
   const std::vector<std::int64_t> falling = {0, 4, 3, 6};
+  const std::vector<std::int64_t> late = {1, 4, 6};
   Tensor narrow({1, 4, 6, 8}, DType::kFloat32);
   const auto expect = [&](const std::string& got, const char* says) {
     EXPECT_NE(got.find(says), std::string::npos) << got;
@@ -102,6 +103,8 @@ TEST(RopeKernel, MistakesNameTheArgumentAndWriteNothing) {
   expect(message([&](RopeCall& c) { c.positions.offsets = offsets; }),
          "one entry per sequence (1) but got 2");
   expect(message([&](RopeCall& c) { c.positions.cumulative = falling; }), "cumulative must rise");
+  expect(message([&](RopeCall& c) { c.positions.cumulative = late; }),
+         "rise from 0 to the number of tokens (6) but got 1 .. 6");
   expect(message([&](RopeCall& c) {
            c.positions.ids = far.data();
            c.positions.offsets = offsets;

@@ -63,6 +63,17 @@ TEST_F(ToeplitzTablesTest, CallsThatTakeTurnsShareOne) {
   EXPECT_EQ(get(short_open), both);
 }
 
+TEST_F(ToeplitzTablesTest, OneMoreDistanceNeedsNewOnes) {
+  const DistanceRange first = range_of(20, true);
+  DistanceRange further = first;
+  further.places = 21;
+  const auto tables = get(first);
+  EXPECT_EQ(get(first), tables);
+  const auto grown = get(further);
+  EXPECT_NE(grown, tables);
+  expect_values(*grown, further);
+}
+
 TEST_F(ToeplitzTablesTest, OtherParametersAreNoticed) {
   const auto before = get(range_of(20, true));
   parameters_[0][0][1] = 0.75;

@@ -43,7 +43,10 @@ TEST(PlotBias, BothDirectionsWhereNothingIsHidden) {
   const draw::Figure figure = plot(request);
   const draw::Curve& curve = curve_of(figure.panels[0], "head 0");
   ASSERT_EQ(curve.x.size(), 39U);
-  for (std::size_t m = 0; m < 39; ++m) EXPECT_EQ(curve.y[m], -0.5 * std::abs(curve.x[m]));
+  for (std::size_t m = 0; m < 39; ++m) {
+    EXPECT_EQ(curve.x[m], static_cast<double>(m) - 19.0);
+    EXPECT_EQ(curve.y[m], -0.5 * std::abs(curve.x[m]));
+  }
 }
 
 TEST(PlotBias, BucketsOfT5AreThoseOfTransformers) {

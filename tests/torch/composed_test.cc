@@ -157,12 +157,16 @@ TEST(ComposedAttention, KnowsMasksPositionsAndDropout) {
   const at::Tensor mask = at::ones({2, 9}, at::kBool);
   mask[1].narrow(0, 0, 4).fill_(false);
   const at::Tensor cu = at::tensor({0, 1, 5, 5, 9}, at::kLong);
+  const at::Tensor fewer = at::tensor({0, 1, 3, 3, 7}, at::kLong);
   const at::Tensor ids = at::randint(0, 20, {2, 9, 2}, at::kLong);
   for (const std::string spec : {"rope(axes=axial(axes=2)) + alibi(trainable=true)",
                                  "rope + fire(width=3) + t5(num_buckets=6, max_distance=5)",
                                  "relative(max_distance=3) + cope(npos_max=3)"}) {
     expect_reference({.spec = spec, .tokens = {.causal = true, .key_mask = mask}});
     expect_reference({.spec = spec, .tokens = {.causal = true, .cu_queries = cu}});
+    expect_reference({.spec = spec,
+                      .tokens = {.causal = true, .cu_queries = fewer, .cu_keys = cu},
+                      .queries = 7});
     expect_reference({.spec = spec, .tokens = {.window_left = 3, .window_right = 1}});
     expect_reference(
         {.spec = spec, .tokens = {.causal = true, .q_positions = ids, .k_positions = ids}});

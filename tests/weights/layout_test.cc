@@ -261,6 +261,28 @@ TEST(Layout, WideRowsAreCopiedInPieces) {
   }
 }
 
+// Pieces hold whole heads: here 4 MiB end in the middle of one.
+TEST(Layout, PiecesEndWhereAHeadEnds) {
+  const TemporaryFolder folder;
+  Rng rng(9);
+  const std::int64_t wide = 1001;
+  const std::int64_t heads = (4 << 20) / (4 * wide) + 2;
+  OwnedTensor q{{"q_proj.weight", ElementType::kU8, {4 * heads, wide}}, {}};
+  for (std::int64_t row = 0; row < 4 * heads; ++row) {
+    q.bytes.insert(q.bytes.end(), static_cast<std::size_t>(wide), static_cast<std::byte>(row % 4));
+  }
+  write_tensors(folder / "in", {q, random_tensor("k_proj.weight", ElementType::kU8, {4, 1}, rng)});
+  convert_layout(folder / "in", folder / "out", {.heads = {.head_dim = 4}});
+  const Reader reader(folder / "out");
+  const auto bytes = reader.read(reader.at("q_proj.weight"));
+  for (std::int64_t at = 0; at < 4 * heads * wide; ++at) {
+    const auto row = static_cast<std::size_t>(at / wide % 4);
+    ASSERT_EQ(bytes[static_cast<std::size_t>(at)],
+              static_cast<std::byte>(std::array{0, 2, 1, 3}[row]))
+        << at;
+  }
+}
+
 TEST(Layout, LatentKeysTurnAtTheirEnd) {
   const TemporaryFolder folder;
   std::vector<double> rows(12);
