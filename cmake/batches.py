@@ -46,12 +46,12 @@ def helpers(source, text):
 
 
 def can_be_renamed(name, text):
-    """Whether a macro may replace a helper's name: it is no member's, no test's, and headers are read before it.
+    """Whether a macro may replace a helper's name: no member, test or macro has it, headers come before.
 
     >>> can_be_renamed("add", "add(x)"), can_be_renamed("add", "x.add(1)"), can_be_renamed("Add", "TEST(Add, Two)")
     (True, False, False)
     """
-    other = rf"(?:::|\.|->){name}\b|\bTEST\w*\([^)]*\b{name}\b"
+    other = rf"(?:::|\.|->){name}\b|\bTEST\w*\([^)]*\b{name}\b|#define {name}\b"
     return name != "main" and not _CONDITIONAL.search(text) and not re.search(other, text)
 
 
