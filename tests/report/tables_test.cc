@@ -98,8 +98,8 @@ TEST(DataForms, CsvHasARowPerFigure) {
 TEST(DataForms, JsonHasEverything) {
   const TemporaryFolder folder;
   write_run(folder / "late", {.encoding = "cope", .seed = 9}, runs::RunState::kStopped);
-  const auto json = nlohmann::json::parse(to_json(to_value(two_encodings(folder))));
-  const auto& table = json["tasks"][0];
+  const auto parsed = nlohmann::json::parse(to_json(to_value(two_encodings(folder))));
+  const auto& table = parsed["tasks"][0];
   EXPECT_EQ(table["metric"], "accuracy");
   EXPECT_EQ(table["entries"].size(), 2U);
   const auto& cell = table["entries"][0]["cells"][2];
@@ -108,7 +108,7 @@ TEST(DataForms, JsonHasEverything) {
   EXPECT_EQ(cell["n"], 1);
   EXPECT_EQ(cell["value"], 0.4524);
   EXPECT_EQ(cell["low"], 0.41);
-  EXPECT_EQ(json["left_out"].size(), 1U);
+  EXPECT_EQ(parsed["left_out"].size(), 1U);
 }
 
 }  // namespace
