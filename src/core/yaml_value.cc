@@ -69,6 +69,19 @@ Value::Data plain_scalar(const std::string& text) {
   return text;
 }
 
+// What YAML does not allow and yaml-cpp takes in silence: it replaces bytes that are not UTF-8, and ends at
+// control characters that it uses itself.
+void check_characters(std::string_view text, std::string_view scope) {
+  if (!is_utf8(text)) throw syntax_error(scope, {}, "is not UTF-8", "save it as UTF-8");
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto c = static_cast<unsigned char>(text[i]);
+    const bool control = (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f;
+    if (!control) continue;
+    throw syntax_error(scope, {}, fmt::format("has a control character at byte {}", i + 1),
+                       fmt::format("remove it, or write \"\\x{:02x}\" in quotes", c));
+  }
+}
+
 // Builds the tree from the parser's events. yaml-cpp's own tree is not used: it resolves an alias to
 // the very same node, so that a short text can stand for a tree of exponential size, and its LoadAll
 // never comes back from some malformed texts.
@@ -217,8 +230,7 @@ void emit(YAML::Emitter& out, const Value& value) { std::visit(Emit{out}, value.
 }  // namespace
 
 Value parse_yaml(std::string_view text, std::string_view scope) {
-  // yaml-cpp would replace such bytes without a word.
-  if (!is_utf8(text)) throw syntax_error(scope, {}, "is not UTF-8", "save it as UTF-8");
+  check_characters(text, scope);
   try {
     std::istringstream input{std::string(text)};
     YAML::Parser parser(input);

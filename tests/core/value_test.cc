@@ -61,6 +61,8 @@ TEST(Value, YamlRefusesWhatItWouldMisread) {
       {"", ErrorKind::kSyntax, "is empty"},
       {"? [1]\n: 2\n", ErrorKind::kSyntax, "not a word"},
       {"a: \xfb\n", ErrorKind::kSyntax, "is not UTF-8"},
+      {"a: 1\n\x04", ErrorKind::kSyntax, "has a control character at byte 6"},
+      {"a: \x7f\n", ErrorKind::kSyntax, "control character"},
   };
   for (const Refused& c : cases) {
     std::string message;
@@ -70,8 +72,10 @@ TEST(Value, YamlRefusesWhatItWouldMisread) {
 }
 
 TEST(Value, YamlKeysHaveAtMost200Bytes) {
-  const std::string key(200, '\x01');  // escaped, they are the longest that a writer makes
-  const std::string yaml = to_yaml(parse_yaml("\"" + key + "\": 1\n", "t"));
+  std::string escaped;  // the longest text that a writer makes of a key
+  for (int i = 0; i < 200; ++i) escaped += "\\x01";
+  const std::string key(200, 'k');
+  const std::string yaml = to_yaml(parse_yaml("\"" + escaped + "\": 1\n", "t"));
   EXPECT_EQ(to_yaml(parse_yaml(yaml, "t")), yaml);
   std::string message;
   kind_of([&] { parse_yaml(key + "k: 1\n", "t"); }, &message);
