@@ -197,12 +197,19 @@ class TreeBuilder : public YAML::EventHandler {
 
 void emit(YAML::Emitter& out, const Value& value);
 
+// As plain_scalar reads it back: not the word "nan", nor the integer -0.
+std::string yaml_number(double number) {
+  if (std::isnan(number)) return ".nan";
+  if (std::isinf(number)) return number > 0 ? ".inf" : "-.inf";
+  return number == 0.0 && std::signbit(number) ? "-0.0" : number_text(number);
+}
+
 struct Emit {
   YAML::Emitter& out;
   void operator()(std::monostate) const { out << YAML::Null; }
   void operator()(bool b) const { out << b; }
   void operator()(std::int64_t i) const { out << i; }
-  void operator()(double d) const { out << number_text(d); }
+  void operator()(double d) const { out << yaml_number(d); }
   void operator()(const std::string& s) const {
     // A word that would read back as a number or a truth value is quoted.
     if (!std::holds_alternative<std::string>(plain_scalar(s))) out << YAML::DoubleQuoted;

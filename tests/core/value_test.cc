@@ -31,6 +31,11 @@ TEST(Value, NumbersPrintShortestAndReadBack) {
     EXPECT_EQ(std::strtod(number_text(x).c_str(), nullptr), x);
   }
   EXPECT_EQ(number_text(0.1), "0.1");
+  for (const char* yaml : {"-0.0\n", ".nan\n", ".inf\n", "-.inf\n", "1e+300\n"}) {
+    const Value read = parse_yaml(yaml, "t");
+    EXPECT_NE(read.get_if<double>(), nullptr) << yaml;
+    EXPECT_EQ(to_yaml(read), yaml);
+  }
 }
 
 TEST(Value, QuotedYamlScalarsStayWords) {
