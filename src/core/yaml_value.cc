@@ -2,6 +2,7 @@
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -69,14 +70,16 @@ Value::Data plain_scalar(const std::string& text) {
   return text;
 }
 
-// What YAML does not allow and yaml-cpp takes in silence: it replaces bytes that are not UTF-8, and ends at
-// control characters that it uses itself.
+bool is_control(unsigned char c) { return c < 0x20 || c == 0x7f; }
+
+// What YAML does not allow, or reads as a line break, and yaml-cpp takes in silence: it replaces bytes that are not
+// UTF-8, ends at control characters that it uses itself, and keeps a carriage return without a line feed.
 void check_characters(std::string_view text, std::string_view scope) {
   if (!is_utf8(text)) throw syntax_error(scope, {}, "is not UTF-8", "save it as UTF-8");
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
-    const bool control = (c < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == 0x7f;
-    if (!control) continue;
+    const bool line_end = c == '\n' || text.substr(i, 2) == "\r\n";
+    if (!is_control(c) || c == '\t' || line_end) continue;
     throw syntax_error(scope, {}, fmt::format("has a control character at byte {}", i + 1),
                        fmt::format("remove it, or write \"\\x{:02x}\" in quotes", c));
   }
@@ -204,6 +207,12 @@ std::string yaml_number(double number) {
   return number == 0.0 && std::signbit(number) ? "-0.0" : number_text(number);
 }
 
+// Control characters are escaped, which yaml-cpp does in quotes alone.
+void emit_text(YAML::Emitter& out, const std::string& text) {
+  if (std::any_of(text.begin(), text.end(), is_control)) out << YAML::DoubleQuoted;
+  out << text;
+}
+
 struct Emit {
   YAML::Emitter& out;
   void operator()(std::monostate) const { out << YAML::Null; }
@@ -213,7 +222,7 @@ struct Emit {
   void operator()(const std::string& s) const {
     // A word that would read back as a number or a truth value is quoted.
     if (!std::holds_alternative<std::string>(plain_scalar(s))) out << YAML::DoubleQuoted;
-    out << s;
+    emit_text(out, s);
   }
   void operator()(const Value::List& list) const {
     const bool leaves = list.empty() || list.front().get_if<double>() != nullptr ||
@@ -225,7 +234,9 @@ struct Emit {
   void operator()(const Value::Map& map) const {
     out << YAML::BeginMap;
     for (const Member& member : map) {
-      out << YAML::Key << member.key << YAML::Value;
+      out << YAML::Key;
+      emit_text(out, member.key);
+      out << YAML::Value;
       emit(out, member.value);
     }
     out << YAML::EndMap;

@@ -68,12 +68,22 @@ TEST(Value, YamlRefusesWhatItWouldMisread) {
       {"a: \xfb\n", ErrorKind::kSyntax, "is not UTF-8"},
       {"a: 1\n\x04", ErrorKind::kSyntax, "has a control character at byte 6"},
       {"a: \x7f\n", ErrorKind::kSyntax, "control character"},
+      {"a: 1\r\rb: 2\n", ErrorKind::kSyntax, "control character at byte 5"},
   };
   for (const Refused& c : cases) {
     std::string message;
     EXPECT_EQ(kind_of([&] { parse_yaml(c.text, "t"); }, &message), c.kind) << c.text;
     EXPECT_NE(message.find(c.says), std::string::npos) << message;
   }
+}
+
+TEST(Value, YamlEscapesControlCharacters) {
+  const Value tree = parse_yaml("\"k\\r\": \"\\x01 text\\r\"\n", "t");
+  ASSERT_NE(tree.find("k\r"), nullptr);
+  const Value again = parse_yaml(to_yaml(tree), "t");
+  ASSERT_NE(again.find("k\r"), nullptr);
+  EXPECT_EQ(*again.find("k\r")->get_if<std::string>(), "\x01 text\r");
+  EXPECT_NE(parse_yaml("a: 1\r\nb: 2\r\n", "t").find("b"), nullptr) << "lines may end in CR LF";
 }
 
 TEST(Value, YamlKeysHaveAtMost200Bytes) {
