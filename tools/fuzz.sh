@@ -43,7 +43,7 @@ run_target() {
   local name="$1" log="build/fuzz/$1.log"
   # shellcheck disable=SC2086
   if ! "build/asan/bin/${name}_fuzz" $options "$corpus/$name" "tests/fuzz/corpus/$name" >"$log" 2>&1; then
-    grep -v '# Uses:' "$log"
+    grep -av '# Uses:' "$log"
     echo "fuzz: $name has a finding"
     return 1
   fi

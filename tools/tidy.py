@@ -87,26 +87,25 @@ def folder_checks(source):
 
 
 def units_of(entries, wanted):
-    """Sources with torch, and those without by the checks that folders switch off, as few units as names allow."""
+    """Sources with or without torch, by the checks that folders switch off, in as few units as names allow."""
     objects, groups = {}, collections.defaultdict(set)
-    flags, checks = collections.defaultdict(dict), collections.defaultdict(dict)
+    flags = collections.defaultdict(dict)
     for entry in entries:
         own_flags, output = flags_and_object(entry)
         torch = any("ATen" in flag for flag in own_flags)
         for source in filter(lambda s: wanted.search(str(s)), sources_of(entry)):
             own_checks = folder_checks(source)
-            group = torch or own_checks
+            group = (torch, own_checks)
             objects[source] = output
             groups[group].add(source)
             flags[group] |= dict.fromkeys(in_pairs(own_flags))
-            checks[group] |= dict.fromkeys(own_checks)
     found = []
     for group, sources in groups.items():
         texts = [(source, source.read_text(encoding="utf-8")) for source in sorted(sources)]
         together = batches(texts, SOURCES_OF_A_UNIT)
         together += [[source] for source in sorted(sources.difference(*together))]
         words = tuple(word for flag in flags[group] for word in flag) + ONE_SIMD_TARGET
-        found += [Unit(members, words, tuple(checks[group]), {objects[s] for s in members}) for members in together]
+        found += [Unit(members, words, group[1], {objects[s] for s in members}) for members in together]
     return sorted(found, key=lambda unit: -len(unit.sources))  # long ones first
 
 

@@ -75,13 +75,19 @@ bool is_control(unsigned char c) { return c < 0x20 || c == 0x7f; }
 // What YAML does not allow, or reads as a line break, and yaml-cpp takes in silence: it replaces bytes that are not
 // UTF-8, ends at control characters that it uses itself, and keeps a carriage return without a line feed.
 void check_characters(std::string_view text, std::string_view scope) {
-  if (!is_utf8(text)) throw syntax_error(scope, {}, "is not UTF-8", "save it as UTF-8");
-  for (std::size_t i = 0; i < text.size(); ++i) {
+  for (std::size_t i = 0, length = 0; i < text.size(); i += length) {
+    length = character_length(text.substr(i));
     const auto c = static_cast<unsigned char>(text[i]);
+    if (length == 0) {
+      throw syntax_error(scope, {}, fmt::format("is not UTF-8 at byte {} (0x{:02x})", i + 1, c),
+                         "save it as UTF-8");
+    }
     const bool line_end = c == '\n' || text.substr(i, 2) == "\r\n";
     if (!is_control(c) || c == '\t' || line_end) continue;
-    throw syntax_error(scope, {}, fmt::format("has a control character at byte {}", i + 1),
-                       fmt::format("remove it, or write \"\\x{:02x}\" in quotes", c));
+    throw syntax_error(scope, {},
+                       fmt::format("has a control character at byte {} (0x{:02x})", i + 1, c),
+                       c == '\r' ? "end lines with a line feed"
+                                 : fmt::format("remove it, or write \"\\x{:02x}\" in quotes", c));
   }
 }
 

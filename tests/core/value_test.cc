@@ -65,10 +65,10 @@ TEST(Value, YamlRefusesWhatItWouldMisread) {
       {"a: [1\n", ErrorKind::kSyntax, "is not YAML"},
       {"", ErrorKind::kSyntax, "is empty"},
       {"? [1]\n: 2\n", ErrorKind::kSyntax, "not a word"},
-      {"a: \xfb\n", ErrorKind::kSyntax, "is not UTF-8"},
-      {"a: 1\n\x04", ErrorKind::kSyntax, "has a control character at byte 6"},
+      {"a: \xfb\n", ErrorKind::kSyntax, "is not UTF-8 at byte 4 (0xfb)"},
+      {"a: 1\n\x04", ErrorKind::kSyntax, "has a control character at byte 6 (0x04); remove it"},
       {"a: \x7f\n", ErrorKind::kSyntax, "control character"},
-      {"a: 1\r\rb: 2\n", ErrorKind::kSyntax, "control character at byte 5"},
+      {"a: 1\r\rb: 2\n", ErrorKind::kSyntax, "at byte 5 (0x0d); end lines with a line feed"},
   };
   for (const Refused& c : cases) {
     std::string message;

@@ -159,8 +159,8 @@ __device__ inline void calm_row(const RowState& rows, int h, Accum& x) {
 
 // Row h. x: raw scores; y: gradient at the kept weights, 0 where a key is hidden. Leaves the gradient at
 // the scores in y, that at the gates' logits in `dlogits` and, in x, the weights for the values (kWeights)
-// or the gradient at the scores, too. With !kWeights the table's gradient is added to dz. `carry` is that of the tile's start,
-// and `prefix` goes on from tile to tile.
+// or the gradient at the scores, too. With !kWeights the table's gradient is added to dz. `carry` is that of
+// the tile's start, and `prefix` goes on from tile to tile.
 template <bool kWeights, class Cope, class Terms>
 __device__ inline void cope_backward_row(const Cope& cope, const Terms& terms, int h,
                                          const float* z, float* dz, int column,
