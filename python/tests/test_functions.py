@@ -138,6 +138,26 @@ def test_cope_counts_with_open_gates():
     assert torch.allclose(positions[0, 0], torch.tensor(expected, dtype=torch.float32), atol=1e-3)
 
 
+def test_open_gates_are_relative_position_vectors():
+    """Shaw et al. 2018, written out: q_i . e[min(i - j + 1, last)] beside the score."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 3, 20, 8, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    e = torch.randn(8, 6, dtype=torch.float64, requires_grad=True)
+    spec = "cope(npos_max=6, gate_source=open)"
+    i, j = torch.arange(20)[:, None], torch.arange(20)
+    vectors = (q @ e).gather(-1, (i - j + 1).clamp(0, 5).expand(2, 3, 20, 20))
+    scores = (q @ k.transpose(-1, -2)) / math.sqrt(8) + vectors
+    expected = scores.masked_fill(j > i, -math.inf).softmax(-1) @ v
+    weight = torch.randn_like(expected)
+    wanted = torch.autograd.grad((expected * weight).sum(), (q, k, v, e))
+    for dtype, limit in ((torch.float64, 1e-12), (torch.float32, 2e-5)):
+        out = posenc.attention(q.to(dtype), k.to(dtype), v.to(dtype), spec, {"cope.pos_emb": e.to(dtype)}, causal=True)
+        torch.testing.assert_close(out, expected.to(dtype), rtol=limit, atol=limit)
+        found = torch.autograd.grad((out * weight.to(dtype)).sum(), (q, k, v, e))
+        for a, b in zip(found, wanted):
+            torch.testing.assert_close(a, b, rtol=10 * limit, atol=10 * limit)
+
+
 def test_tables_and_buckets():
     cos, sin = posenc.rope_tables(5, 8)
     frequency = 10000 ** (-torch.arange(0, 8, 2, dtype=torch.float64) / 8)

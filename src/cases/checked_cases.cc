@@ -24,6 +24,7 @@ const std::vector<std::string>& attention_specs() {
       "cope(npos_max=64)",
       "cope(npos_max=8, gate_source=separate)",
       "cope(npos_max=8, gate_source=value, logit_scale=sqrt_dim)",
+      "cope(npos_max=8, gate_source=open)",
       "cope(npos_max=8, variant=alibi)",
       "rope + alibi(trainable=true)",
       "rope + cope(npos_max=16)",

@@ -29,7 +29,14 @@ double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
 
 }  // namespace
 
-void validate(const Cope& /*config*/, const ModelShape& shape) {
+void validate(const Cope& config, const ModelShape& shape) {
+  if (config.gates_see_bias && config.gate_source == Cope::GateSource::kOpen) {
+    throw Error(ErrorKind::kConflict, {.scope = "cope",
+                                       .key = "gates_see_bias",
+                                       .rule = "must be false with gate_source=open",
+                                       .value = "true",
+                                       .hint = "open gates read nothing"});
+  }
   require_positive("cope", "head_dim", shape.head_dim);
   require_positive("cope", "heads", shape.heads);
 }
@@ -49,11 +56,12 @@ CopeRow cope_positions(const Cope& config, std::span<const double> gate_logit,
                        const std::vector<bool>& visible) {
   const std::size_t keys = gate_logit.size();
   const auto last = static_cast<double>(config.npos_max - 1);
+  const bool open = config.gate_source == Cope::GateSource::kOpen;
   CopeRow row{std::vector<double>(keys, 0.0), std::vector<double>(keys, 0.0),
               std::vector<bool>(keys, false)};
   double sum = 0.0;
   for (std::size_t j = keys; j-- > 0;) {
-    if (visible[j]) row.gate[j] = sigmoid(gate_logit[j]);
+    if (visible[j]) row.gate[j] = open ? 1.0 : sigmoid(gate_logit[j]);
     sum += row.gate[j];
     row.clamped[j] = sum >= last;
     row.position[j] = std::min(sum, last);

@@ -116,7 +116,7 @@ class Decoder {
     } else {
       score_turned(g, chunk, keys.count, queries, scores, worker);
     }
-    if (gates_.empty() || setup_.cope()->gate_source == Cope::GateSource::kKey) return;
+    if (gates_.empty() || !has_gate_vectors(*setup_.cope())) return;
     const bool from_values = setup_.cope()->gate_source == Cope::GateSource::kValue;
     float* gates = gates_.data() + g.first_row * keys_ + static_cast<std::size_t>(chunk * kChunk);
     cpu::dot_rows(cache(from_values ? setup_.call->v : setup_.call->gate_k, g, chunk),
@@ -196,13 +196,17 @@ class Decoder {
       if (p.cope.sees_bias && p.fire.segments > 0) logit += fire_bias(p, place, m);
       gates[m] = logit;
     }
-    cpu::sigmoid_row(gates + first, static_cast<std::size_t>(end - first));
+    if (p.cope.open) {
+      std::fill(gates + first, gates + end, 1.0f);
+    } else {
+      cpu::sigmoid_row(gates + first, static_cast<std::size_t>(end - first));
+    }
     for (std::int64_t m = first; p.key_mask != nullptr && m < end; ++m) {
       if (p.key_mask[m] == 0) gates[m] = 0.0f;
     }
   }
   [[nodiscard]] bool gates_have_products() const {
-    return setup_.cope()->gate_source != Cope::GateSource::kKey;
+    return has_gate_vectors(*setup_.cope());
   }
 
   void add_cope(const cpu::HeadProblem& p, std::size_t row, std::int64_t first, std::int64_t end,

@@ -118,7 +118,7 @@ TaskGradients::TaskGradients(const AttentionSetup& setup, const Segment& in_segm
   dv.assign(rows, 0.0f);
   const Cope* cope = setup.cope();
   if (cope != nullptr) {
-    if (cope->gate_source != Cope::GateSource::kKey) dgate_keys.assign(rows, 0.0f);
+    if (has_gate_vectors(*cope)) dgate_keys.assign(rows, 0.0f);
     const bool interpolates = cope->variant == Cope::Variant::kInterpolate;
     dcope.assign((interpolates ? setup.dim : group) * setup.cope_stride, 0.0f);
   }

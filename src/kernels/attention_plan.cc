@@ -149,6 +149,7 @@ cpu::HeadProblem AttentionSetup::problem(const Segment& s, std::int64_t head) co
     p.cope.gate_keys = gates_of(s, kv_head);
     p.cope.gate_scale = scale;
     p.cope.sees_bias = config->gates_see_bias;
+    p.cope.open = config->gate_source == Cope::GateSource::kOpen;
   }
   p.dropout = call->dropout;
   p.batch = s.batch;

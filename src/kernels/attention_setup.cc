@@ -144,7 +144,7 @@ cpu::Rows AttentionSetup::v_of(const Segment& s, std::int64_t kv_head) const {
 }
 cpu::Rows AttentionSetup::gates_of(const Segment& s, std::int64_t kv_head) const {
   const Cope* config = cope();
-  if (config == nullptr || config->gate_source == Cope::GateSource::kKey) return {};
+  if (config == nullptr || !has_gate_vectors(*config)) return {};
   if (config->gate_source == Cope::GateSource::kValue) return v_of(s, kv_head);
   return rows_of(*this, call->gate_k, gate_rows, s, kv_head);
 }

@@ -142,7 +142,7 @@ Matrix contents(const Toy& toy, const ScoreParts& parts, double scale) {
   for (std::size_t e = 0; e < toy.spec.encodings.size(); ++e) {
     const auto* config = std::get_if<Cope>(&toy.spec.encodings[e]);
     if (config == nullptr) continue;
-    const bool from_raw = config->gate_source == Cope::GateSource::kKey;
+    const bool from_raw = !has_gate_vectors(*config);
     Matrix gates = from_raw ? parts.raw : products(toy, toy.x, toy.x, scale);
     for (std::size_t n = 0; n < gates.size() && config->gates_see_bias; ++n) {
       gates[n] += parts.bias[n];

@@ -21,6 +21,25 @@ TEST(Cope, AllGatesOpenCountsKeysBothEndsIncluded) {
     EXPECT_DOUBLE_EQ(row.position[j], 20.0 - static_cast<double>(j));
 }
 
+// Shaw et al. 2018: the distance alone, whatever the gates' logits are.
+TEST(Cope, OpenGatesCountEveryVisibleKey) {
+  const Cope cope{.npos_max = 5, .gate_source = Cope::GateSource::kOpen};
+  std::vector<bool> visible(8, true);
+  visible[7] = visible[3] = false;
+  Rng rng(4);
+  const std::vector<double> logits = random_row(rng, 8, 10.0);
+  const CopeRow row = cope_positions(cope, logits, visible);
+  EXPECT_EQ(row.position, (std::vector<double>{4, 4, 4, 3, 3, 2, 1, 0}));
+  EXPECT_EQ(row.gate[3], 0.0);
+  std::vector<double> dtable(5, 0.0);
+  std::vector<double> dgate(8, 0.0);
+  cope_backward(cope, row, random_row(rng, 5), random_row(rng, 8), dtable, dgate);
+  EXPECT_EQ(dgate, std::vector<double>(8, 0.0));
+  EXPECT_THROW(validate(Cope{.gates_see_bias = true, .gate_source = Cope::GateSource::kOpen},
+                        {.head_dim = 8, .heads = 2}),
+               Error);
+}
+
 TEST(Cope, MaskedKeysDoNotCount) {
   const Cope cope{.npos_max = 1000};
   std::vector<bool> visible(10, true);

@@ -9,7 +9,9 @@
 //
 // The gate logit is the raw score r_ij (gate_source=key), scale * q_i . kg_j with kg an extra
 // projection (separate), or scale * q_i . v_j (value); with gates_see_bias the biases of site 3 are
-// added to it. logit_scale=sqrt_dim divides c_ij by sqrt(head_dim), as Meta's training code does;
+// added to it. gate_source=open has all gates at 1: then p_ij = i - j + 1, and c_ij = q_i . e[i - j + 1]
+// are the relative position vectors of Shaw et al. 2018 (arXiv 1803.02155), clipped at npos_max - 1.
+// logit_scale=sqrt_dim divides c_ij by sqrt(head_dim), as Meta's training code does;
 // the paper's listing does not.
 //
 // Golovneva et al. 2024, "Contextual Position Encoding", arXiv 2405.18719, equations 3 to 6.
@@ -25,7 +27,7 @@ namespace posenc {
 
 struct Cope {
   enum class LogitScale { kNone, kSqrtDim };
-  enum class GateSource { kKey, kSeparate, kValue };
+  enum class GateSource { kKey, kSeparate, kValue, kOpen };
   enum class Variant { kInterpolate, kAlibi };
 
   std::int64_t npos_max = 64;
@@ -54,7 +56,7 @@ struct Cope {
     visit("gates_see_bias", self.gates_see_bias,
           FieldRule{.doc = "gates from the score with biases instead of the plain one"});
     visit("gate_source", self.gate_source,
-          FieldRule{.doc = "what the gates compare the query with"});
+          FieldRule{.doc = "what the gates compare the query with; open: every key counts as one"});
     visit("share_layers", self.share_layers,
           FieldRule{.doc = "one table for all layers of a model"});
     visit("variant", self.variant,
@@ -65,11 +67,17 @@ struct Cope {
 constexpr std::array<std::string_view, 2> enum_names(Cope::LogitScale /*tag*/) {
   return {"none", "sqrt_dim"};
 }
-constexpr std::array<std::string_view, 3> enum_names(Cope::GateSource /*tag*/) {
-  return {"key", "separate", "value"};
+constexpr std::array<std::string_view, 4> enum_names(Cope::GateSource /*tag*/) {
+  return {"key", "separate", "value", "open"};
 }
 constexpr std::array<std::string_view, 2> enum_names(Cope::Variant /*tag*/) {
   return {"interpolate", "alibi"};
+}
+
+// Whether the gates are products of the query with other vectors than the keys: gate_k, or the values.
+constexpr bool has_gate_vectors(const Cope& config) {
+  return config.gate_source == Cope::GateSource::kSeparate ||
+         config.gate_source == Cope::GateSource::kValue;
 }
 
 void validate(const Cope& config, const ModelShape& shape);

@@ -35,6 +35,7 @@ struct CopeProblem {
   Rows gate_keys;                    // absent: gates from the raw scores
   float gate_scale = 1.0f;           // of q . gate key
   bool sees_bias = false;
+  bool open = false;  // every gate is 1
 };
 
 // FIRE as the kernel sees it. Its network is piecewise linear, so the bias is slope u + intercept on

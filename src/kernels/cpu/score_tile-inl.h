@@ -259,7 +259,7 @@ HWY_NOINLINE void modify_scores(const HeadProblem& p, const QueryBlock& b, const
         auto logit =
             p.cope.gate_keys.data != nullptr ? hn::LoadU(d, w.gate_logits.data() + at) : score;
         if (p.cope.sees_bias) logit = hn::Add(logit, added);
-        auto gate = fast_sigmoid(d, logit);
+        auto gate = p.cope.open ? hn::Set(d, 1.0f) : fast_sigmoid(d, logit);
         if constexpr ((kMods & kMasked) != 0) gate = hn::IfThenElseZero(visible, gate);
         cope.count(gate);
         added = hn::Add(added, cope.logit());

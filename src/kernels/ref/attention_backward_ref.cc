@@ -88,7 +88,7 @@ void gates_backward(const AttentionCall& call, const Head& head, const Row& row,
   for (std::size_t j = 0; j < dgate.size(); ++j) {
     if (!row.visible[j]) continue;
     if (term.config->gates_see_bias) drow.bias[j] += dgate[j];
-    if (term.config->gate_source == Cope::GateSource::kKey) {
+    if (!has_gate_vectors(*term.config)) {  // open gates have no gradient: zeros
       drow.raw[j] += dgate[j];
       continue;
     }

@@ -85,7 +85,7 @@ std::vector<double> gate_logits(const AttentionCall& call, const Head& head, con
   const std::span<const double> vectors = gate_vectors(config, head);
   for (std::size_t j = 0; j < logits.size(); ++j) {
     if (!row.visible[j]) continue;
-    if (config.gate_source != Cope::GateSource::kKey) {
+    if (has_gate_vectors(config)) {
       const auto key = vector_at(vectors, static_cast<std::int64_t>(j), call.shape.head_dim);
       logits[j] = call.scale * dot(q, key);
     }

@@ -140,7 +140,7 @@ void FusedCall::fill_cope() {
     p.cope.logit_scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim));
   }
   p.cope.gates_see_bias = config->gates_see_bias;
-  const bool own_gates = config->gate_source != Cope::GateSource::kKey;
+  const bool own_gates = has_gate_vectors(*config);
   if (own_gates) {
     const bool from_values = config->gate_source == Cope::GateSource::kValue;
     gate_k_ = from_values ? v_ : aligned(call_.composed().gate_k);

@@ -121,11 +121,13 @@ struct CopeTerm {
 
 CopeTerm cope_term(const Cope& config, const Tensors& parameters, const Scores& s) {
   at::Tensor logit = s.raw;
-  if (config.gate_source != Cope::GateSource::kKey) {
+  if (has_gate_vectors(config)) {
     logit = at::matmul(s.plain_q, s.gate_k.transpose(-1, -2)) * s.scale;
   }
   if (config.gates_see_bias && s.bias.defined()) logit = logit + s.bias;
-  const at::Tensor gates = at::sigmoid(logit).masked_fill(s.visible.logical_not(), 0.0);
+  const bool open = config.gate_source == Cope::GateSource::kOpen;
+  const at::Tensor gates =
+      (open ? at::ones_like(logit) : at::sigmoid(logit)).masked_fill(s.visible.logical_not(), 0.0);
   const at::Tensor sum = gates.to(at::kDouble).flip(-1).cumsum(-1).flip(-1);
   const auto last = static_cast<double>(config.npos_max - 1);
   // Not clamp(): a sum that is exactly the last position no longer moves. A NaN stays one.

@@ -73,6 +73,8 @@ int float_parts(const AttentionPlan::State& state, const CudaProblem& problem) {
 std::string cuda_obstacle(const AttentionPlan::State& state, const CudaProblem& problem) {
   if (!state.obstacle.empty()) return state.obstacle;
   if (std::string type = type_obstacle(problem); !type.empty()) return type;
+  const Cope* cope = cope_of(state);
+  if (cope != nullptr && cope->gate_source == Cope::GateSource::kOpen) return "cope with open gates";
   if (problem.head_dim % 8 != 0 || problem.head_dim > kMostChannels) {
     return "head_dim is not a multiple of 8 up to 256";
   }
@@ -85,7 +87,7 @@ std::string cuda_obstacle(const AttentionPlan::State& state, const CudaProblem& 
 std::string cuda_backward_obstacle(const AttentionPlan::State& state, const CudaProblem& problem) {
   if (std::string forward = cuda_obstacle(state, problem); !forward.empty()) return forward;
   const Cope* cope = cope_of(state);
-  const bool own_gates = cope != nullptr && cope->gate_source != Cope::GateSource::kKey;
+  const bool own_gates = cope != nullptr && has_gate_vectors(*cope);
   const bool float32 = problem.numbers != CudaNumbers::kHalf;
   if (cuda::backward_fits(static_cast<int>(problem.head_dim), float32, own_gates)) return "";
   return "float32 with gates of other keys has kernels up to head_dim 128";
