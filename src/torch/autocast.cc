@@ -27,6 +27,10 @@ void common_type_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
   (*stack)[first] = q.to(type);
   (*stack)[first + 1] = k.to(type);
   if (has_values) (*stack)[first + 2] = v.to(type);
+  for (std::size_t i = 3; i < arguments.size(); ++i) {
+    c10::IValue& value = (*stack)[first + i];
+    if (arguments[i].name() == "gate_k" && value.isTensor()) value = value.toTensor().to(type);
+  }
   op.callBoxed(stack);
 }
 
