@@ -110,12 +110,18 @@ class _Projections(nn.Module):
         return out.transpose(1, 2).flatten(2)
 
 
+def _drawn_seed() -> int:
+    """From torch's own generator: torch.manual_seed repeats it, torch.utils.checkpoint restores it."""
+    return int(torch.randint(2**62, ()))
+
+
 class Attention(_Projections):
     """Softmax attention with any spec, grouped queries and a cache to decode from.
 
     ``forward(x)`` with x [B, T, model_dim]; ``forward(x, cache=cache)`` goes on from the cache,
     without gradients, and needs ``causal=True``. The spec has encodings of sites 2 to 4; those of
-    site 1 are for :class:`PositionalEmbedding`.
+    site 1 are for :class:`PositionalEmbedding`. ``seed`` is that of the encodings' initial values;
+    dropout draws from torch's generator, as torch's own modules do.
     """
 
     def __init__(
@@ -146,8 +152,6 @@ class Attention(_Projections):
             raise ValueError(f"window_left must be -1 (no bound) or >= 0 but is {window_left}")
         self.window_left = window_left
         self.dropout = dropout
-        self.seed = seed
-        self._calls = 0
         self.gate_proj: Optional[nn.Linear] = None
         if "gate_source=separate" in self.spec.text:
             self.gate_proj = nn.Linear(model_dim, self.kv_heads * self.head_dim, bias=bias)
@@ -166,7 +170,6 @@ class Attention(_Projections):
                 raise ValueError(f"{given} is not read with a cache; leave it out")
             return self._decode(x, cache)
         dropout = self.dropout if self.training else 0.0
-        self._calls += 1
         out = functional.attention(
             self._split(self.q_proj(x), self.heads),
             self._split(self.k_proj(x), self.kv_heads),
@@ -180,7 +183,7 @@ class Attention(_Projections):
             k_positions=positions,
             gate_k=self._gates(x),
             dropout=dropout,
-            seed=self.seed + self._calls if dropout > 0 else 0,
+            seed=_drawn_seed() if dropout > 0 else 0,
         )
         return self.out_proj(self._merge(out))
 

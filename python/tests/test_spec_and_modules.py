@@ -1,5 +1,6 @@
 import pytest
 import torch
+import torch.utils.checkpoint
 
 import posenc
 from catalog_specs import catalog_specs
@@ -94,6 +95,31 @@ def test_modules_learn():
     assert losses[-1] < losses[0]
     before = posenc.Spec("cope(npos_max=4)").initial_parameters(8, 2)["cope.pos_emb"]
     assert not torch.equal(module.pos.get("cope.pos_emb"), before)
+
+
+def test_dropout_is_drawn_from_torchs_generator():
+    first, second = (posenc.nn.Attention(16, 4, "rope", dropout=0.5, causal=True) for _ in range(2))
+    second.load_state_dict(first.state_dict())
+    x = torch.randn(2, 12, 16)
+    torch.manual_seed(1)
+    a, b, again = first(x), second(x), first(x)
+    assert not torch.equal(a, b), "two layers share a mask"
+    assert not torch.equal(a, again), "two steps share a mask"
+    torch.manual_seed(1)
+    assert torch.equal(a, first(x))
+
+
+def test_checkpointing_recomputes_with_the_same_dropout():
+    module = posenc.nn.Attention(16, 4, "rope", dropout=0.5, causal=True)
+    x = torch.randn(2, 12, 16, requires_grad=True)
+    gradients = []
+    for checkpointed in (False, True):
+        torch.manual_seed(2)
+        run = torch.utils.checkpoint.checkpoint if checkpointed else lambda module, x: module(x)
+        x.grad = None
+        run(module, x).square().sum().backward()
+        gradients.append(x.grad)
+    torch.testing.assert_close(*gradients)
 
 
 def test_linear_attention_is_causal():
