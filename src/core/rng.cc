@@ -25,6 +25,13 @@ std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
   return counter;
 }
 
+std::uint64_t derived_seed(std::uint64_t seed, std::uint64_t part) noexcept {
+  constexpr std::uint64_t kStream = 0x73656564u;  // apart from the draws of an Rng with this seed
+  Rng rng(seed ^ (kStream << 32), part);
+  const std::uint64_t high = rng.next_u32();
+  return (high << 32 | rng.next_u32()) >> 1;
+}
+
 std::uint32_t Rng::next_u32() noexcept {
   const std::uint64_t block = index_ / 4;
   const std::uint64_t word = index_ % 4;
