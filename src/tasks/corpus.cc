@@ -1,185 +1,83 @@
 #include "tasks/corpus.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstdlib>
-#include <filesystem>
-
-#include "core/bind.h"
-#include "core/open_file.h"
+#include "core/sha256.h"
 #include "posenc/core/error.h"
-#include "tasks/corpus_names.h"
-#include "tasks/draw.h"
+#include "tasks/corpus_split.h"
+#include "tasks/number_table.h"
 
 namespace posenc::tasks {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr std::array<std::string_view, 3> kSplitNames = {"training", "validation", "test"};
 
-struct FoundFile {
-  std::string name;
-  fs::path path;
-  std::uint64_t size = 0;
-};
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::size_t start = 0;
-  while (start <= text.size()) {
-    const std::size_t end = std::min(text.find(separator, start), text.size());
-    if (end > start) parts.push_back(text.substr(start, end - start));
-    start = end + 1;
-  }
-  return parts;
+std::size_t drop_tables(std::vector<Document>& documents) {
+  return std::erase_if(documents, [](const Document& d) { return is_number_table(d.bytes); });
 }
 
-class Finder {
- public:
-  Finder(const CorpusFiles& files, std::string_view scope)
-      : files_(files), scope_(scope), suffixes_(split(files.suffixes, ',')) {}
-
-  std::vector<FoundFile> find() {
-    for (const std::string& root : roots()) add_root(root);
-    std::sort(found_.begin(), found_.end(), [](const FoundFile& a, const FoundFile& b) {
-      return std::tie(a.name, a.path) < std::tie(b.name, b.path);
-    });
-    if (found_.empty()) {
-      throw failure(ErrorKind::kIo, "path", "must hold files that are not empty", where(),
-                    suffixes_.empty() ? "" : fmt::format("suffixes is {}", files_.suffixes));
-    }
-    return std::move(found_);
-  }
-
-  [[nodiscard]] Error failure(ErrorKind kind, std::string key, std::string rule, std::string value,
-                              std::string hint = "") const {
-    return {kind,
-            {.scope = std::string(scope_),
-             .key = std::move(key),
-             .rule = std::move(rule),
-             .value = std::move(value),
-             .hint = std::move(hint)}};
-  }
-  [[nodiscard]] std::string where() const {
-    return files_.corpus.empty() ? files_.path : corpus_folder(files_.corpus);
-  }
-
- private:
-  std::vector<std::string> roots() const {
-    if (files_.corpus.empty() == files_.path.empty()) {
-      throw failure(
-          ErrorKind::kConflict, "path",
-          files_.path.empty() ? "or corpus must be given" : "and corpus exclude each other", "",
-          "name files or folders with path, or a fetched corpus with corpus");
-    }
-    if (files_.corpus.empty()) return split(files_.path, ':');
-    return {corpus_folder(files_.corpus)};
-  }
-
-  void add_root(const std::string& root) {
-    std::error_code code;
-    const fs::file_status status = fs::status(root, code);
-    if (fs::is_regular_file(status)) return add_file(root, fs::path(root).filename());
-    if (fs::is_directory(status)) return add_folder(root);
-    if (!files_.corpus.empty()) {
-      throw failure(ErrorKind::kIo, "corpus", fmt::format("must have been fetched into {}", root),
-                    files_.corpus, corpus_hint(files_.corpus));
-    }
-    if (fs::exists(status)) (void)open_to_read(root);  // says what it is: a FIFO, a device, ...
-    throw failure(ErrorKind::kIo, "path", "must be a file or a folder that can be read", root);
-  }
-
-  // Links are not followed: a folder is read once, whatever points at it.
-  void add_folder(const std::string& root) {
-    std::error_code code;
-    fs::recursive_directory_iterator entry(root, code);
-    for (; !code && entry != fs::recursive_directory_iterator(); entry.increment(code)) {
-      std::error_code ignored;
-      if (entry->is_symlink(ignored) || !entry->is_regular_file(ignored)) continue;
-      const fs::path name = entry->path().lexically_relative(root);
-      if (!files_.corpus.empty() && name == "manifest.json") continue;  // of `posenc data`
-      add_file(entry->path(), name);
-    }
-    if (code) throw failure(ErrorKind::kIo, "path", "must be readable", root, code.message());
-  }
-
-  void add_file(const fs::path& path, const fs::path& name) {
-    const std::string text = name.generic_string();
-    const auto fits = [&](const std::string& suffix) { return text.ends_with(suffix); };
-    if (!suffixes_.empty() && std::none_of(suffixes_.begin(), suffixes_.end(), fits)) return;
-    std::error_code code;
-    const std::uint64_t size = fs::file_size(path, code);
-    if (code) throw failure(ErrorKind::kIo, "path", "must be readable", path, code.message());
-    if (size > 0) found_.push_back({text, path, size});
-  }
-
-  const CorpusFiles& files_;
-  std::string_view scope_;
-  std::vector<std::string> suffixes_;
-  std::vector<FoundFile> found_;
-};
-
-// Which files are held out: of those that are long enough, the share with the smallest hashes.
-std::vector<bool> held_out(const std::vector<FoundFile>& found, const CorpusFiles& files) {
-  std::vector<std::pair<std::uint64_t, std::size_t>> candidates;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    if (found[i].size < static_cast<std::uint64_t>(files.min_test_bytes)) continue;
-    candidates.emplace_back(mixed(hash_text(found[i].name)), i);
-  }
-  std::sort(candidates.begin(), candidates.end());
-  const double wanted = files.test_share * static_cast<double>(found.size());
-  auto count = static_cast<std::size_t>(std::llround(wanted));
-  if (files.test_share > 0.0) count = std::max<std::size_t>(count, 1);
-  count = std::min({count, candidates.size(), found.size() - 1});  // one is left to train on
-  std::vector<bool> test(found.size());
-  for (std::size_t k = 0; k < count; ++k) test[candidates[k].second] = true;
-  return test;
-}
-
-void read_into(const FoundFile& file, std::uint8_t* into, const Finder& finder) {
-  const std::span<char> whole(reinterpret_cast<char*>(into), static_cast<std::size_t>(file.size));
-  const std::string path = file.path.string();
-  if (read_bytes(open_to_read(path), whole, path) == whole.size()) return;
-  throw finder.failure(ErrorKind::kIo, "path", "must be readable to its end", file.path);
+double megabytes(const std::vector<Document>& documents) {
+  std::size_t bytes = 0;
+  for (const Document& document : documents) bytes += document.bytes.size();
+  return static_cast<double>(bytes) * 1e-6;
 }
 
 }  // namespace
 
-std::string corpus_folder(std::string_view name) {
-  const auto variable = [](const char* key) -> std::string {
-    const char* value = std::getenv(key);  // NOLINT(concurrency-mt-unsafe)
-    return value == nullptr ? "" : value;
-  };
-  fs::path folder = variable("POSENC_DATA");
-  if (folder.empty() && !variable("XDG_DATA_HOME").empty()) {
-    folder = fs::path(variable("XDG_DATA_HOME")) / "posenc";
+Corpus::Corpus(const CorpusFiles& files, std::string_view scope) {
+  LoadedFiles loaded = load_files(files, scope);
+  storage_ = std::move(loaded.storage);
+  if (!files.keep_tables) tables_ = drop_tables(loaded.documents);
+  if (loaded.documents.empty()) {
+    throw Error(ErrorKind::kConflict,
+                {.scope = std::string(scope),
+                 .key = "path",
+                 .rule = "must hold text, and every file is a table of numbers",
+                 .value = fmt::format("{} files", tables_),
+                 .hint = "set keep_tables: true to train on them"});
   }
-  if (folder.empty()) folder = fs::path(variable("HOME")) / ".local/share/posenc";
-  return (folder / name).string();
+  const bool one_text = loaded.documents.size() == 1;
+  documents_ =
+      one_text ? split_text(loaded.documents.front(), files) : split_files(loaded.documents, files);
+  for (const Split split : {Split::kValidation, Split::kTest}) {
+    too_short_ +=
+        std::erase_if(documents_[static_cast<std::size_t>(split)], [&](const Document& d) {
+          return static_cast<std::int64_t>(d.bytes.size()) <= files.longest_context;
+        });
+  }
+  // One text is measured alone: without its only training document nothing would be left.
+  overlap_ = drop_near_duplicates(documents_, one_text ? 1.0 : files.max_shared);
 }
 
-Corpus::Corpus(const CorpusFiles& files, std::string_view scope) {
-  Finder finder(files, scope);
-  const std::vector<FoundFile> found = finder.find();
-  std::uint64_t total = 0;
-  for (const FoundFile& file : found) total += file.size;
-  if (total > static_cast<std::uint64_t>(files.max_megabytes) * 1000000u) {
-    throw finder.failure(ErrorKind::kResource, "path",
-                         fmt::format("must hold at most {} MB", files.max_megabytes),
-                         fmt::format("{} MB in {} files", total / 1000000u, found.size()),
-                         "choose fewer with suffixes, or raise max_megabytes");
+std::string Corpus::content_hash() const {
+  Sha256 hash;
+  for (const std::vector<Document>& documents : documents_) {
+    hash.update(fmt::format("{}\n", documents.size()));
+    for (const Document& document : documents) {
+      hash.update(fmt::format("{}\n{}\n", document.name, document.bytes.size()));
+      hash.update(std::as_bytes(document.bytes));
+    }
   }
-  storage_.resize(total);
-  const std::vector<bool> test = held_out(found, files);
-  std::size_t start = 0;
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    read_into(found[i], storage_.data() + start, finder);
-    (test[i] ? test_ : train_)
-        .push_back({found[i].name, Bytes(storage_).subspan(start, found[i].size)});
-    start += found[i].size;
+  return hash.hex();
+}
+
+std::string Corpus::summary() const {
+  std::string text;
+  for (std::size_t s = 0; s < documents_.size(); ++s) {
+    text += fmt::format("{}{} {} documents ({:.2f} MB)", s == 0 ? "" : ", ", documents_[s].size(),
+                        kSplitNames[s], megabytes(documents_[s]));
   }
+  text += fmt::format("; {:.1f} % of the held-out 50-byte strings occur in training",
+                      100.0 * overlap_.after);
+  if (overlap_.dropped > 0) {
+    text += fmt::format(" ({:.1f} % before {} near-duplicates were dropped)",
+                        100.0 * overlap_.before, overlap_.dropped);
+  }
+  if (tables_ > 0) text += fmt::format("; dropped {} tables of numbers", tables_);
+  if (too_short_ > 0) {
+    text += fmt::format("; left out {} held-out documents within longest_context", too_short_);
+  }
+  return text;
 }
 
 }  // namespace posenc::tasks

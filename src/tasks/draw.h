@@ -3,7 +3,10 @@
 
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "posenc/core/rng.h"
 
@@ -36,6 +39,31 @@ class Draw {
 
  private:
   Rng rng_;
+};
+
+// Different numbers below n: the front of a permutation that is put in order again afterwards.
+class DistinctNumbers {
+ public:
+  explicit DistinctNumbers(std::int64_t n) : numbers_(static_cast<std::size_t>(n)) {
+    std::iota(numbers_.begin(), numbers_.end(), 0);
+  }
+  std::int32_t next(Draw& draw) {
+    const std::size_t taken = swapped_.size();
+    const auto place = taken + static_cast<std::size_t>(
+                                   draw.below(static_cast<std::int64_t>(numbers_.size() - taken)));
+    std::swap(numbers_[taken], numbers_[place]);
+    swapped_.push_back(place);
+    return numbers_[taken];
+  }
+  void restart() {
+    for (; !swapped_.empty(); swapped_.pop_back()) {
+      std::swap(numbers_[swapped_.size() - 1], numbers_[swapped_.back()]);
+    }
+  }
+
+ private:
+  std::vector<std::int32_t> numbers_;
+  std::vector<std::size_t> swapped_;
 };
 
 // One step of splitmix64 (Steele et al. 2014): near keys give unrelated streams.

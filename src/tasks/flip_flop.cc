@@ -55,12 +55,12 @@ class FlipFlopTask final : public Generator {
 std::unique_ptr<Task> make(const FlipFlop& config) {
   TaskInfo info{.name = std::string(FlipFlop::kTraits.name),
                 .vocabulary = kZero + 2,
-                .metric = "error",
+                .metric = Metric::kError,
                 .length = 512,
                 .min_length = 4};
   std::vector<Axis> axes = {{"train", "as in training", true},
-                            {"dense", "few ignored bits between write and read"},
-                            {"sparse", "many ignored bits between write and read"}};
+                            {"dense", "few ignored bits between write and read", false, true},
+                            {"sparse", "many ignored bits between write and read", false, true}};
   return std::make_unique<FlipFlopTask>(config, std::move(info), std::move(axes));
 }
 

@@ -15,7 +15,7 @@ std::uint64_t stream_key(const std::string& task, const Condition& condition, st
   std::uint64_t key = mixed(mixed(seed) ^ hash_text(task));
   key = mixed(key ^ hash_text(condition.axis));
   key = mixed(key ^ static_cast<std::uint64_t>(condition.length));
-  return mixed(key ^ (condition.held_out ? 1u : 0u));
+  return mixed(key ^ static_cast<std::uint64_t>(condition.split));
 }
 
 std::size_t find_axis(const std::vector<Axis>& axes, const Condition& condition,
@@ -28,6 +28,15 @@ std::size_t find_axis(const std::vector<Axis>& axes, const Condition& condition,
 
 }  // namespace
 
+void write_answers(Row row, std::size_t at, std::int32_t separator,
+                   std::span<const std::int32_t> answers, std::int32_t pad) {
+  std::copy(answers.begin(), answers.end(), row.targets.begin() + static_cast<std::ptrdiff_t>(at));
+  row.tokens[at] = separator;
+  for (std::size_t t = at + 1; t < row.tokens.size(); ++t) {
+    row.tokens[t] = t < at + answers.size() ? answers[t - at - 1] : pad;
+  }
+}
+
 Error Generator::error(ErrorKind kind, ErrorParts parts) const {
   parts.scope = info_.name;
   return {kind, std::move(parts)};
@@ -39,6 +48,27 @@ void Generator::require_length(std::int64_t length, std::int64_t at_least,
   throw error(ErrorKind::kOutOfRange, {.key = "length",
                                        .rule = fmt::format("must be >= {} {}", at_least, why),
                                        .value = std::to_string(length)});
+}
+
+void Generator::require_rows(const Request& request, std::int64_t rows) const {
+  const auto end = request.first_row + static_cast<std::uint64_t>(request.batch->rows);
+  if (end <= static_cast<std::uint64_t>(rows) && end >= request.first_row) return;
+  throw error(ErrorKind::kOutOfRange,
+              {.key = "rows",
+               .rule = fmt::format("must be among the {} that axis {} has at length {}", rows,
+                                   axis(request.axis).name, request.length),
+               .value = fmt::format("{} to {}", request.first_row, end)});
+}
+
+void Generator::check_depth(const std::optional<double>& depth) const {
+  if (!depth) return;
+  if (!info_.has_depth) {
+    throw error(ErrorKind::kUnsupported,
+                {.key = "depth", .rule = "is not a property of this task", .hint = "leave it out"});
+  }
+  if (*depth >= 0.0 && *depth <= 1.0) return;
+  throw error(ErrorKind::kOutOfRange,
+              {.key = "depth", .rule = "must be in [0, 1]", .value = number_text(*depth)});
 }
 
 Request Generator::checked(const Condition& condition) const {
@@ -56,9 +86,11 @@ Request Generator::checked(const Condition& condition) const {
                                          .rule = "must be >= 0",
                                          .value = std::to_string(condition.train_length)});
   }
+  check_depth(condition.depth);
+  request.depth = condition.depth;
   request.length = condition.length;
   request.train_length = condition.train_length > 0 ? condition.train_length : condition.length;
-  request.held_out = condition.held_out;
+  request.split = condition.split;
   return request;
 }
 
@@ -71,6 +103,7 @@ void Generator::fill(const Condition& condition, std::uint64_t seed, std::uint64
                                          .value = std::to_string(batch.rows)});
   }
   request.key = stream_key(info_.name, condition, seed);
+  request.shared_key = stream_key(info_.name, {.axis = "", .split = condition.split}, seed);
   request.first_row = first_row;
   request.batch = &batch;
   batch.length = request.length;

@@ -17,8 +17,10 @@ struct Request {
   std::size_t axis = 0;  // as the task lists them
   std::int64_t length = 0;
   std::int64_t train_length = 0;
-  bool held_out = false;
-  std::uint64_t key = 0;  // of the random numbers
+  Split split = Split::kTrain;
+  std::optional<double> depth = {};
+  std::uint64_t key = 0;         // of the random numbers
+  std::uint64_t shared_key = 0;  // of random numbers that rows of all axes and lengths share
   std::uint64_t first_row = 0;
   Batch* batch = nullptr;
 };
@@ -42,6 +44,11 @@ void for_each_row(const Request& request, FillRow fill_row) {
   }
 }
 
+// input | a b c: tokens[at] is the separator, at which the first answer is due. Each answer is then
+// given, so that the next one can be said; what is left of the row is padding.
+void write_answers(Row row, std::size_t at, std::int32_t separator,
+                   std::span<const std::int32_t> answers, std::int32_t pad);
+
 class Generator : public Task {
  public:
   Generator(TaskInfo info, std::vector<Axis> axes)
@@ -57,9 +64,12 @@ class Generator : public Task {
   [[nodiscard]] Request checked(const Condition& condition) const;
   [[nodiscard]] Error error(ErrorKind kind, ErrorParts parts) const;
   void require_length(std::int64_t length, std::int64_t at_least, const std::string& why) const;
+  // The rows of the request are among the first `rows`, or an Error.
+  void require_rows(const Request& request, std::int64_t rows) const;
   [[nodiscard]] const Axis& axis(std::size_t index) const { return axes_[index]; }
 
  private:
+  void check_depth(const std::optional<double>& depth) const;
   virtual void fill_rows(const Request& request) const = 0;
 
   TaskInfo info_;

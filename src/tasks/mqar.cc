@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "tasks/generator.h"
 #include "tasks/words.h"
@@ -14,31 +13,6 @@ namespace {
 
 constexpr std::int32_t kBlank = 0;
 enum AxisIndex : std::size_t { kTrain, kLonger, kMore };
-
-// Different numbers below n: the front of a permutation that is put in order again afterwards.
-class DistinctNumbers {
- public:
-  explicit DistinctNumbers(std::int64_t n) : numbers_(static_cast<std::size_t>(n)) {
-    std::iota(numbers_.begin(), numbers_.end(), 0);
-  }
-  std::int32_t next(Draw& draw) {
-    const std::size_t taken = swapped_.size();
-    const auto place = taken + static_cast<std::size_t>(
-                                   draw.below(static_cast<std::int64_t>(numbers_.size() - taken)));
-    std::swap(numbers_[taken], numbers_[place]);
-    swapped_.push_back(place);
-    return numbers_[taken];
-  }
-  void restart() {
-    for (; !swapped_.empty(); swapped_.pop_back()) {
-      std::swap(numbers_[swapped_.size() - 1], numbers_[swapped_.back()]);
-    }
-  }
-
- private:
-  std::vector<std::int32_t> numbers_;
-  std::vector<std::size_t> swapped_;
-};
 
 // Slots without replacement with weight (slot + 1)^(power - 1), in the order in which they are
 // drawn: an exponential waiting time per slot, first come first drawn (Efraimidis and Spirakis 2006).

@@ -132,8 +132,8 @@ std::unique_ptr<Task> make(const NBack& config) {
                 .min_length = 2 * config.back + 2};
   std::vector<Axis> axes = {{"train", "as in training", true},
                             {"longer", "a longer row"},
-                            {"dense", "fewer fillers between the assignments"},
-                            {"sparse", "more fillers between the assignments"}};
+                            {"dense", "fewer fillers between the assignments", false, true},
+                            {"sparse", "more fillers between the assignments", false, true}};
   return std::make_unique<NBackTask>(config, std::move(info), std::move(axes));
 }
 

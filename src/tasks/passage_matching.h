@@ -2,17 +2,18 @@
 //
 //   <cls> passage A <sep> passage B        scored at <cls>: yes or no
 //
-// Documents are files; both passages have (length - 2) / 2 bytes. A document is drawn uniformly
-// among those with room for two passages, and with probability one half the second passage is from
-// the same document, before or behind the first without touching it, else from another document.
+// Both passages have (length - 2) / 2 bytes. With probability one half the second one is from the same
+// document, before or behind the first without touching it, else from another document. Training draws
+// the first document uniformly among those with room for two passages; an evaluation takes the documents
+// of its split in turn, the same ones with the same answers at every length.
 //
-//   train    training documents at the length that is asked for
+//   train    at the length that is asked for
 //   longer   the same; named apart so that a table can say it
 //
 // After Su et al. 2021 (RoFormer), arXiv 2104.09864, section 4.5, at 512 and 1,024 positions.
 #pragma once
 
-#include "tasks/corpus.h"
+#include "tasks/corpus_files.h"
 #include "tasks/traits.h"
 
 namespace posenc::tasks {

@@ -1,13 +1,15 @@
-// Passkey retrieval: a number hidden anywhere in idle text, asked for at the end.
+// Passkey retrieval: a named number hidden in idle text, asked for at the end.
 //
-//   f0 f1 f2 f3 <key> 4 0 7 <end> f0 f1 ... <query> 4 0        scored from <query> on: 4, 0, 7
+//   f0 f1 <key> c 4 0 7 <end> f2 f3 ... <query> c 4 0        scored from the last c on: 4, 0, 7
 //
-// The idle text repeats one phrase (or is random words); the place of the key is uniform. A row is
-// right when every digit is.
+// The idle text repeats one phrase (or is random words). Distractors are keys of other names at places
+// of their own. The depth of the key is the share of the idle text before it: uniform in [0, 1], or the
+// condition's. A row is right when every digit is.
 //
 //   train    any length          longer    the same; named apart so that a table can say it
 //
-// Mohtashami and Jaggi 2023 ("Landmark attention"), arXiv 2305.16300.
+// Mohtashami and Jaggi 2023 ("Landmark attention"), arXiv 2305.16300; several keys as in the multi-key
+// tasks of Hsieh et al. 2024 ("RULER"), arXiv 2404.06654.
 #pragma once
 
 #include "tasks/traits.h"
@@ -18,6 +20,7 @@ struct Passkey {
   enum class Filler { kPhrase, kRandom };
 
   std::int64_t digits = 5;
+  std::int64_t distractors = 0;
   Filler filler = Filler::kPhrase;
   std::int64_t words = 24;
 
@@ -28,6 +31,8 @@ struct Passkey {
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("digits", self.digits, FieldRule{.doc = "digits of the key", .min = 1, .max = 64});
+    visit("distractors", self.distractors,
+          FieldRule{.doc = "other keys with other names", .min = 0, .max = 25});
     visit("filler", self.filler,
           FieldRule{.doc = "idle text: one phrase over and over, or random words"});
     visit(

@@ -101,7 +101,7 @@ std::unique_ptr<Task> make_segments(const Shape& shape, std::string_view name,
   std::vector<Axis> axes = {
       {"train", "as in training", true},
       {"longer", fmt::format("more {}, the same numbers asked for", segments)},
-      {"sparse", fmt::format("{} {} times as long", segments, shape.sparse_factor)}};
+      {"sparse", fmt::format("{} {} times as long", segments, shape.sparse_factor), false, true}};
   return std::make_unique<SegmentsTask>(shape, std::move(info), std::move(axes));
 }
 

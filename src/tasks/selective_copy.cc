@@ -14,7 +14,7 @@ namespace {
 using Form = SelectiveCopy::Form;
 
 enum Token : std::int32_t { kBlank, kAsk, kFirstSymbol };  // kAsk: the mark | or a marker ?
-enum AxisIndex : std::size_t { kTrain, kLonger, kDense, kSparse };
+constexpr std::size_t kTrain = 0;                          // the first axis
 
 class SelectiveCopyTask final : public Generator {
  public:
@@ -29,9 +29,12 @@ class SelectiveCopyTask final : public Generator {
     }
     return number_name(token, static_cast<std::int32_t>(info().vocabulary), info());  // an error
   }
+  [[nodiscard]] std::int64_t natural_length(std::string_view axis,
+                                            std::int64_t train_length) const override;
 
  private:
-  [[nodiscard]] std::int64_t copied(const Request& request) const;
+  // Symbols of a row: 2 n + b = train_length with b = train_blanks * n.
+  [[nodiscard]] std::int64_t copied(std::int64_t train_length) const;
   void fill_rows(const Request& request) const override;
   void fill_content(std::span<std::int32_t> content, std::int64_t n, Draw& draw,
                     std::span<std::int32_t> answers) const;
@@ -39,16 +42,18 @@ class SelectiveCopyTask final : public Generator {
   SelectiveCopy config_;
 };
 
-// How many symbols a row holds: 2 n + b = length, b = blanks * n.
-std::int64_t SelectiveCopyTask::copied(const Request& request) const {
+std::int64_t SelectiveCopyTask::copied(std::int64_t train_length) const {
   if (config_.copied > 0) return config_.copied;
-  const bool longer = request.axis == kLonger;
-  const std::int64_t length =
-      longer ? std::min(request.length, request.train_length) : request.length;
-  double blanks = config_.train_blanks;
-  if (request.axis == kDense) blanks = config_.dense_blanks;
-  if (request.axis == kSparse) blanks = config_.sparse_blanks;
-  return static_cast<std::int64_t>(std::floor(static_cast<double>(length) / (2.0 + blanks)));
+  return static_cast<std::int64_t>(
+      std::floor(static_cast<double>(train_length) / (2.0 + config_.train_blanks)));
+}
+
+std::int64_t SelectiveCopyTask::natural_length(std::string_view axis,
+                                               std::int64_t train_length) const {
+  if (axis != "dense" && axis != "sparse") return train_length;
+  const double blanks = axis == "dense" ? config_.dense_blanks : config_.sparse_blanks;
+  const std::int64_t n = copied(train_length);
+  return 2 * n + std::llround(blanks * static_cast<double>(n));
 }
 
 // Each choice of n places is equally likely: the k-th of the places left is taken with probability
@@ -69,23 +74,16 @@ void SelectiveCopyTask::fill_content(std::span<std::int32_t> content, std::int64
 }
 
 void SelectiveCopyTask::fill_rows(const Request& request) const {
-  const std::int64_t n = copied(request);
-  if (n < 1 || 2 * n > request.length) {
-    throw error(
-        ErrorKind::kOutOfRange,
-        {.key = "length",
-         .rule = fmt::format("must be >= {} for {} symbols, said twice",
-                             2 * std::max<std::int64_t>(n, 1), std::max<std::int64_t>(n, 1)),
-         .value = std::to_string(request.length)});
-  }
+  const std::int64_t trained = request.axis == kTrain ? request.length : request.train_length;
+  require_length(trained, info().min_length, "for symbols, said twice, and their blanks");
+  const std::int64_t n = copied(trained);
+  require_length(request.length, 2 * n, fmt::format("for {} symbols, said twice", n));
   const auto start = static_cast<std::size_t>(request.length - n);
+  std::vector<std::int32_t> answers(static_cast<std::size_t>(n));
   for_each_row(request, [&](Row row, Draw& draw, std::uint64_t /*number*/) {
-    const std::span<std::int32_t> answers = row.targets.subspan(start);
     fill_content(row.tokens.first(start), n, draw, answers);
-    for (std::size_t k = 0; k < answers.size(); ++k) {
-      const bool said = config_.form == Form::kCope && k > 0;
-      row.tokens[start + k] = said ? answers[k - 1] : kAsk;
-    }
+    write_answers(row, start, kAsk, answers, kBlank);
+    if (config_.form == Form::kMamba) std::fill_n(row.tokens.begin() + request.length - n, n, kAsk);
   });
 }
 
@@ -98,15 +96,16 @@ std::unique_ptr<Task> make(const SelectiveCopy& config) {
   const double per_symbol = 2.0 + (resolved.copied > 0 ? 0.0 : config.train_blanks);
   TaskInfo info{.name = std::string(SelectiveCopy::kTraits.name),
                 .vocabulary = kFirstSymbol + config.symbols,
-                .row_metric = false,
+                .metric = Metric::kError,
+                .row_metric = true,
                 .length = cope ? 768 : 4096 + 2 * resolved.copied,
                 .min_length = std::max<std::int64_t>(
                     static_cast<std::int64_t>(std::ceil(per_symbol)), 2 * resolved.copied)};
   std::vector<Axis> axes = {{"train", "as in training", true},
                             {"longer", "as many symbols as in training, among more blanks"}};
   if (resolved.copied == 0) {
-    axes.push_back({"dense", "fewer blanks per symbol"});
-    axes.push_back({"sparse", "more blanks per symbol"});
+    axes.push_back({"dense", "as many symbols as in training, among fewer blanks", false, true});
+    axes.push_back({"sparse", "as many symbols as in training, among more blanks", false, true});
   }
   return std::make_unique<SelectiveCopyTask>(resolved, std::move(info), std::move(axes));
 }

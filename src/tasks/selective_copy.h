@@ -3,16 +3,16 @@
 //   a . . c b . | a c            cope: after | the symbols follow in order, each said one step ahead
 //   a . . c b . ? ? ?            mamba: the k-th marker asks for the k-th symbol
 //
-// n symbols among b blanks, at places chosen uniformly. A row has 2 n + b positions.
+// n symbols among b blanks, at places chosen uniformly; a row has 2 n + b positions and is right when
+// every symbol is. n follows from the training length, on every axis: b = train_blanks * n (or copied).
 //
-//   train    n and b in the proportion of train_blanks (mamba: n = copied, b the rest)
-//   dense    cope: the proportion of dense_blanks
-//   sparse   cope: the proportion of sparse_blanks
-//   longer   n as at the training length, b the rest: further apart, no more of them
+//   train    b = train_blanks * n
+//   longer   the same n, b the rest of the row
+//   dense    cope: the same n; its natural length has b = dense_blanks * n
+//   sparse   cope: the same n; its natural length has b = sparse_blanks * n
 //
-// So 256 symbols with 256, 128 and 512 blanks are train at length 768, dense at 640 and sparse at
-// 1,024. Golovneva et al. 2024, arXiv 2405.18719 (cope); Gu and Dao 2023, arXiv 2312.00752 (mamba:
-// 16 symbols, 4,096 blanks).
+// So 768 positions in training, 640 dense and 1,024 sparse have 256 symbols each. Golovneva et al.
+// 2024, arXiv 2405.18719 (cope); Gu and Dao 2023, arXiv 2312.00752 (mamba: 16 symbols, 4,096 blanks).
 #pragma once
 
 #include "tasks/traits.h"
@@ -45,10 +45,14 @@ struct SelectiveCopy {
                     .max = 1e6});
     visit("train_blanks", self.train_blanks,
           FieldRule{.doc = "blanks per symbol in training", .min = 0, .max = 1000});
-    visit("dense_blanks", self.dense_blanks,
-          FieldRule{.doc = "blanks per symbol on axis dense", .min = 0, .max = 1000});
+    visit(
+        "dense_blanks", self.dense_blanks,
+        FieldRule{
+            .doc = "blanks per symbol at the natural length of axis dense", .min = 0, .max = 1000});
     visit("sparse_blanks", self.sparse_blanks,
-          FieldRule{.doc = "blanks per symbol on axis sparse", .min = 0, .max = 1000});
+          FieldRule{.doc = "blanks per symbol at the natural length of axis sparse",
+                    .min = 0,
+                    .max = 1000});
   }
   bool operator==(const SelectiveCopy&) const = default;
 };

@@ -57,6 +57,10 @@ class SelectiveCountingTask final : public Generator {
     if (end == row.end()) return std::nullopt;
     return Region{1, end - row.begin() + 1};
   }
+  // The verb: count or mod.
+  [[nodiscard]] std::int32_t operation(std::span<const std::int32_t> row) const override {
+    return row[1];
+  }
 
  private:
   void fill_rows(const Request& request) const override;
@@ -209,12 +213,14 @@ std::unique_ptr<Task> make(const SelectiveCounting& config) {
   std::vector<std::size_t> kinds = {kTrain, kLonger};
   std::int64_t numbers = 0;
   if (config.labels != Labels::kRaw) {
-    axes.push_back({"more", "density as trained: more counted items, labelled modulo m"});
+    axes.push_back(
+        {"more", "density as trained: more counted items, labelled modulo m", false, true});
     kinds.push_back(kMore);
     numbers = config.modulo;
   }
   if (config.labels != Labels::kModulo) {
-    axes.push_back({"beyond", "density as trained, no cap: raw labels past the trained ones"});
+    axes.push_back(
+        {"beyond", "density as trained, no cap: raw labels past the trained ones", false, true});
     kinds.push_back(kBeyond);
     numbers = std::max(numbers, config.max_label + 1);
   }

@@ -1,6 +1,9 @@
 // Chance and trained share, measured over samples: any task has them without a line of its own.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <limits>
+#include <map>
 #include <vector>
 
 #include "tasks/task.h"
@@ -13,17 +16,32 @@ constexpr std::int64_t kTokenBudget = std::int64_t{1} << 21;
 constexpr std::size_t kEnoughAnswers = std::size_t{1} << 18;
 constexpr std::int64_t kFewestRows = 256;
 constexpr std::int64_t kRowsAtOnce = 64;
+constexpr double kLeastShare = 0.005;  // of the training answers, for a label to count as trained
 
 struct Scored {
   std::int32_t row;
   std::int32_t position;
   std::int32_t target;
+  std::int32_t operation;
 };
 
 std::int64_t sample_rows(const Task& task, const Condition& condition) {
   const std::int64_t length = std::max<std::int64_t>(condition.length, 1);
   const std::int64_t wanted = std::clamp<std::int64_t>(kTokenBudget / length, kFewestRows, 16384);
   return std::min(wanted, task.rows(condition).value_or(wanted));
+}
+
+void add_answers(const Task& task, const Batch& batch, std::int64_t first, std::int64_t r,
+                 std::vector<Scored>& answers) {
+  const auto length = static_cast<std::size_t>(batch.length);
+  const std::size_t start = static_cast<std::size_t>(r) * length;
+  const std::int32_t operation = task.operation(std::span(batch.tokens).subspan(start, length));
+  for (std::size_t t = 0; t < length; ++t) {
+    const std::int32_t target = batch.targets[start + t];
+    if (target == kUnscored) continue;
+    answers.push_back(
+        {static_cast<std::int32_t>(first + r), static_cast<std::int32_t>(t), target, operation});
+  }
 }
 
 std::vector<Scored> sample_answers(const Task& task, const Condition& condition) {
@@ -34,12 +52,7 @@ std::vector<Scored> sample_answers(const Task& task, const Condition& condition)
     if (first >= kFewestRows && answers.size() >= kEnoughAnswers) break;
     batch.rows = std::min(kRowsAtOnce, rows - first);
     task.fill(condition, kSeed, static_cast<std::uint64_t>(first), batch);
-    for (std::int64_t i = 0; i < batch.rows * batch.length; ++i) {
-      const std::int32_t target = batch.targets[static_cast<std::size_t>(i)];
-      if (target == kUnscored) continue;
-      answers.push_back({static_cast<std::int32_t>(first + i / batch.length),
-                         static_cast<std::int32_t>(i % batch.length), target});
-    }
+    for (std::int64_t r = 0; r < batch.rows; ++r) add_answers(task, batch, first, r, answers);
   }
   return answers;
 }
@@ -136,30 +149,88 @@ double unigram_bits(const std::vector<Scored>& answers, std::int64_t vocabulary)
                      : bits / static_cast<double>(judged);
 }
 
+std::vector<Scored> within(const std::vector<Scored>& answers, const Region& range) {
+  std::vector<Scored> inside;
+  std::copy_if(answers.begin(), answers.end(), std::back_inserter(inside), [&](const Scored& a) {
+    return range.begin <= a.position && a.position < range.end;
+  });
+  return inside;
+}
+
+double chance_of(const std::vector<Scored>& answers, std::int64_t length, const TaskInfo& info,
+                 bool single) {
+  if (answers.empty()) return std::numeric_limits<double>::quiet_NaN();
+  if (info.metric == Metric::kBitsPerByte) return unigram_bits(answers, info.vocabulary);
+  const double of_positions = best_accuracy(answers, length, info.vocabulary);
+  const double value =
+      info.row_metric && !single ? whole_rows(answers, of_positions) : of_positions;
+  return info.metric == Metric::kError ? 1.0 - value : value;
+}
+
+// The labels that training asks for often enough to teach them, for each operation.
+class TrainedLabels {
+ public:
+  TrainedLabels(const std::vector<Scored>& training, double least_share)
+      : least_share_(least_share) {
+    for (const Scored& answer : training) {
+      Operation& operation = operations_[answer.operation];
+      ++operation.counts[answer.target];
+      ++operation.total;
+    }
+  }
+  [[nodiscard]] bool has(const Scored& answer) const {
+    const auto operation = operations_.find(answer.operation);
+    if (operation == operations_.end()) return false;
+    const auto count = operation->second.counts.find(answer.target);
+    return count != operation->second.counts.end() &&
+           static_cast<double>(count->second) >= least(operation->second);
+  }
+
+ private:
+  struct Operation {
+    std::map<std::int32_t, std::int64_t> counts;
+    std::int64_t total = 0;
+  };
+  // Among more than 100 labels an even share is below 1 %, so half of an even share is enough.
+  [[nodiscard]] double least(const Operation& operation) const {
+    const auto labels = static_cast<double>(operation.counts.size());
+    return static_cast<double>(operation.total) * std::min(least_share_, 0.5 / labels);
+  }
+
+  double least_share_;
+  std::map<std::int32_t, Operation> operations_;
+};
+
 }  // namespace
 
-double Task::chance(const Condition& condition) const {
+std::vector<double> Task::chances(const Condition& condition,
+                                  std::span<const Region> ranges) const {
   const std::vector<Scored> answers = sample_answers(*this, condition);
-  if (info().metric == "bits_per_byte") return unigram_bits(answers, info().vocabulary);
-  const double position_accuracy = best_accuracy(answers, condition.length, info().vocabulary);
-  const double value =
-      info().row_metric ? whole_rows(answers, position_accuracy) : position_accuracy;
-  return info().metric == "error" ? 1.0 - value : value;
+  std::vector<double> values;
+  for (const Region& range : ranges) {
+    values.push_back(
+        chance_of(within(answers, range), condition.length, info(), range.single));
+  }
+  return values;
+}
+
+double Task::chance(const Condition& condition) const {
+  const Region whole{0, condition.length};
+  return chances(condition, {&whole, 1}).front();
 }
 
 double Task::trained_share(const Condition& condition) const {
   Condition training = condition;
   training.axis = "train";
-  training.held_out = false;
+  training.split = Split::kTrain;
+  training.depth.reset();
   if (condition.train_length > 0) training.length = condition.train_length;
-  std::vector<bool> trained(static_cast<std::size_t>(info().vocabulary));
-  for (const Scored& answer : sample_answers(*this, training)) {
-    trained[static_cast<std::size_t>(answer.target)] = true;
-  }
+  // Bits are not right or wrong: a rare byte is as trained as its frequency deserves.
+  const double least_share = info().metric == Metric::kBitsPerByte ? 0.0 : kLeastShare;
+  const TrainedLabels trained(sample_answers(*this, training), least_share);
   const std::vector<Scored> answers = sample_answers(*this, condition);
-  const auto known = std::count_if(answers.begin(), answers.end(), [&](const Scored& answer) {
-    return trained[static_cast<std::size_t>(answer.target)];
-  });
+  const auto known = std::count_if(answers.begin(), answers.end(),
+                                   [&](const Scored& answer) { return trained.has(answer); });
   return answers.empty() ? 0.0 : static_cast<double>(known) / static_cast<double>(answers.size());
 }
 

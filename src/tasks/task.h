@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/metric.h"
 #include "tasks/config.h"
 
 namespace posenc::tasks {
@@ -31,16 +32,28 @@ struct Batch {
 // A way in which samples are made. "train" is how training samples are made; the others are the
 // test axes.
 struct Axis {
-  std::string name;  // "train", "longer", "more", "beyond", "dense", "sparse", "sliding", ...
+  std::string name;  // "train", "longer", "more", "beyond", "dense", "sparse", ...
   std::string doc;   // one line
   bool in_domain = false;
+  // Differs from training samples at the trained length already (a sparse Flip-Flop, a dense copy), so that
+  // every length counts as beyond training.
+  bool shifted = false;
 };
+
+// Samples to learn from, to choose by (early stopping, the best checkpoint) and to report. Corpora hold
+// different documents in each; generators draw from different streams.
+enum class Split { kTrain, kValidation, kTest };
+// "training", "validation" or "test".
+std::string_view split_name(Split split);
 
 struct Condition {
   std::string axis = "train";
   std::int64_t length = 0;        // positions of a row
   std::int64_t train_length = 0;  // what a factor such as 2x is counted from; 0: the length itself
-  bool held_out = false;  // corpora: rows of test files; generators: another stream of numbers
+  Split split = Split::kTrain;
+  // TaskInfo::has_depth: where the row hides what it asks for, 0 at its start, 1 before the question.
+  // Rows of one number at two depths differ in nothing else. Without it each row draws its depth.
+  std::optional<double> depth = {};
 };
 
 // What the lab must know to build a model and to print a table.
@@ -48,16 +61,19 @@ struct TaskInfo {
   std::string name;
   std::int64_t vocabulary = 0;
   bool bidirectional = false;
-  std::string metric = "accuracy";  // or "error" (on a log scale), or "bits_per_byte"
-  bool row_metric = false;          // a row counts as right only if all its scored positions are
-  std::int64_t length = 0;          // positions of the published set-up
-  std::int64_t min_length = 1;      // the shortest row of the train axis
+  Metric metric = Metric::kAccuracy;
+  bool row_metric = false;      // a row counts as right only if all its scored positions are
+  std::int64_t length = 0;      // positions of the published set-up
+  std::int64_t min_length = 1;  // the shortest row of the train axis
+  std::int32_t pad = -1;   // fills rows up; a bidirectional model does not attend to it. -1: none
+  bool has_depth = false;  // a condition may fix the depth
 };
 
 // Positions begin .. end - 1 of a row.
 struct Region {
   std::int64_t begin = 0;
   std::int64_t end = 0;
+  bool single = false;  // answers one by one, where the metric is of whole rows
   bool operator==(const Region&) const = default;
 };
 
@@ -82,11 +98,39 @@ class Task {
   // The metric of the best answer that looks at the position and never at the content: the commonest
   // target, over all positions or at each one, whichever is better. For bits_per_byte it is the
   // entropy of single bytes. Measured over samples of a stream of its own.
-  [[nodiscard]] virtual double chance(const Condition& condition) const;
+  // One value for each range of positions, over the answers there; NaN where it has none.
+  [[nodiscard]] virtual std::vector<double> chances(const Condition& condition,
+                                                    std::span<const Region> ranges) const;
+  // Over the whole row.
+  [[nodiscard]] double chance(const Condition& condition) const;
 
-  // The share of answers under the condition that some training sample has as its answer, measured
-  // over as many training rows: what no model can answer is what it never had to say.
+  // The share of answers under the condition whose label was trained: it is at least 0.5 % of the
+  // training answers to the same operation (of more than 100 labels: half of an even share; for
+  // bits_per_byte: any). Measured over as many training rows. A model seldom says a label that it
+  // hardly ever had to say.
   [[nodiscard]] virtual double trained_share(const Condition& condition) const;
+
+  // The length that an axis has by itself: dense selective copy has fewer blanks, so a shorter row.
+  // Conditions that name no length use it.
+  [[nodiscard]] virtual std::int64_t natural_length(std::string_view axis,
+                                                    std::int64_t train_length) const;
+
+  // What a row shares with others that makes them alike, such as its document: rows are then resampled
+  // by it. Nothing where every row stands for itself.
+  [[nodiscard]] virtual std::optional<std::uint32_t> cluster(const Condition& condition,
+                                                             std::uint64_t row) const;
+
+  // SHA-256 over the names and bytes of the files that the task reads; empty for tasks that read none.
+  [[nodiscard]] virtual std::string content_hash() const;
+  // One sentence about those files: the documents of each split, and what was left out.
+  [[nodiscard]] virtual std::string data_summary() const;
+
+  // The depth of a row, in the sense of Condition::depth, for tasks that have one.
+  [[nodiscard]] virtual std::optional<double> depth(std::span<const std::int32_t> row) const;
+
+  // Which of several questions the row asks, where one task asks several: a label that was trained
+  // as the answer to one says nothing about the other.
+  [[nodiscard]] virtual std::int32_t operation(std::span<const std::int32_t> row) const;
 
   // A token as a person reads it, for samples, plots of attention and buckets of answers ("7").
   [[nodiscard]] virtual std::string token_text(std::int32_t token) const = 0;

@@ -1,9 +1,13 @@
-#include <algorithm>
+#include "tasks/windows.h"
 
-#include "tasks/corpus.h"
+#include <algorithm>
+#include <cmath>
+#include <numeric>
 
 namespace posenc::tasks {
 namespace {
+
+constexpr double kGoldenSection = 0.6180339887498949;
 
 // Sums of count(document) before each document, and the total.
 template <class Count>
@@ -22,6 +26,13 @@ std::size_t document_of(const std::vector<std::int64_t>& before, std::int64_t n)
                                   before.begin() - 1);
 }
 
+// Without a common divisor, so that no block comes twice.
+std::int64_t spread_step(std::int64_t blocks) {
+  auto step = static_cast<std::int64_t>(std::llround(kGoldenSection * static_cast<double>(blocks)));
+  while (std::gcd(step, blocks) > 1) ++step;
+  return step;
+}
+
 }  // namespace
 
 WindowIndex::WindowIndex(std::span<const Document> documents, std::int64_t window)
@@ -35,26 +46,29 @@ Bytes WindowIndex::at(std::int64_t start) const {
                                             static_cast<std::size_t>(window_));
 }
 
-// A document of n bytes has n - 1 answers. The first window has `length` of them, of which the last
-// `stride` count; every further one brings `stride` more, the last one what is left.
-WindowList::WindowList(std::span<const Document> documents, std::int64_t length,
-                       std::int64_t stride)
+// The first block ends with byte `context`: a row of that many tokens predicts it, and starts at byte 0.
+BlockList::BlockList(std::span<const Document> documents, std::int64_t scored, std::int64_t context)
     : documents_(documents),
-      length_(length),
-      stride_(stride),
-      before_(running_sums(documents, [&](std::int64_t size) {
-        const std::int64_t counted = size - 1 - (length - stride);
-        return (counted + stride - 1) / stride;
-      })) {}
+      scored_(scored),
+      context_(context),
+      before_(running_sums(
+          documents, [&](std::int64_t size) { return (size - 1 - context + scored) / scored; })),
+      step_(spread_step(before_.back())) {}
 
-Window WindowList::at(std::int64_t row) const {
-  const std::size_t document = document_of(before_, row);
-  const Bytes bytes = documents_[document].bytes;
-  const auto answers = static_cast<std::int64_t>(bytes.size()) - 1;
-  const std::int64_t start = (row - before_[document]) * stride_;
-  const std::int64_t here = std::min(length_, answers - start);
-  return {bytes.subspan(static_cast<std::size_t>(start), static_cast<std::size_t>(here) + 1),
-          length_ - stride_};
+std::int64_t BlockList::block(std::int64_t row) const {
+  __extension__ using Wide = unsigned __int128;  // a product of two numbers of blocks
+  return static_cast<std::int64_t>(static_cast<Wide>(row) * static_cast<Wide>(step_) %
+                                   static_cast<Wide>(size()));
+}
+
+std::size_t BlockList::document(std::int64_t row) const { return document_of(before_, block(row)); }
+
+Bytes BlockList::window(std::int64_t row, std::int64_t bytes) const {
+  const std::int64_t number = block(row);
+  const std::size_t document = document_of(before_, number);
+  const std::int64_t end = context_ + 1 + (number - before_[document]) * scored_;
+  return documents_[document].bytes.subspan(static_cast<std::size_t>(end - bytes),
+                                            static_cast<std::size_t>(bytes));
 }
 
 }  // namespace posenc::tasks

@@ -21,10 +21,10 @@ std::string error_of(const CorpusFiles& files) {
   return "no error";
 }
 
-std::set<std::string> names(const CorpusFiles& files, bool held_out) {
+std::set<std::string> names(const CorpusFiles& files, Split split) {
   std::set<std::string> found;
   const Corpus corpus(files, "test");
-  for (const Document& document : corpus.documents(held_out)) found.insert(document.name);
+  for (const Document& document : corpus.documents(split)) found.insert(document.name);
   return found;
 }
 
@@ -35,37 +35,14 @@ TEST(Corpus, TakesFilesOfAFolderByTheirEndings) {
   folder.write("c.txt", "three");
   folder.write("empty.py", "");
   std::filesystem::create_symlink(folder.path(), folder.path() + "/loop");
-  const CorpusFiles all{.path = folder.path(), .test_share = 0.0};
-  EXPECT_EQ(names(all, false), (std::set<std::string>{"a.py", "c.txt", "deep/er/b.py"}));
+  const CorpusFiles all{.path = folder.path(), .test_share = 0.0, .validation_share = 0.0};
+  EXPECT_EQ(names(all, Split::kTrain), (std::set<std::string>{"a.py", "c.txt", "deep/er/b.py"}));
   CorpusFiles python = all;
   python.suffixes = ".py,.pyi";
-  EXPECT_EQ(names(python, false), (std::set<std::string>{"a.py", "deep/er/b.py"}));
+  EXPECT_EQ(names(python, Split::kTrain), (std::set<std::string>{"a.py", "deep/er/b.py"}));
   CorpusFiles two = all;
   two.path = folder.path() + "/c.txt:" + folder.path() + "/deep";
-  EXPECT_EQ(names(two, false), (std::set<std::string>{"c.txt", "er/b.py"}));
-}
-
-TEST(Corpus, HoldsOutWholeFilesByNameAndOnlyLongOnes) {
-  const TextFiles folder;
-  for (std::size_t i = 0; i < 40; ++i) {
-    folder.write("f" + std::to_string(i), noise(i % 2 == 0 ? 100 : 50, i));
-  }
-  const CorpusFiles files{.path = folder.path(), .test_share = 0.2, .min_test_bytes = 80};
-  const std::set<std::string> test = names(files, true);
-  EXPECT_EQ(test.size(), 8u);
-  for (const std::string& name : test) EXPECT_EQ(std::stoi(name.substr(1)) % 2, 0) << name;
-  EXPECT_EQ(names(files, false).size(), 32u);
-  folder.write("f41", noise(50, 41));  // moves no file to the other side
-  EXPECT_EQ(names(files, true), test);
-}
-
-TEST(Corpus, KeepsAFileToTrainOn) {
-  const TextFiles folder;
-  folder.write("only", noise(100, 1));
-  const CorpusFiles files{.path = folder.path(), .test_share = 0.5, .min_test_bytes = 10};
-  EXPECT_EQ(names(files, false).size(), 1u);
-  const auto task = make_task(LanguageModel{.files = files});
-  EXPECT_THROW(make_batch(*task, {"train", 16, 16, true}, 1, 0, 1), Error);
+  EXPECT_EQ(names(two, Split::kTrain), (std::set<std::string>{"c.txt", "er/b.py"}));
 }
 
 TEST(Corpus, SaysWhatIsMissing) {
@@ -95,7 +72,7 @@ TEST(Corpus, SaysWhatWouldFetchIt) {
   folder.write("sotu/manifest.json", "{}");
   folder.write("sotu/deep/manifest.json", "{}");
   EXPECT_EQ(error_of({.corpus = "sotu"}), "no error");
-  EXPECT_EQ(names({.corpus = "sotu", .test_share = 0.0}, false),
+  EXPECT_EQ(names({.corpus = "sotu", .test_share = 0.0, .validation_share = 0.0}, Split::kTrain),
             (std::set<std::string>{"1790.txt", "deep/manifest.json"}))
       << "what describes a corpus is no part of it";
   ::unsetenv("POSENC_DATA");
@@ -115,6 +92,48 @@ TEST(Corpus, RefusesWhatIsTooMuch) {
   EXPECT_EQ(error_of({.path = folder.path(), .max_megabytes = 1}),
             "[language_model] path must hold at most 1 MB but got 1 MB in 1 files; choose fewer "
             "with suffixes, or raise max_megabytes");
+}
+
+TEST(Corpus, HasAHashThatFollowsEveryByteAndName) {
+  const TextFiles folder;
+  for (std::size_t i = 0; i < 6; ++i) folder.write("f" + std::to_string(i), noise(300, i));
+  const CorpusFiles files{.path = folder.path(), .longest_context = 100};
+  const auto hash = [&] { return make_task(LanguageModel{.files = files})->content_hash(); };
+  const std::string first = hash();
+  EXPECT_EQ(first.size(), 64u);
+  EXPECT_EQ(hash(), first);
+  std::string changed = noise(300, 3);
+  changed[299] = static_cast<char>(changed[299] ^ 1);
+  folder.write("f3", changed);
+  const std::string other = hash();
+  EXPECT_NE(other, first);
+  folder.write("f3", noise(300, 3));
+  EXPECT_EQ(hash(), first);
+  std::filesystem::rename(folder.path() + "/f3", folder.path() + "/f3b");
+  EXPECT_NE(hash(), first);
+  EXPECT_EQ(make_task(FlipFlop{})->content_hash(), "");
+}
+
+// The same bytes on other sides of the split are other data.
+TEST(Corpus, HasAHashThatFollowsTheSplit) {
+  const TextFiles folder;
+  for (std::size_t i = 0; i < 20; ++i) folder.write("f" + std::to_string(i), noise(300, i));
+  CorpusFiles files{.path = folder.path(), .longest_context = 100};
+  const std::string first = Corpus(files, "test").content_hash();
+  files.test_share = 0.3;
+  EXPECT_NE(Corpus(files, "test").content_hash(), first);
+}
+
+TEST(Corpus, SaysWhatItHoldsAndWhatIsLeftOut) {
+  const TextFiles folder;
+  for (std::size_t i = 0; i < 20; ++i) folder.write("f" + std::to_string(i), noise(1000, i));
+  folder.write("table", "0x00: 0x01,\n0x02: 0x03,\n");
+  const CorpusFiles files{.path = folder.path(), .longest_context = 100};
+  EXPECT_EQ(
+      Corpus(files, "test").summary(),
+      "17 training documents (0.02 MB), 1 validation documents (0.00 MB), 2 test documents "
+      "(0.00 MB); 0.0 % of the held-out 50-byte strings occur in training; dropped 1 tables of "
+      "numbers");
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "posenc/core/error.h"
 #include "tasks/generated_tasks.h"
 
 namespace posenc::tasks {
@@ -50,15 +51,22 @@ TEST(ParityRows, HaveADigitAtEveryPlaceBetweenTheMarks) {
 
 TEST(SelectiveCopyRows, HaveThePublishedNumbersOfSymbolsAndBlanks) {
   const auto task = make_task(SelectiveCopy{});
-  for (const auto& [axis, length, blanks] : {std::tuple{"train", 768, 256},
-                                             {"dense", 640, 128},
-                                             {"sparse", 1024, 512},
-                                             {"longer", 1536, 1024}}) {
+  for (const auto& [axis, length] :
+       {std::pair{"train", 768}, {"dense", 640}, {"sparse", 1024}, {"longer", 768}}) {
+    EXPECT_EQ(task->natural_length(axis, 768), length) << axis;
+  }
+  // Every axis has the symbols of the training length, at any length.
+  for (const auto& [axis, length] : {std::pair{"train", 768},
+                                     {"dense", 640},
+                                     {"dense", 600},
+                                     {"sparse", 1024},
+                                     {"longer", 1536}}) {
     const Batch batch = make_batch(*task, {axis, length, 768}, 1, 0, 3);
     const Words words = row_words(*task, batch, 0);
-    EXPECT_EQ(count_word(words, "."), blanks) << axis;
-    EXPECT_EQ(words[static_cast<std::size_t>(256 + blanks)], "|") << axis;
+    EXPECT_EQ(count_word(words, "."), length - 512) << axis;
+    EXPECT_EQ(words[static_cast<std::size_t>(length - 256)], "|") << axis;
   }
+  EXPECT_THROW(make_batch(*task, {"dense", 511, 768}, 1, 0, 1), Error);
   const auto markers = make_task(SelectiveCopy{.form = SelectiveCopy::Form::kMamba});
   const Batch batch = make_batch(*markers, {"train", 4096 + 32}, 1, 0, 1);
   EXPECT_EQ(count_word(row_words(*markers, batch, 0), "."), 4096);
@@ -75,56 +83,6 @@ TEST(SelectiveCopyRows, SpreadSymbolsEvenly) {
     }
     EXPECT_NEAR(share(symbols, 4000), 0.5, 0.04) << t;
   }
-}
-
-// Before the first set only pass and set can happen; after it each operation has its weight.
-TEST(CountingProgramRows, DrawOperationsByWeight) {
-  const CountingProgram config{.min_operations = 400, .max_operations = 400};
-  const auto task = make_task(config);
-  for (const auto& [axis, pass] : {std::pair{"train", 50.0}, {"dense", 10.0}, {"sparse", 100.0}}) {
-    const Batch batch = make_batch(*task, {axis, 1700}, 1, 0, 200);
-    double sets = 0;
-    double increments = 0;
-    double passes = 0;
-    for (std::int64_t row = 0; row < batch.rows; ++row) {
-      const Words words = row_words(*task, batch, row);
-      const auto first = std::find(words.begin(), words.end(), "=");
-      sets += static_cast<double>(std::count(first + 1, words.end(), "="));
-      increments += static_cast<double>(std::count(first, words.end(), "++"));
-      passes += static_cast<double>(std::count(first, words.end(), "pass"));
-      EXPECT_EQ(count_word(words, ";"), 400);
-    }
-    EXPECT_NEAR(sets / passes, 1.0 / pass, 0.25 / pass) << axis;
-    if (pass > 20) {  // else variables are often at 10, where nothing can be incremented
-      EXPECT_GT(increments / passes, 0.3 * 7.0 / pass) << axis;
-      EXPECT_LT(increments / passes, 7.0 / pass) << axis;
-    }
-  }
-}
-
-TEST(CountingProgramRows, FirstSetIsGeometricAndNeverMissing) {
-  const CountingProgram config{.min_operations = 3, .max_operations = 3};
-  const auto task = make_task(config);
-  const Batch batch = make_batch(*task, {"train", 20}, 1, 0, 6000);
-  std::vector<int> at(3);
-  for (std::int64_t row = 0; row < batch.rows; ++row) {
-    const Words words = row_words(*task, batch, row);
-    ++at.at(static_cast<std::size_t>(index_of(words, "=") - 1) / 2);
-  }
-  const double q = 50.0 / 51.0;
-  const double all = 1 + q + q * q;
-  EXPECT_NEAR(share(at[0], 6000), 1 / all, 0.03);
-  EXPECT_NEAR(share(at[2], 6000), q * q / all, 0.03);
-}
-
-TEST(CountingProgramRows, ValuesStayInRangeAndVary) {
-  const auto task = make_task(CountingProgram{.variables = 3});
-  const Batch batch = make_batch(*task, {"dense", 512}, 1, 0, 2000);
-  std::set<std::string> values;
-  for (const std::int32_t target : batch.targets) {
-    if (target != kUnscored) values.insert(task->token_text(target));
-  }
-  EXPECT_EQ(values.size(), 11u);  // 0 to 10
 }
 
 TEST(MqarRows, HaveDifferentKeysAndValuesAndTheGapsOfAPowerLaw) {
@@ -198,17 +156,6 @@ TEST(SegmentRows, SparseWordsAreLongerAndNumbersStayTheSame) {
     EXPECT_NEAR(share(200 * 400, words_seen) - 1.0, letters, 0.7) << axis;
     for (std::size_t k = 1; k <= 8; ++k) EXPECT_NEAR(share(asked[k], 200), 1.0 / 8, 0.09) << axis;
   }
-}
-
-TEST(PasskeyRows, HideTheKeyAnywhere) {
-  const auto task = make_task(Passkey{});
-  const Batch batch = make_batch(*task, {"train", 112}, 1, 0, 4000);
-  std::vector<int> quarter(4);
-  for (std::int64_t row = 0; row < batch.rows; ++row) {
-    const std::ptrdiff_t key = index_of(row_words(*task, batch, row), "<key>");
-    ++quarter.at(static_cast<std::size_t>(key * 4 / 101));  // places 0 to 100
-  }
-  for (const int count : quarter) EXPECT_NEAR(share(count, 4000), 0.25, 0.04);
 }
 
 }  // namespace

@@ -25,15 +25,14 @@ std::string instruction_words(const Task& task, const Batch& batch, std::int64_t
 // What each kind of task asks for begins and ends like this.
 TEST(Instruction, IsWhatTheRowAsksFor) {
   using Ends = std::pair<std::string, std::string>;
-  const std::map<std::string, Ends> expected = {{"selective_counting", {"", "<sep>"}},
-                                                {"counting_program", {"print ", ""}},
-                                                {"ith_word", {"<query> ", ""}},
-                                                {"last_sentence", {"<query> ", ""}},
-                                                {"passkey", {"<query>", ""}}};
+  const std::map<std::string, Ends> expected = {
+      {"selective_counting", {"", "<sep>"}}, {"counting_program", {"print ", ""}},
+      {"ith_word", {"<query> ", ""}},        {"last_sentence", {"<query> ", ""}},
+      {"passkey", {"<query> ", ""}},         {"indirect_indexing", {", ", " ,"}}};
   for (const SampleTask& sample : generated_tasks()) {
     const auto task = make_task(sample.config);
     for (const Axis& axis : task->axes()) {
-      const Condition condition{.axis = axis.name, .length = sample.length, .held_out = true};
+      const Condition condition{.axis = axis.name, .length = sample.length, .split = Split::kTest};
       const Batch batch = make_batch(*task, condition, 5, 0, 20);
       const auto found = expected.find(task->info().name);
       for (std::int64_t row = 0; row < batch.rows; ++row) {

@@ -53,7 +53,7 @@ TEST(Streams, SeedsRowsAndHeldOutSamplesDiffer) {
     const auto task = make_task(sample.config);
     const Condition condition{"train", sample.length};
     Condition held_out = condition;
-    held_out.held_out = true;
+    held_out.split = Split::kTest;
     const Batch batch = make_batch(*task, condition, 1, 0, 8);
     EXPECT_EQ(make_batch(*task, condition, 1, 0, 8).tokens, batch.tokens) << sample.title;
     EXPECT_NE(make_batch(*task, condition, 2, 0, 8).tokens, batch.tokens) << sample.title;
