@@ -11,6 +11,8 @@
 namespace posenc::runs {
 namespace {
 
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
 constexpr double kZ = 1.959963984540054;  // 97.5 % quantile of the normal distribution
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
@@ -132,7 +134,8 @@ Estimate proportion_over_rows(std::span<const RowSum> rows) {
 
 Estimate mean_over_rows(std::span<const RowSum> rows) {
   const Ratio ratio = ratio_of(rows);
-  if (ratio.rows < 2.0) return {ratio.value, {ratio.value, ratio.value}};
+  // One row, or one document, does not tell how others differ from it.
+  if (ratio.rows < 2.0) return {ratio.value, {-kInfinity, kInfinity}};
   const double half = student_t_quantile(0.975, ratio.rows - 1.0) * std::sqrt(ratio.variance);
   return {ratio.value, {ratio.value - half, ratio.value + half}};
 }
@@ -168,6 +171,10 @@ double student_t_quantile(double p, double degrees_of_freedom) {
   return 0.5 * (low + high);
 }
 
+double student_t_p_value(double t, double degrees_of_freedom) {
+  return 2.0 * student_t_tail(std::abs(t), degrees_of_freedom);
+}
+
 Estimate mean_over_seeds(std::span<const double> values) {
   if (values.empty()) return {kNan, {kNan, kNan}};
   const double mean = mean_of(values);
@@ -199,8 +206,6 @@ Estimate combine_seeds(std::span<const Estimate> seeds) {
 Interval clamp(Interval interval, double lowest, double highest) {
   return {std::clamp(interval.low, lowest, highest), std::clamp(interval.high, lowest, highest)};
 }
-
-bool higher_is_better(std::string_view metric) { return metric == "accuracy"; }
 
 std::int64_t effective_length(std::vector<LengthValue> values, double threshold,
                               bool higher_better) {
@@ -245,24 +250,6 @@ std::vector<double> ranks(std::span<const double> values, bool higher_better) {
       }
     }
     result.push_back(ahead + 0.5 * (equal + 1.0));
-  }
-  return result;
-}
-
-std::vector<Estimate> mean_reciprocal_ranks(const std::vector<std::vector<double>>& ranks_per_task,
-                                            std::uint64_t seed, int resamples) {
-  std::vector<Estimate> result;
-  const std::size_t tasks = ranks_per_task.size();
-  const std::size_t competitors = tasks == 0 ? 0 : ranks_per_task.front().size();
-  std::vector<std::size_t> all(tasks);
-  std::iota(all.begin(), all.end(), 0);
-  for (std::size_t who = 0; who < competitors; ++who) {
-    const auto statistic = [&](const std::vector<std::size_t>& chosen) {
-      double sum = 0.0;
-      for (const std::size_t task : chosen) sum += 1.0 / ranks_per_task[task][who];
-      return sum / static_cast<double>(tasks);
-    };
-    result.push_back({statistic(all), percentiles(resampled(tasks, seed, resamples, statistic))});
   }
   return result;
 }

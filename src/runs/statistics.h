@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string_view>
 #include <vector>
 
 namespace posenc::runs {
@@ -58,6 +57,8 @@ Estimate bootstrap_over_rows(std::span<const RowSum> rows, std::uint64_t seed,
 
 // Quantile of Student's t: the x with P(T <= x) = p, for 0 < p < 1.
 double student_t_quantile(double p, double degrees_of_freedom);
+// P(|T| >= |t|): the two-sided p-value of a t statistic.
+double student_t_p_value(double t, double degrees_of_freedom);
 
 // Mean +- t_{n-1} s / sqrt(n). One value has no spread to learn from: its interval is the value.
 Estimate mean_over_seeds(std::span<const double> values);
@@ -72,9 +73,6 @@ Estimate combine_seeds(std::span<const Estimate> seeds);
 Interval clamp(Interval interval, double lowest, double highest);
 
 // --- figures made of many -----------------------------------------------------------------------
-
-// Whether more is better: accuracy, or not: error, bits_per_byte.
-bool higher_is_better(std::string_view metric);
 
 struct LengthValue {
   std::int64_t length = 0;
@@ -104,10 +102,5 @@ class TokenLoss {
 
 // Ranks from 1 for the best; equals share the mean of their ranks. NaN ranks last.
 std::vector<double> ranks(std::span<const double> values, bool higher_better);
-
-// Mean of 1 / rank over the tasks, per competitor, with percentiles of resampled tasks; ranks are
-// [task][competitor]. With one task the interval is the value.
-std::vector<Estimate> mean_reciprocal_ranks(const std::vector<std::vector<double>>& ranks_per_task,
-                                            std::uint64_t seed, int resamples = 2000);
 
 }  // namespace posenc::runs

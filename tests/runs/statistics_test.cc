@@ -120,7 +120,8 @@ TEST(MeanOverRows, IsTheRatioWithStudentsInterval) {
   EXPECT_DOUBLE_EQ(e.value, 2.0);
   EXPECT_NEAR(e.interval.high - e.value, 4.3026527297 / std::sqrt(12.0), 1e-9);
   const std::vector<RowSum> one = {{4, 2}};
-  EXPECT_EQ(mean_over_rows(one).interval.low, 2.0);
+  EXPECT_EQ(mean_over_rows(one).value, 2.0);
+  EXPECT_TRUE(std::isinf(mean_over_rows(one).interval.low)) << "one row shows no spread";
 }
 
 TEST(BootstrapOverRows, AgreesWithTheFormulaOnManyRows) {
@@ -217,18 +218,6 @@ TEST(Ranks, EqualsShareTheirMean) {
   const std::vector<double> values = {0.5, 0.9, 0.9, std::nan(""), 0.1};
   EXPECT_EQ(ranks(values, true), (std::vector<double>{3, 1.5, 1.5, 5, 4}));
   EXPECT_EQ(ranks(values, false), (std::vector<double>{2, 3.5, 3.5, 5, 1}));
-}
-
-TEST(MeanReciprocalRanks, AreMeansOverTasks) {
-  const std::vector<std::vector<double>> per_task = {{1, 2, 3}, {2, 1, 3}, {1, 3, 2}, {1, 2, 3}};
-  const auto mrr = mean_reciprocal_ranks(per_task, 5);
-  ASSERT_EQ(mrr.size(), 3U);
-  EXPECT_NEAR(mrr[0].value, (1 + 0.5 + 1 + 1) / 4, 1e-15);
-  EXPECT_NEAR(mrr[1].value, (0.5 + 1 + 1.0 / 3 + 0.5) / 4, 1e-15);
-  EXPECT_LT(mrr[0].interval.low, mrr[0].value);
-  EXPECT_LE(mrr[0].interval.high, 1.0);
-  EXPECT_EQ(mean_reciprocal_ranks({{1, 2}}, 5)[1].interval.low, 0.5);
-  EXPECT_TRUE(mean_reciprocal_ranks({}, 5).empty());
 }
 
 }  // namespace
