@@ -6,6 +6,7 @@
 
 #include "core/bind.h"
 #include "core/plain_text.h"
+#include "experiment/rate.h"
 
 namespace posenc::experiment {
 namespace {
@@ -43,14 +44,6 @@ Value& child(Value& node, const std::string& key, const std::string& assignment)
   return map.back().value;
 }
 
-void leave_out(Value& tree, std::string_view part, std::string_view field) {
-  for (Member& member : *tree.get_if<Value::Map>()) {
-    if (member.key != part) continue;
-    auto& fields = *member.value.get_if<Value::Map>();
-    std::erase_if(fields, [&](const Member& m) { return m.key == field; });
-  }
-}
-
 // FNV-1a, as of specs.
 std::string hash_text(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325U;
@@ -58,6 +51,43 @@ std::string hash_text(std::string_view text) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
   }
   return fmt::format("{:016x}", hash);
+}
+
+struct PresetField {
+  Preset preset;
+  std::string_view field;
+  std::string_view value;  // in YAML
+};
+constexpr std::array<PresetField, 14> kPresetFields = {{
+    {Preset::kGpt2, "tied", "true"},
+    {Preset::kLlama, "norm_kind", "rms"},
+    {Preset::kLlama, "mlp", "swiglu"},
+    {Preset::kLlama, "mlp_ratio", "2.6666666666666665"},
+    {Preset::kLlama, "bias", "false"},
+    {Preset::kCope, "norm", "post"},
+    {Preset::kCope, "mlp", "relu"},
+    {Preset::kCope, "tied", "true"},
+    {Preset::kCope, "dropout", "0.1"},
+    {Preset::kCope, "attention_dropout", "0.1"},
+    {Preset::kCope, "mlp_dropout", "0.1"},
+    // What the others leave as it is, so that a later default changes none of them.
+    {Preset::kGpt2, "mlp", "gelu"},
+    {Preset::kGpt2, "norm", "pre"},
+    {Preset::kLlama, "norm", "pre"},
+}};
+
+// Writes what the preset says into a model that does not say it itself.
+void apply_preset(Value& tree) {
+  const Value* model = tree.find("model");
+  const Value* given = model == nullptr ? nullptr : model->find("preset");
+  if (given == nullptr) return;
+  Preset preset{};
+  static constexpr FieldRule kRule{};
+  read_field(*given, FieldContext{"model", "preset", kRule}, preset);
+  for (const PresetField& field : kPresetFields) {
+    if (field.preset != preset || tree.find("model")->find(field.field) != nullptr) continue;
+    apply_override(tree, fmt::format("model.{}={}", field.field, field.value));
+  }
 }
 
 // Errors of a part are signed by the part; the reader of a config wants the file, and then the part.
@@ -104,6 +134,7 @@ void check(const LabConfig& config, const std::string& origin) {
   check_name(config.name, origin);
   validate(config.model, origin);
   validate(config.train, origin);
+  validate(config.eval, origin);
   check_positions(config, origin);
 }
 
@@ -151,10 +182,33 @@ std::string config_hash(const LabConfig& config) {
   same.train.log_every = TrainConfig{}.log_every;
   same.train.checkpoint_every = TrainConfig{}.checkpoint_every;
   same.train.keep_last = TrainConfig{}.keep_last;
-  Value tree = resolved_tree(same);
-  leave_out(tree, "eval",
-            "attention_samples");  // as if it were not there: older runs have no such field
-  return hash_text(to_json(tree));
+  same.train.eval_conditions = {};
+  same.eval = {};
+  return hash_text(to_json(resolved_tree(same)));
+}
+
+std::string eval_hash(const EvalConfig& config) {
+  EvalConfig same = config;
+  // These change how it is computed and shown, not the figures.
+  same.threshold = EvalConfig{}.threshold;
+  same.tokens_per_batch = EvalConfig{}.tokens_per_batch;
+  same.attention_samples = EvalConfig{}.attention_samples;
+  return hash_text(to_json({Value::Data(all_fields(same))}));
+}
+
+bool extends(const LabConfig& longer, const LabConfig& config) {
+  LabConfig same = longer;
+  same.train.steps = config.train.steps;
+  return longer.train.stages.empty() && longer.train.steps > config.train.steps &&
+         config_hash(same) == config_hash(config);
+}
+
+bool extends_exactly(const LabConfig& longer, const LabConfig& config) {
+  if (longer.train.patience > 0) return false;  // the last evaluation of the shorter run counts
+  for (std::int64_t step = 0; step < config.train.steps; ++step) {
+    if (learning_rate(longer.train, step) != learning_rate(config.train, step)) return false;
+  }
+  return true;
 }
 
 std::string task_name(const LabConfig& config) {
@@ -168,9 +222,10 @@ Loaded parse_config(std::string_view yaml, const std::string& origin,
   try {
     Value tree = parse_yaml(yaml, origin);
     for (const std::string& assignment : overrides) apply_override(tree, assignment);
+    apply_preset(tree);
     const auto config = bind_config<LabConfig>(tree, origin);
     check(config, origin);
-    return {config, resolved_tree(config), config_hash(config)};
+    return {config, resolved_tree(config), config_hash(config), eval_hash(config.eval)};
   } catch (const Error& e) {
     throw signed_by(e, origin);
   }

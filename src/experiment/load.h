@@ -36,8 +36,11 @@ struct LabConfig {
 
 struct Loaded {
   LabConfig config;
-  Value tree;        // every field written out
-  std::string hash;  // of everything that can change a result: 16 hexadecimal digits
+  Value tree;  // every field written out
+  // 16 hexadecimal digits each: of what decides the trained model, and of what decides the figures that an
+  // evaluation of it gives. Lengths or samples can be added to a run without training it again.
+  std::string hash;
+  std::string eval_hash;
 };
 
 // Reads a file; each override is "model.layers=4", its value in YAML. Errors are signed with the path and
@@ -53,6 +56,11 @@ void apply_override(Value& tree, const std::string& assignment);
 
 Value resolved_tree(const LabConfig& config);
 std::string config_hash(const LabConfig& config);
+std::string eval_hash(const EvalConfig& config);
+// Whether `longer` is `config` trained for more steps, and nothing else that decides the model.
+bool extends(const LabConfig& longer, const LabConfig& config);
+// Whether the steps that both have are the same: of a rate that falls towards the last step they are not.
+bool extends_exactly(const LabConfig& longer, const LabConfig& config);
 std::string task_name(const LabConfig& config);
 
 }  // namespace posenc::experiment

@@ -14,8 +14,22 @@ namespace posenc::experiment {
 enum class Norm { kPre, kPost };
 constexpr std::array<std::string_view, 2> enum_names(Norm /*tag*/) { return {"pre", "post"}; }
 
-enum class Mlp { kGelu, kSwiglu };
-constexpr std::array<std::string_view, 2> enum_names(Mlp /*tag*/) { return {"gelu", "swiglu"}; }
+enum class NormKind { kLayer, kRms };
+constexpr std::array<std::string_view, 2> enum_names(NormKind /*tag*/) { return {"layer", "rms"}; }
+
+enum class Mlp { kGelu, kRelu, kSwiglu };
+constexpr std::array<std::string_view, 3> enum_names(Mlp /*tag*/) {
+  return {"gelu", "relu", "swiglu"};
+}
+
+// The shape of a published model; fields that a config writes win over it.
+//   gpt2    pre-norm, GELU, tied embeddings (Radford et al. 2019)
+//   llama   pre-norm with RMSNorm, SwiGLU of 8/3, no biases (Touvron et al. 2023)
+//   cope    post-norm, ReLU, tied embeddings, dropout 0.1 everywhere (Golovneva et al. 2024)
+enum class Preset { kNone, kGpt2, kLlama, kCope };
+constexpr std::array<std::string_view, 4> enum_names(Preset /*tag*/) {
+  return {"none", "gpt2", "llama", "cope"};
+}
 
 enum class AttentionKind { kSoftmax, kLinear };
 constexpr std::array<std::string_view, 2> enum_names(AttentionKind /*tag*/) {
@@ -31,6 +45,7 @@ constexpr std::array<std::string_view, 3> enum_names(ScoreScaling /*tag*/) {
 }
 
 struct ModelConfig {
+  Preset preset = Preset::kNone;
   std::vector<std::string> encoding = {"none"};
   std::int64_t layers = 2;
   std::int64_t dim = 64;
@@ -40,17 +55,22 @@ struct ModelConfig {
   Mlp mlp = Mlp::kGelu;
   double mlp_ratio = 4.0;
   Norm norm = Norm::kPre;
+  NormKind norm_kind = NormKind::kLayer;
+  bool qk_norm = false;
   AttentionKind attention = AttentionKind::kSoftmax;
   std::string linear_form = "elu";
   std::int64_t window = -1;
   ScoreScaling score_scaling = ScoreScaling::kNone;
   double dropout = 0.0;
   double attention_dropout = 0.0;
+  double mlp_dropout = 0.0;
   bool bias = true;
   bool tied = false;
 
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
+    visit("preset", self.preset,
+          FieldRule{.doc = "defaults of the other fields, as a published model has them"});
     visit("encoding", self.encoding,
           FieldRule{.doc = "a spec, or a list of specs that is repeated over the layers"});
     visit("layers", self.layers, FieldRule{.doc = "blocks", .min = 1, .max = 1024});
@@ -65,6 +85,8 @@ struct ModelConfig {
     visit("mlp_ratio", self.mlp_ratio,
           FieldRule{.doc = "its width over dim", .min = 0, .max = 64, .open_min = true});
     visit("norm", self.norm, FieldRule{.doc = "before each part, or after its sum"});
+    visit("norm_kind", self.norm_kind, FieldRule{.doc = "LayerNorm or RMSNorm"});
+    visit("qk_norm", self.qk_norm, FieldRule{.doc = "RMSNorm of queries and keys, per head"});
     visit("attention", self.attention, FieldRule{.doc = "softmax, or linear in the length"});
     visit("linear_form", self.linear_form,
           FieldRule{.doc = "elu, relu or cosine, for linear attention"});
@@ -76,6 +98,8 @@ struct ModelConfig {
           FieldRule{.doc = "of embeddings and of what parts add", .min = 0, .max = 0.95});
     visit("attention_dropout", self.attention_dropout,
           FieldRule{.doc = "of the attention's weights", .min = 0, .max = 0.95});
+    visit("mlp_dropout", self.mlp_dropout,
+          FieldRule{.doc = "inside the feed-forward part", .min = 0, .max = 0.95});
     visit("bias", self.bias, FieldRule{.doc = "in projections and feed-forward parts"});
     visit("tied", self.tied, FieldRule{.doc = "the head is the embedding"});
   }

@@ -53,13 +53,30 @@ struct Stage {
   bool operator==(const Stage&) const = default;
 };
 
+// One condition of an evaluation.
+struct EvalCondition {
+  std::string axis;
+  std::int64_t length = 0;
+
+  template <class Self, class Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("axis", self.axis, FieldRule{.doc = "of the task", .required = true});
+    visit("length", self.length,
+          FieldRule{
+              .doc = "positions of a row; 0: what the axis has by itself", .min = 0, .max = 1e8});
+  }
+  bool operator==(const EvalCondition&) const = default;
+};
+
 struct TrainConfig {
   std::int64_t length = 64;
   std::int64_t batch = 64;
   std::int64_t steps = 1000;
   std::vector<Stage> stages;
+  std::int64_t dataset = 0;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   double lr = 1e-3;
+  double encoding_lr = 1.0;
   double min_lr = 0.0;
   double beta1 = 0.9;
   double beta2 = 0.98;
@@ -72,6 +89,7 @@ struct TrainConfig {
   std::int64_t accumulate = 1;
   TrainPrecision precision = TrainPrecision::kFloat32;
   Device device = Device::kCpu;
+  bool onednn = false;
   PositionPolicy positions = PositionPolicy::kAsIs;
   std::int64_t position_range = 0;
   double stop_at = 0.0;
@@ -80,6 +98,7 @@ struct TrainConfig {
   std::int64_t log_every = 10;
   std::int64_t eval_every = 0;
   std::int64_t eval_samples = 256;
+  std::vector<EvalCondition> eval_conditions;
   std::int64_t checkpoint_every = 0;
   std::int64_t keep_last = 2;
 
@@ -101,11 +120,19 @@ struct TrainConfig {
     visit("stages", self.stages,
           FieldRule{.doc = "a curriculum: lengths and batches one after another, in place of "
                            "length, batch and steps"});
+    visit("dataset", self.dataset,
+          FieldRule{
+              .doc =
+                  "so many fixed samples, shuffled anew in each epoch; 0: never the same one twice",
+              .min = 0,
+              .max = 1e12});
   }
   template <class Self, class Visitor>
   static void visit_optimizer(Self& self, Visitor& visit) {
     visit("optimizer", self.optimizer, FieldRule{.doc = "update rule"});
     visit("lr", self.lr, FieldRule{.doc = "highest rate", .min = 0, .max = 100, .open_min = true});
+    visit("encoding_lr", self.encoding_lr,
+          FieldRule{.doc = "times the rate, for parameters of encodings", .min = 0, .max = 1e6});
     visit("min_lr", self.min_lr, FieldRule{.doc = "rate at the end", .min = 0, .max = 100});
     visit("beta1", self.beta1, FieldRule{.doc = "of the gradient's mean", .min = 0, .max = 0.9999});
     visit("beta2", self.beta2,
@@ -124,6 +151,10 @@ struct TrainConfig {
           FieldRule{.doc = "parts that a step's batch is computed in", .min = 1, .max = 1e6});
     visit("precision", self.precision, FieldRule{.doc = "bfloat16 is mixed, and for cuda"});
     visit("device", self.device, FieldRule{.doc = "where"});
+    visit("onednn", self.onednn,
+          FieldRule{.doc = "libtorch's products on the CPU through oneDNN: other last bits, slower "
+                           "or faster by "
+                           "the CPU"});
   }
   template <class Self, class Visitor>
   static void visit_positions(Self& self, Visitor& visit) {
@@ -147,6 +178,8 @@ struct TrainConfig {
           FieldRule{.doc = "steps per evaluation in domain; 0: at the end", .min = 0, .max = 1e9});
     visit("eval_samples", self.eval_samples,
           FieldRule{.doc = "samples of it", .min = 1, .max = 1e9});
+    visit("eval_conditions", self.eval_conditions,
+          FieldRule{.doc = "further conditions to evaluate then, for curves; they choose nothing"});
     visit("checkpoint_every", self.checkpoint_every,
           FieldRule{.doc = "steps per checkpoint; 0: at the end", .min = 0, .max = 1e9});
     visit("keep_last", self.keep_last,
@@ -161,10 +194,12 @@ std::int64_t total_steps(const TrainConfig& train);
 std::int64_t train_length(const TrainConfig& train);
 
 struct EvalConfig {
+  std::vector<EvalCondition> conditions;
   std::vector<std::int64_t> factors = {1, 2, 4, 8};
   std::vector<std::int64_t> lengths = {0};
   std::vector<std::string> axes = {"all"};
   std::int64_t samples = 512;
+  std::int64_t free_running = 64;
   std::int64_t seed = 1000003;
   double threshold = 0.9;
   std::int64_t tokens_per_batch = 32768;
@@ -172,8 +207,10 @@ struct EvalConfig {
 
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
+    visit("conditions", self.conditions,
+          FieldRule{.doc = "axes and lengths one by one, in place of factors, lengths and axes"});
     visit("factors", self.factors,
-          FieldRule{.doc = "lengths, as multiples of the training length", .min = 1, .max = 1e6});
+          FieldRule{.doc = "lengths, as multiples of the axis's own length", .min = 1, .max = 1e6});
     visit("lengths", self.lengths,
           FieldRule{.doc = "lengths in positions, in place of factors; 0: by factors",
                     .min = 0,
@@ -181,6 +218,10 @@ struct EvalConfig {
     visit("axes", self.axes, FieldRule{.doc = "of the task; all: every one"});
     visit("samples", self.samples,
           FieldRule{.doc = "samples per axis and length", .min = 1, .max = 1e9});
+    visit("free_running", self.free_running,
+          FieldRule{.doc = "of them, those whose answers of several tokens are also generated",
+                    .min = 0,
+                    .max = 1e9});
     visit("seed", self.seed, FieldRule{.doc = "of the samples", .min = 0, .max = 9e15});
     visit("threshold", self.threshold,
           FieldRule{.doc = "accuracy that the effective length asks for", .min = 0, .max = 1});
@@ -194,5 +235,6 @@ struct EvalConfig {
 
 // Throws an Error signed `scope` where fields contradict each other.
 void validate(const TrainConfig& train, const std::string& scope);
+void validate(const EvalConfig& eval, const std::string& scope);
 
 }  // namespace posenc::experiment

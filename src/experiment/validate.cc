@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -76,6 +77,14 @@ void validate(const ModelConfig& model, const std::string& scope) {
     throw conflict(scope, "model.attention_dropout", "needs softmax attention",
                    fmt::format("{}", model.attention_dropout));
   }
+  if (model.attention == AttentionKind::kLinear && model.qk_norm) {
+    throw conflict(scope, "model.qk_norm", "needs softmax attention", "true");
+  }
+  if (model.attention == AttentionKind::kLinear && model.score_scaling != ScoreScaling::kNone) {
+    throw conflict(scope, "model.score_scaling", "needs softmax attention",
+                   std::string(enum_names(
+                       model.score_scaling)[static_cast<std::size_t>(model.score_scaling)]));
+  }
   check_encodings(model, scope);
 }
 
@@ -92,6 +101,14 @@ std::int64_t train_length(const TrainConfig& train) {
   std::int64_t longest = 0;
   for (const Stage& stage : stages(train)) longest = std::max(longest, stage.length);
   return longest;
+}
+
+void validate(const EvalConfig& eval, const std::string& scope) {
+  const bool by_factors =
+      std::find(eval.lengths.begin(), eval.lengths.end(), 0) != eval.lengths.end();
+  if (!by_factors || eval.lengths.size() == 1) return;
+  throw conflict(scope, "eval.lengths", "must not have 0 beside other lengths",
+                 fmt::format("{}", fmt::join(eval.lengths, ", ")), "0 alone means eval.factors");
 }
 
 void validate(const TrainConfig& train, const std::string& scope) {

@@ -89,10 +89,72 @@ TEST(LoadConfig, HashFollowsWhatChangesResultsAndNothingElse) {
   const std::string base = parse_config(kSmall, "a.yaml").hash;
   EXPECT_EQ(parse_config(kSmall, "b.yaml", {"name=other", "train.log_every=3"}).hash, base);
   EXPECT_EQ(parse_config(kSmall, "b.yaml", {"model.dim=64"}).hash, base);
-  EXPECT_EQ(parse_config(kSmall, "b.yaml", {"eval.attention_samples=0"}).hash, base);
+  EXPECT_EQ(parse_config(kSmall, "b.yaml", {"eval.samples=7"}).hash, base);
   EXPECT_NE(parse_config(kSmall, "b.yaml", {"seed=1"}).hash, base);
   EXPECT_NE(parse_config(kSmall, "b.yaml", {"model.encoding=rope"}).hash, base);
   EXPECT_NE(parse_config(kSmall, "b.yaml", {"task.flip_flop.sparse_ignore=0.9"}).hash, base);
+}
+
+// What decides the figures of a trained model, apart from what decides the model.
+TEST(LoadConfig, EvaluationsHaveAHashOfTheirOwn) {
+  const std::string base = parse_config(kSmall, "a.yaml").eval_hash;
+  for (const char* same : {"seed=1", "model.encoding=rope", "eval.tokens_per_batch=99",
+                           "eval.attention_samples=0", "eval.threshold=0.5"}) {
+    EXPECT_EQ(parse_config(kSmall, "b.yaml", {same}).eval_hash, base) << same;
+  }
+  for (const char* other : {"eval.samples=7", "eval.factors=[1, 3]", "eval.seed=5",
+                            "eval.conditions=[{axis: sparse, length: 40}]"}) {
+    EXPECT_NE(parse_config(kSmall, "b.yaml", {other}).eval_hash, base) << other;
+  }
+}
+
+TEST(LoadConfig, MoreStepsExtendARunAndNothingElseDoes) {
+  const LabConfig base =
+      parse_config(kSmall, "a.yaml", {"train.stages=[]", "train.steps=100"}).config;
+  const auto changed = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all = {"train.stages=[]", "train.steps=100"};
+    all.insert(all.end(), more.begin(), more.end());
+    return extends(parse_config(kSmall, "b.yaml", all).config, base);
+  };
+  EXPECT_TRUE(changed({"train.steps=101"}));
+  EXPECT_TRUE(changed({"train.steps=101", "eval.samples=3"}));
+  EXPECT_FALSE(changed({}));
+  EXPECT_FALSE(changed({"train.steps=99"}));
+  EXPECT_FALSE(changed({"train.steps=101", "seed=4"}));
+}
+
+TEST(LoadConfig, OnlyRatesThatDoNotKnowTheLastStepExtendExactly) {
+  const auto exact = [&](const std::vector<std::string>& fields) {
+    std::vector<std::string> shorter = {"train.stages=[]", "train.steps=100"};
+    shorter.insert(shorter.end(), fields.begin(), fields.end());
+    std::vector<std::string> longer = shorter;
+    longer.emplace_back("train.steps=200");
+    return extends_exactly(parse_config(kSmall, "b.yaml", longer).config,
+                           parse_config(kSmall, "a.yaml", shorter).config);
+  };
+  EXPECT_TRUE(exact({"train.schedule=constant", "train.warmup=10"}));
+  EXPECT_FALSE(exact({"train.schedule=constant", "train.warmup=0.1"}));
+  EXPECT_FALSE(exact({"train.schedule=cosine", "train.warmup=10"}));
+  EXPECT_FALSE(exact({"train.schedule=constant", "train.warmup=10", "train.patience=3"}));
+}
+
+TEST(LoadConfig, APresetGivesDefaultsThatWrittenFieldsWinOver) {
+  const auto model = [](const std::string& fields) {
+    return parse_config("task: flip_flop\nmodel: {" + fields + "}\n", "a.yaml").config.model;
+  };
+  const ModelConfig llama = model("preset: llama");
+  EXPECT_EQ(llama.norm_kind, NormKind::kRms);
+  EXPECT_EQ(llama.mlp, Mlp::kSwiglu);
+  EXPECT_DOUBLE_EQ(llama.mlp_ratio, 8.0 / 3.0);
+  EXPECT_FALSE(llama.bias);
+  const ModelConfig cope = model("preset: cope, tied: false");
+  EXPECT_EQ(cope.norm, Norm::kPost);
+  EXPECT_EQ(cope.mlp, Mlp::kRelu);
+  EXPECT_EQ(cope.attention_dropout, 0.1);
+  EXPECT_FALSE(cope.tied);
+  EXPECT_TRUE(model("preset: gpt2").tied);
+  EXPECT_EQ(model("preset: none"), model("layers: 2"));
+  EXPECT_NE(problem("task: flip_flop\nmodel: {preset: lama}\n").find("llama"), std::string::npos);
 }
 
 TEST(LoadConfig, MistakesNameFileLineColumnAndTheNearestName) {
@@ -133,6 +195,14 @@ TEST(LoadConfig, PartsThatDoNotFitTogetherAreRefused) {
   EXPECT_NE(problem(kSmall, {"model.encoding=rope", "model.attention=linear",
                              "model.attention_dropout=0.1"})
                 .find("model.attention_dropout needs softmax attention"),
+            std::string::npos);
+  for (const char* field : {"qk_norm=true", "score_scaling=log"}) {
+    const std::string name = std::string("model.") + field;
+    EXPECT_NE(problem(kSmall, {"model.encoding=rope", "model.attention=linear", name})
+                  .find(name.substr(0, name.find('=')) + " needs softmax attention"),
+              std::string::npos);
+  }
+  EXPECT_NE(problem(kSmall, {"eval.lengths=[64, 0]"}).find("must not have 0 beside other lengths"),
             std::string::npos);
   EXPECT_NE(problem(kSmall, {"model.encoding=[sinusoidal, rope]"}).find("in every entry"),
             std::string::npos);
