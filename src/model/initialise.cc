@@ -31,7 +31,7 @@ bool ends_with(const std::string& name, std::string_view end) {
 
 }  // namespace
 
-void initialise(torch::nn::Module& model, std::uint64_t seed, std::int64_t layers, bool tied) {
+void initialise(torch::nn::Module& model, std::uint64_t seed, std::int64_t layers) {
   const at::NoGradGuard quiet;
   for (auto& item : model.named_parameters()) {
     const std::string& name = item.key();
@@ -43,7 +43,6 @@ void initialise(torch::nn::Module& model, std::uint64_t seed, std::int64_t layer
     }
     const auto fan_in = static_cast<double>(weight.size(1));
     double deviation = 1.0 / std::sqrt(fan_in);
-    if (name == "embed.weight" && tied) deviation = 0.02;
     if (ends_with(name, "out_proj.weight") || ends_with(name, "down.weight")) {
       deviation /= std::sqrt(2.0 * static_cast<double>(layers));
     }

@@ -16,9 +16,7 @@ using experiment::ScoreScaling;
 torch::nn::Linear linear(std::int64_t from, std::int64_t to, bool bias) {
   return torch::nn::Linear(torch::nn::LinearOptions(from, to).bias(bias));
 }
-torch::nn::LayerNorm layer_norm(std::int64_t dim) {
-  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({dim}));
-}
+Normalize normalize(const ModelConfig& config) { return Normalize(config.dim, config.norm_kind); }
 
 bool shares_layers(const std::string& text) {
   for (const Encoding& e : parse_spec(text).encodings) {
@@ -35,8 +33,31 @@ bool has_sinusoidal(const std::string& text) {
   return false;
 }
 
-std::string attention_text(const std::string& text) {
-  return to_text(attention_part(parse_spec(text)));
+// A bias that only knows what lies before a query would treat all that follows alike.
+std::string attention_text(const std::string& text, bool causal) {
+  Spec spec = attention_part(parse_spec(text));
+  for (Encoding& e : spec.encodings) {
+    std::visit(
+        [&](auto& encoding) {
+          if constexpr (requires { encoding.bidirectional; }) {
+            encoding.bidirectional = encoding.bidirectional || !causal;
+          }
+        },
+        e);
+  }
+  return to_text(spec);
+}
+
+// Learned positions with their usual deviation, which other libraries give tokens as well, start on the scale
+// that tokens have here: 1 / sqrt(dim).
+std::string input_text(const Spec& input, std::int64_t dim) {
+  Spec spec = input;
+  for (Encoding& e : spec.encodings) {
+    auto* learned = std::get_if<Learned>(&e);
+    if (learned == nullptr || learned->init_std != Learned{}.init_std) continue;
+    learned->init_std = 1.0 / std::sqrt(static_cast<double>(dim));
+  }
+  return to_text(spec);
 }
 
 nn::AttentionConfig attention_config(const ModelConfig& config, const ModelContext& context,
@@ -45,12 +66,13 @@ nn::AttentionConfig attention_config(const ModelConfig& config, const ModelConte
           .heads = config.heads,
           .kv_heads = experiment::kv_heads(config),
           .head_dim = experiment::head_dim(config),
-          .spec = attention_text(experiment::layer_encoding(config, layer)),
+          .spec = attention_text(experiment::layer_encoding(config, layer), context.causal),
           .bias = config.bias,
           .causal = context.causal,
           .window_left = config.window,
+          .qk_norm = config.qk_norm,
           .dropout = config.attention_dropout,
-          .seed = context.seed * 1000003 + static_cast<std::uint64_t>(layer)};
+          .seed = derived_seed(context.seed, static_cast<std::uint64_t>(layer))};
 }
 
 // Between layers, forward and backward: what the kernels left out must not be computed with.
@@ -62,7 +84,17 @@ void watch_for_stop(const at::Tensor& x) {
 
 }  // namespace
 
-MlpImpl::MlpImpl(const ModelConfig& config) {
+NormalizeImpl::NormalizeImpl(std::int64_t dim, experiment::NormKind kind)
+    : weight_(register_parameter("weight", at::ones({dim}))) {
+  if (kind == experiment::NormKind::kLayer) bias_ = register_parameter("bias", at::zeros({dim}));
+}
+
+at::Tensor NormalizeImpl::forward(const at::Tensor& x) const {
+  if (bias_.defined()) return at::layer_norm(x, weight_.sizes(), weight_, bias_);
+  return nn::rms_norm(x, weight_);
+}
+
+MlpImpl::MlpImpl(const ModelConfig& config) : relu_(config.mlp == experiment::Mlp::kRelu) {
   const auto width =
       static_cast<std::int64_t>(std::llround(config.mlp_ratio * static_cast<double>(config.dim)));
   up_ = register_module("up", linear(config.dim, width, config.bias));
@@ -70,11 +102,13 @@ MlpImpl::MlpImpl(const ModelConfig& config) {
     gate_ = register_module("gate", linear(config.dim, width, config.bias));
   }
   down_ = register_module("down", linear(width, config.dim, config.bias));
+  dropout_ = register_module("dropout", torch::nn::Dropout(config.mlp_dropout));
 }
 
 at::Tensor MlpImpl::forward(const at::Tensor& x) {
   const at::Tensor up = up_(x);
-  return down_(gate_.is_empty() ? at::gelu(up) : at::silu(gate_(x)) * up);
+  if (!gate_.is_empty()) return down_(dropout_(at::silu(gate_(x)) * up));
+  return down_(dropout_(relu_ ? at::relu(up) : at::gelu(up)));
 }
 
 BlockImpl::BlockImpl(const ModelConfig& config, nn::Attention softmax,
@@ -82,28 +116,37 @@ BlockImpl::BlockImpl(const ModelConfig& config, nn::Attention softmax,
     : attention(std::move(softmax)),
       linear(std::move(linear_attention)),
       post_norm_(config.norm == experiment::Norm::kPost) {
-  norm1_ = register_module("norm1", layer_norm(config.dim));
+  norm1_ = register_module("norm1", normalize(config));
   if (!attention.is_empty()) register_module("attention", attention);
   if (!linear.is_empty()) register_module("attention", linear);
-  norm2_ = register_module("norm2", layer_norm(config.dim));
+  norm2_ = register_module("norm2", normalize(config));
   mlp_ = register_module("mlp", Mlp(config));
   dropout_ = register_module("dropout", torch::nn::Dropout(config.dropout));
 }
 
-at::Tensor BlockImpl::attend(const at::Tensor& x, const at::Tensor& positions,
-                             const at::Tensor& query_scale) {
-  if (!linear.is_empty()) return linear->forward(x, {}, positions);
-  return attention->forward(x, {}, positions, query_scale);
+at::Tensor BlockImpl::attend(const at::Tensor& x, const at::Tensor& key_mask,
+                             const at::Tensor& positions, const at::Tensor& query_scale) {
+  if (!linear.is_empty()) return linear->forward(x, key_mask, positions);
+  return attention->forward(x, key_mask, positions, query_scale);
 }
 
-at::Tensor BlockImpl::forward(const at::Tensor& x, const at::Tensor& positions,
-                              const at::Tensor& query_scale) {
+at::Tensor BlockImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,
+                              const at::Tensor& positions, const at::Tensor& query_scale) {
   if (post_norm_) {
-    const at::Tensor y = norm1_(x + dropout_(attend(x, positions, query_scale)));
+    const at::Tensor y = norm1_(x + dropout_(attend(x, key_mask, positions, query_scale)));
     return norm2_(y + dropout_(mlp_(y)));
   }
-  const at::Tensor y = x + dropout_(attend(norm1_(x), positions, query_scale));
+  const at::Tensor y = x + dropout_(attend(norm1_(x), key_mask, positions, query_scale));
   return y + dropout_(mlp_(norm2_(y)));
+}
+
+at::Tensor BlockImpl::decode(const at::Tensor& x, nn::KeyValueCache& cache) {
+  if (post_norm_) {
+    const at::Tensor y = norm1_(x + attention->forward(x, &cache));
+    return norm2_(y + mlp_(y));
+  }
+  const at::Tensor y = x + attention->forward(norm1_(x), &cache);
+  return y + mlp_(norm2_(y));
 }
 
 TransformerImpl::TransformerImpl(ModelConfig config, const ModelContext& context,
@@ -112,8 +155,8 @@ TransformerImpl::TransformerImpl(ModelConfig config, const ModelContext& context
   embed_ = register_module("embed", torch::nn::Embedding(context.vocabulary, config_.dim));
   const Spec input = input_part(parse_spec(config_.encoding.front()));
   if (!input.encodings.empty()) {
-    input_ = register_module("input",
-                             nn::PositionalEmbedding(to_text(input), config_.dim, context.seed));
+    input_ = register_module("input", nn::PositionalEmbedding(input_text(input, config_.dim),
+                                                              config_.dim, context.seed));
   }
   if (has_sinusoidal(config_.encoding.front())) {
     token_scale_ = std::sqrt(static_cast<double>(config_.dim));
@@ -121,7 +164,7 @@ TransformerImpl::TransformerImpl(ModelConfig config, const ModelContext& context
   dropout_ = register_module("dropout", torch::nn::Dropout(config_.dropout));
   add_blocks(factory);
   if (config_.norm == experiment::Norm::kPre) {
-    norm_ = register_module("norm", layer_norm(config_.dim));
+    norm_ = register_module("norm", normalize(config_));
   }
   if (!config_.tied) {
     head_ = register_module("head", linear(config_.dim, context.vocabulary, false));
@@ -131,7 +174,7 @@ TransformerImpl::TransformerImpl(ModelConfig config, const ModelContext& context
         1.0 / std::log(static_cast<double>(std::max<std::int64_t>(context.train_length, 2)));
     log_scale_ = register_parameter("log_scale", at::full({config_.heads}, start));
   }
-  initialise(*this, context.seed, config_.layers, config_.tied);
+  initialise(*this, context.seed, config_.layers);
 }
 
 void TransformerImpl::add_blocks(const AttentionFactory& factory) {
@@ -160,7 +203,11 @@ void TransformerImpl::add_blocks(const AttentionFactory& factory) {
 at::Tensor TransformerImpl::query_scale(std::int64_t tokens) const {
   if (config_.score_scaling == ScoreScaling::kNone) return {};
   const auto options = at::TensorOptions().device(embed_->weight.device());
-  const at::Tensor seen = at::arange(1, tokens + 1, options.dtype(at::kFloat)).clamp_min(2).log();
+  // A query of an encoder sees every token.
+  const at::Tensor keys =
+      context_.causal ? at::arange(1, tokens + 1, options.dtype(at::kFloat))
+                      : at::full({tokens}, static_cast<double>(tokens), options.dtype(at::kFloat));
+  const at::Tensor seen = keys.clamp_min(2).log();
   if (log_scale_.defined()) return log_scale_.unsqueeze(1) * seen;
   return seen / std::log(static_cast<double>(std::max<std::int64_t>(context_.train_length, 2)));
 }
@@ -172,8 +219,37 @@ at::Tensor TransformerImpl::hidden(const at::Tensor& tokens, const at::Tensor& p
   x = dropout_(x);
   const at::Tensor scale = query_scale(tokens.size(1));
   const at::Tensor places = needs_positions_ ? positions : at::Tensor();
+  const bool padded = context_.pad >= 0 && !context_.causal;
+  const at::Tensor key_mask = padded ? tokens.ne(context_.pad) : at::Tensor();
   for (Block& block : blocks_) {
-    x = block->forward(x, places, scale);
+    x = block->forward(x, key_mask, places, scale);
+    watch_for_stop(x);
+  }
+  return norm_.is_empty() ? x : norm_(x);
+}
+
+std::string TransformerImpl::why_not_decoded() const {
+  if (!context_.causal) return "the model is bidirectional";
+  if (config_.attention == AttentionKind::kLinear) return "model.attention is linear";
+  if (config_.score_scaling != ScoreScaling::kNone) return "model.score_scaling is not none";
+  return "";
+}
+
+at::Tensor TransformerImpl::decode(const at::Tensor& tokens,
+                                   std::vector<nn::KeyValueCache>& caches) {
+  const std::string why = why_not_decoded();
+  TORCH_CHECK(why.empty(), "[decode] ", why);
+  const at::NoGradGuard quiet;
+  caches.resize(blocks_.size());
+  const std::int64_t before = caches.front().length;
+  at::Tensor x = embed_(tokens);
+  if (token_scale_ != 1.0) x = x * token_scale_;
+  if (!input_.is_empty()) {
+    const auto options = at::TensorOptions().dtype(at::kLong).device(tokens.device());
+    x = input_->forward(x, at::arange(before, before + tokens.size(1), options));
+  }
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+    x = blocks_[layer]->decode(x, caches[layer]);
     watch_for_stop(x);
   }
   return norm_.is_empty() ? x : norm_(x);

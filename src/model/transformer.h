@@ -30,13 +30,25 @@ struct ModelContext {
   bool causal = true;
   std::int64_t train_length = 0;  // where the logarithm of the length is one
   std::uint64_t seed = 0;
+  std::int64_t pad = -1;  // a token that bidirectional attention does not look at; -1: none
 };
 
 // Makes the attention of a layer; a benchmark puts a composition of libtorch's operations here.
 using AttentionFactory =
     std::function<std::shared_ptr<nn::AttentionImpl>(nn::AttentionConfig, nn::EncodingParameters)>;
 
-// down(gelu(up(x))), or down(silu(gate(x)) * up(x)).
+// LayerNorm, or RMSNorm: x / sqrt(mean(x^2) + epsilon) * weight.
+class NormalizeImpl : public torch::nn::Module {
+ public:
+  NormalizeImpl(std::int64_t dim, experiment::NormKind kind);
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  at::Tensor weight_, bias_;  // RMSNorm has no bias
+};
+TORCH_MODULE(Normalize);
+
+// down(f(up(x))) with GELU or ReLU, or down(silu(gate(x)) * up(x)).
 class MlpImpl : public torch::nn::Module {
  public:
   explicit MlpImpl(const experiment::ModelConfig& config);
@@ -44,6 +56,8 @@ class MlpImpl : public torch::nn::Module {
 
  private:
   torch::nn::Linear up_{nullptr}, gate_{nullptr}, down_{nullptr};
+  torch::nn::Dropout dropout_{nullptr};
+  bool relu_;
 };
 TORCH_MODULE(Mlp);
 
@@ -51,18 +65,22 @@ class BlockImpl : public torch::nn::Module {
  public:
   BlockImpl(const experiment::ModelConfig& config, nn::Attention softmax,
             nn::LinearAttention linear_attention);
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& positions,
+  // key_mask [B, T] is false for padding.
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask, const at::Tensor& positions,
                      const at::Tensor& query_scale);
+
+  // The next tokens of sequences whose earlier ones the cache holds.
+  at::Tensor decode(const at::Tensor& x, nn::KeyValueCache& cache);
 
   nn::Attention attention{nullptr};  // one of the two
   nn::LinearAttention linear{nullptr};
 
  private:
-  at::Tensor attend(const at::Tensor& x, const at::Tensor& positions,
+  at::Tensor attend(const at::Tensor& x, const at::Tensor& key_mask, const at::Tensor& positions,
                     const at::Tensor& query_scale);
 
   bool post_norm_;
-  torch::nn::LayerNorm norm1_{nullptr}, norm2_{nullptr};
+  Normalize norm1_{nullptr}, norm2_{nullptr};
   torch::nn::Dropout dropout_{nullptr};
   Mlp mlp_{nullptr};
 };
@@ -76,6 +94,12 @@ class TransformerImpl : public torch::nn::Module {
   // tokens [B, T] of int64; positions [T], 0, 1, ... unless given. Returns [B, T, dim]. Within a
   // model::Interruptible, this and its backward pass throw Interrupted between layers.
   at::Tensor hidden(const at::Tensor& tokens, const at::Tensor& positions = {});
+  // The next tokens [B, n] of sequences whose earlier ones the caches hold, one cache per layer: the same values
+  // as one pass over all tokens, through the decode kernels and without gradients. An Error where the model cannot
+  // (why_not_decoded).
+  at::Tensor decode(const at::Tensor& tokens, std::vector<nn::KeyValueCache>& caches);
+  // Empty where decode() serves the model, else the field that stands against it.
+  [[nodiscard]] std::string why_not_decoded() const;
   // [..., dim] -> [..., vocabulary]
   at::Tensor logits(const at::Tensor& hidden);
   at::Tensor forward(const at::Tensor& tokens, const at::Tensor& positions = {}) {
@@ -100,7 +124,7 @@ class TransformerImpl : public torch::nn::Module {
   nn::PositionalEmbedding input_{nullptr};
   torch::nn::Dropout dropout_{nullptr};
   std::vector<Block> blocks_;
-  torch::nn::LayerNorm norm_{nullptr};
+  Normalize norm_{nullptr};
   torch::nn::Linear head_{nullptr};
   at::Tensor log_scale_;  // [heads], for learned_log
 };

@@ -59,6 +59,11 @@ at::Tensor append(at::Tensor& buffer, std::int64_t length, const at::Tensor& mor
 
 }  // namespace
 
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight) {
+  constexpr double kEpsilon = 1e-6;
+  return x * at::rsqrt(x.square().mean(-1, true) + kEpsilon) * weight;
+}
+
 EncodingParametersImpl::EncodingParametersImpl(const std::string& spec, std::int64_t head_dim,
                                                std::int64_t heads, std::int64_t model_dim,
                                                std::uint64_t seed) {
@@ -110,6 +115,10 @@ AttentionImpl::AttentionImpl(AttentionConfig config, EncodingParameters shared)
   if (reads_gate_keys(ops::parse_any(config_.spec))) {
     gate_proj = register_module("gate_proj", linear(config_.model_dim, k_dim, config_.bias));
   }
+  if (config_.qk_norm) {
+    q_norm = register_parameter("q_norm", at::ones({config_.head_dim}));
+    k_norm = register_parameter("k_norm", at::ones({config_.head_dim}));
+  }
   if (!shared.is_empty()) {
     pos = std::move(shared);
     return;
@@ -126,6 +135,14 @@ at::Tensor AttentionImpl::attend(const at::Tensor& q, const at::Tensor& k, const
 at::Tensor AttentionImpl::split(const at::Tensor& x, std::int64_t heads) const {
   return heads_first(x, heads, config_.head_dim);
 }
+at::Tensor AttentionImpl::queries(const at::Tensor& x) {
+  const at::Tensor q = split(q_proj(x), config_.heads);
+  return q_norm.defined() ? rms_norm(q, q_norm) : q;
+}
+at::Tensor AttentionImpl::keys(const at::Tensor& x) {
+  const at::Tensor k = split(k_proj(x), config_.kv_heads);
+  return k_norm.defined() ? rms_norm(k, k_norm) : k;
+}
 at::Tensor AttentionImpl::merge(const at::Tensor& out) const { return heads_last(out); }
 
 at::Tensor AttentionImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,
@@ -137,21 +154,21 @@ at::Tensor AttentionImpl::forward(const at::Tensor& x, const at::Tensor& key_mas
   options.q_positions = options.k_positions = positions;
   if (is_training() && config_.dropout > 0.0) {
     options.dropout = config_.dropout;
-    options.seed = static_cast<std::int64_t>(config_.seed) + ++calls_;
+    options.seed =
+        static_cast<std::int64_t>(derived_seed(config_.seed, static_cast<std::uint64_t>(++calls_)));
   }
   if (!gate_proj.is_empty()) options.gate_k = split(gate_proj(x), config_.kv_heads);
-  at::Tensor q = split(q_proj(x), config_.heads);
+  at::Tensor q = queries(x);
   if (query_scale.defined()) q = q * query_scale.unsqueeze(-1);
-  return out_proj(merge(
-      attend(q, split(k_proj(x), config_.kv_heads), split(v_proj(x), config_.kv_heads), options)));
+  return out_proj(merge(attend(q, keys(x), split(v_proj(x), config_.kv_heads), options)));
 }
 
 at::Tensor AttentionImpl::forward(const at::Tensor& x, KeyValueCache* cache) {
   if (cache == nullptr) return forward(x);
   TORCH_CHECK(config_.causal, "[Attention] a cache needs causal attention");
   const at::NoGradGuard decoding;
-  const at::Tensor q = split(q_proj(x), config_.heads);
-  at::Tensor k = split(k_proj(x), config_.kv_heads);
+  const at::Tensor q = queries(x);
+  at::Tensor k = keys(x);
   if (!rotation_.empty()) {
     const at::Tensor places = at::arange(cache->length, cache->length + x.size(1), at::kLong);
     k = std::get<1>(ops::rope(q, k, rotation_, {}, places));
@@ -159,7 +176,7 @@ at::Tensor AttentionImpl::forward(const at::Tensor& x, KeyValueCache* cache) {
   ops::AttentionOptions options;
   options.window_left = config_.window_left;
   options.keys_are_turned = !rotation_.empty();
-  const at::Tensor keys = append(cache->keys, cache->length, k);
+  const at::Tensor all_keys = append(cache->keys, cache->length, k);
   const at::Tensor values =
       append(cache->values, cache->length, split(v_proj(x), config_.kv_heads));
   if (!gate_proj.is_empty()) {
@@ -167,7 +184,7 @@ at::Tensor AttentionImpl::forward(const at::Tensor& x, KeyValueCache* cache) {
   }
   cache->length += x.size(1);
   const at::Tensor out =
-      ops::attention_decode(q, keys, values, config_.spec, pos->tensors(), options);
+      ops::attention_decode(q, all_keys, values, config_.spec, pos->tensors(), options);
   return out_proj(merge(out));
 }
 

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "posenc/core/rng.h"
 #include "posenc/torch/ops.h"
 
 namespace posenc::model {
@@ -133,13 +134,16 @@ TEST(Transformer, CopeCanShareOneTableAmongLayers) {
 }
 
 TEST(Transformer, EveryFormRunsForwardAndBackward) {
-  std::vector<ModelConfig> forms(6, small({"rope"}));
+  std::vector<ModelConfig> forms(9, small({"rope"}));
   forms[0].norm = experiment::Norm::kPost;
   forms[1].mlp = experiment::Mlp::kSwiglu;
   forms[2].tied = true;
   forms[3].attention = experiment::AttentionKind::kLinear;
   forms[4].kv_heads = 1;
   forms[5].bias = false;
+  forms[6].norm_kind = experiment::NormKind::kRms;
+  forms[7].qk_norm = true;
+  forms[8].mlp = experiment::Mlp::kRelu;
   for (const ModelConfig& config : forms) {
     Transformer model(config, context());
     model->forward(tokens(2, 12)).square().mean().backward();
@@ -149,6 +153,93 @@ TEST(Transformer, EveryFormRunsForwardAndBackward) {
     }
   }
   EXPECT_EQ(names(Transformer(forms[2], context())).count("head.weight"), 0U);
+}
+
+TEST(Transformer, RmsNormHasNoMeanAndNoBias) {
+  const at::Tensor x = at::tensor({3.0, 4.0, 0.0, 0.0}, at::kFloat);
+  const Normalize norm(4, experiment::NormKind::kRms);
+  EXPECT_TRUE(norm->forward(x).allclose(x / 2.5, 1e-5, 1e-5));
+  EXPECT_EQ(norm->parameters().size(), 1U);
+}
+
+// Token by token through the caches, and in two pieces: what one pass gives.
+TEST(Transformer, DecodingGivesWhatOnePassGives) {
+  const at::NoGradGuard quiet;
+  for (const std::string& spec : kSpecs) {
+    for (const experiment::Norm norm : {experiment::Norm::kPre, experiment::Norm::kPost}) {
+      ModelConfig config = small({spec});
+      config.norm = norm;
+      config.qk_norm = true;
+      Transformer model(config, context());
+      model->eval();
+      const at::Tensor all = tokens(2, 12);
+      std::vector<nn::KeyValueCache> caches;
+      std::vector<at::Tensor> parts = {model->decode(all.narrow(1, 0, 7), caches)};
+      for (std::int64_t t = 7; t < 12; ++t) {
+        parts.push_back(model->decode(all.narrow(1, t, 1), caches));
+      }
+      EXPECT_TRUE(at::cat(parts, 1).allclose(model->hidden(all), 1e-4, 1e-4)) << spec;
+    }
+  }
+  ModelConfig scaled = small({"rope"});
+  scaled.score_scaling = experiment::ScoreScaling::kLog;
+  EXPECT_NE(Transformer(scaled, context())->why_not_decoded(), "");
+}
+
+TEST(Transformer, LearnedPositionsStartOnTheScaleOfTheTokens) {
+  const auto deviation = [](const std::string& spec) {
+    const Transformer model(small({spec}), context());
+    return model->named_parameters()["input.pos.learned.weight"].std().item<double>();
+  };
+  EXPECT_NEAR(deviation("learned(max_positions=512)"), 1.0 / std::sqrt(32.0), 0.01);
+  EXPECT_NEAR(deviation("learned(max_positions=512, init_std=0.5)"), 0.5, 0.03);
+  ModelConfig tied = small({"none"});
+  tied.tied = true;
+  ModelContext many = context();
+  many.vocabulary = 2000;
+  const Transformer model(tied, many);
+  EXPECT_NEAR(model->named_parameters()["embed.weight"].std().item<double>(), 1.0 / std::sqrt(32.0),
+              0.01);
+}
+
+// What follows a query would all have one bias otherwise.
+TEST(Transformer, EncodersTakeTheBidirectionalFormOfBiases) {
+  for (const std::string spec : {"alibi", "t5", "relative(max_distance=4)"}) {
+    const Transformer encoder(small({spec}), context(false));
+    const Transformer decoder(small({spec}), context());
+    const auto has = [](const Transformer& model) {
+      return model->blocks().front()->attention->config().spec.find("bidirectional=true") !=
+             std::string::npos;
+    };
+    EXPECT_TRUE(has(encoder)) << spec;
+    EXPECT_FALSE(has(decoder)) << spec;
+  }
+}
+
+TEST(Transformer, PadsChangeNothingForAnEncoder) {
+  const at::NoGradGuard quiet;
+  ModelContext padded = context(false);
+  padded.pad = 10;
+  Transformer model(small({"rope"}), padded);
+  model->eval();
+  const at::Tensor row = tokens(1, 9).remainder(10);
+  const at::Tensor longer = at::cat({row, at::full({1, 3}, 10, at::kLong)}, 1);
+  EXPECT_TRUE(model->hidden(longer).narrow(1, 0, 9).allclose(model->hidden(row), 1e-4, 1e-4));
+}
+
+// Masks of dropout: no two layers or steps share one.
+TEST(Transformer, LayersAndStepsDrawUnrelatedDropout) {
+  std::set<std::uint64_t> seeds;
+  for (std::uint64_t layer = 0; layer < 8; ++layer) {
+    for (std::uint64_t step = 0; step < 100; ++step) {
+      seeds.insert(derived_seed(derived_seed(3, layer), step));
+    }
+  }
+  EXPECT_EQ(seeds.size(), 800U);
+  const Transformer model(small({"rope"}), context());
+  std::set<std::uint64_t> own;
+  for (const Block& block : model->blocks()) own.insert(block->attention->config().seed);
+  EXPECT_EQ(own.size(), 4U);
 }
 
 TEST(Transformer, PositionsShiftOnlyWhatIsAbsolute) {

@@ -14,6 +14,10 @@ namespace posenc {
 std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
                                         std::array<std::uint32_t, 2> key) noexcept;
 
+// A seed for part `part` of what has `seed`: neighbouring seeds and parts give unrelated ones, which sums of the
+// two would not. At most 2^63 - 1, so that it fits a signed number.
+std::uint64_t derived_seed(std::uint64_t seed, std::uint64_t part) noexcept;
+
 class Rng {
  public:
   explicit Rng(std::uint64_t seed, std::uint64_t stream = 0) noexcept

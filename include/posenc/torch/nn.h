@@ -43,6 +43,9 @@ class EncodingParametersImpl : public torch::nn::Module {
 };
 TORCH_MODULE(EncodingParameters);
 
+// x / sqrt(mean of x^2 over the last dimension + 1e-6) * weight (Zhang and Sennrich 2019, arXiv 1910.07467).
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight);
+
 struct AttentionConfig {
   std::int64_t model_dim = 0;
   std::int64_t heads = 1;
@@ -52,6 +55,7 @@ struct AttentionConfig {
   bool bias = false;          // of the projections
   bool causal = false;        // as in ops::AttentionOptions; a cache needs it
   std::int64_t window_left = -1;
+  bool qk_norm = false;    // RMSNorm of queries and keys over head_dim, before any rotation
   double dropout = 0.0;    // of the weights, while training
   std::uint64_t seed = 0;  // of the encodings' start and of the dropout
 };
@@ -84,6 +88,7 @@ class AttentionImpl : public torch::nn::Module {
 
   torch::nn::Linear q_proj{nullptr}, k_proj{nullptr}, v_proj{nullptr}, out_proj{nullptr};
   torch::nn::Linear gate_proj{nullptr};  // for cope(gate_source=separate)
+  at::Tensor q_norm, k_norm;             // [head_dim], with qk_norm
   EncodingParameters pos{nullptr};
 
  protected:
@@ -94,6 +99,8 @@ class AttentionImpl : public torch::nn::Module {
  private:
   // [B, T, heads * head_dim] -> [B, heads, T, head_dim], without a copy.
   [[nodiscard]] at::Tensor split(const at::Tensor& x, std::int64_t heads) const;
+  [[nodiscard]] at::Tensor queries(const at::Tensor& x);
+  [[nodiscard]] at::Tensor keys(const at::Tensor& x);
   [[nodiscard]] at::Tensor merge(const at::Tensor& out) const;
 
   AttentionConfig config_;
