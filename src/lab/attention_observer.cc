@@ -26,6 +26,7 @@ class ObservedAttention : public nn::AttentionImpl {
                         .k = k,
                         .v = v,
                         .gate_k = options.gate_k,
+                        .key_mask = options.key_mask,
                         .fused = out});
     return out;
   }
@@ -82,6 +83,11 @@ runs::AttentionLayer exact_attention(const ObservedLayer& layer, at::Tensor* out
   ref::AttentionOptions options;
   options.masking.causal = layer.causal;
   options.masking.window_left = layer.window_left;
+  if (layer.key_mask.defined()) {
+    const at::Tensor mask = layer.key_mask.to(at::kCPU, at::kByte).contiguous();
+    const auto* seen = mask.data_ptr<std::uint8_t>();
+    options.masking.key_mask.assign(seen, seen + mask.numel());
+  }
   options.keep_weights = options.keep_cope_positions = true;
   const ref::AttentionOutput found =
       ref::attention(spec, parameters_of(layer, spec, shape), shape,

@@ -18,6 +18,7 @@ struct ObservedLayer {
   std::int64_t window_left = -1;
   at::Tensor q;             // [1, H, T, D]
   at::Tensor k, v, gate_k;  // [1, Hkv, T, D]; gate_k for cope(gate_source=separate)
+  at::Tensor key_mask;      // [1, T], or undefined: every key is seen
   at::Tensor fused;         // [1, H, T, D]: what the model went on with
 };
 

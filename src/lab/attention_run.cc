@@ -67,7 +67,7 @@ tasks::Batch drawn(const experiment::LabConfig& config, const tasks::Task& task,
   condition = {.axis = checked_axis(task, query.axis),
                .length = query.length > 0 ? query.length : trained,
                .train_length = trained,
-               .held_out = true};
+               .split = tasks::Split::kTest};
   check_size(config, condition.length);
   check_sample(task, condition, query.sample);
   tasks::Batch batch;
@@ -128,6 +128,15 @@ runs::AttentionRecord attention_of(const experiment::Loaded& loaded, const tasks
                                           .rule = "must be softmax",
                                           .value = "linear",
                                           .hint = "linear attention has no weights to look at"});
+  }
+  if (config.train.positions == experiment::PositionPolicy::kSubset) {
+    throw Error(
+        ErrorKind::kUnsupported,
+        {.scope = kScope,
+         .key = "train.positions",
+         .rule = "must not be subset",
+         .value = "subset",
+         .hint = "maps are of positions 0, 1, 2, ..., which such a model is not evaluated at"});
   }
   tasks::Condition condition;
   const tasks::Batch batch = drawn(config, task, query, condition);

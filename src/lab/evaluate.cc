@@ -1,195 +1,102 @@
 #include "lab/evaluate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <cmath>
 
 #include "core/bind.h"
+#include "lab/collector.h"
+#include "lab/free_running.h"
+#include "lab/mixed_precision.h"
 #include "lab/samples.h"
 #include "model/interruptible.h"
 
 namespace posenc::lab {
 namespace {
 
-constexpr std::int64_t kBuckets = 8;
-constexpr std::size_t kMostAnswers = 256;  // a vocabulary of bytes is no list of answers
-const double kLn2 = std::log(2.0);
-
-struct Scores {
-  at::Tensor correct;  // [N] bool
-  at::Tensor loss;     // [N] double
-};
-
-Scores score(model::Transformer& model, const Samples& samples) {
-  const at::Tensor hidden = model->hidden(samples.tokens).flatten(0, 1);
+Scores score(model::Transformer& model, const Samples& samples, const EvalSetting& setting,
+             const at::Tensor& positions) {
+  const MixedPrecision mixed(setting.train.precision);
+  const at::Tensor hidden = model->hidden(samples.tokens, positions).flatten(0, 1);
   const at::Tensor logits =
       model->logits(hidden.index_select(0, samples.places)).to(at::kFloat).log_softmax(-1);
   const at::Tensor loss = logits.gather(1, samples.targets.unsqueeze(1)).squeeze(1).neg();
-  return {logits.argmax(-1).eq(samples.targets).to(at::kCPU), loss.to(at::kDouble).to(at::kCPU)};
+  // The largest of logits that are NaN is token 0, which is no answer.
+  const at::Tensor right =
+      logits.argmax(-1).eq(samples.targets).logical_and(loss.isnan().logical_not());
+  return {right.to(at::kCPU), loss.to(at::kDouble).to(at::kCPU)};
 }
 
-void add(Tally& tally, bool correct, double loss) {
-  ++tally.scored;
-  tally.correct += correct ? 1 : 0;
-  tally.loss += loss;
+at::Tensor positions_at(const EvalSetting& setting, std::int64_t length, std::int64_t row) {
+  if (setting.train.positions != experiment::PositionPolicy::kSubset) return {};
+  return training_positions(setting.train, length, static_cast<std::uint64_t>(setting.config.seed),
+                            row);
 }
 
-// Collects what one condition's batches give.
-class Collector {
- public:
-  Collector(const tasks::Task& task, std::int64_t length) : task_(task), length_(length) {
-    row_.length = length;
-    const std::int64_t buckets = std::min(kBuckets, length);
-    for (std::int64_t b = 0; b < buckets; ++b) {
-      row_.by_position.push_back({b * length / buckets, (b + 1) * length / buckets - 1, {}});
-    }
+const tasks::Axis& find_axis(const std::vector<tasks::Axis>& axes, const std::string& name,
+                             const tasks::Task& task, const char* field = "eval.axes") {
+  std::vector<std::string_view> names;
+  for (const tasks::Axis& axis : axes) {
+    if (axis.name == name) return axis;
+    names.emplace_back(axis.name);
   }
-
-  void add_batch(const Samples& samples, const Scores& scores) {
-    const auto first = row_correct_.size();
-    const auto rows = static_cast<std::size_t>(samples.tokens.size(0));
-    row_correct_.resize(first + rows);
-    row_loss_.resize(first + rows);
-    const at::Tensor places = samples.places.to(at::kCPU);
-    const at::Tensor targets = samples.targets.to(at::kCPU);
-    for (std::int64_t i = 0; i < places.numel(); ++i) {
-      const std::int64_t place = places.data_ptr<std::int64_t>()[i];
-      const bool right = scores.correct.data_ptr<bool>()[i];
-      const double loss = scores.loss.data_ptr<double>()[i];
-      const auto row = first + static_cast<std::size_t>(place / length_);
-      row_correct_[row].total += right ? 1.0 : 0.0;
-      row_correct_[row].weight += 1.0;
-      row_loss_[row].total += loss;
-      row_loss_[row].weight += 1.0;
-      add(row_.all, right, loss);
-      add(bucket(place % length_), right, loss);
-      add(answers_[targets.data_ptr<std::int64_t>()[i]], right, loss);
-    }
-  }
-
-  EvalRow finish() {
-    row_.samples = static_cast<std::int64_t>(row_correct_.size());
-    row_.estimate = estimate();
-    if (task_.info().metric != "bits_per_byte" && answers_.size() <= kMostAnswers) {
-      for (const auto& [target, tally] : answers_) {
-        row_.by_answer[task_.token_text(static_cast<std::int32_t>(target))] = tally;
-      }
-    }
-    return std::move(row_);
-  }
-
- private:
-  Tally& bucket(std::int64_t position) {
-    for (PositionBucket& b : row_.by_position) {
-      if (position <= b.to) return b.tally;
-    }
-    return row_.by_position.back().tally;
-  }
-
-  [[nodiscard]] runs::Estimate estimate() const {
-    const tasks::TaskInfo& info = task_.info();
-    if (info.metric == "bits_per_byte") {
-      runs::Estimate e = runs::mean_over_rows(row_loss_);
-      return {e.value / kLn2, {e.interval.low / kLn2, e.interval.high / kLn2}};
-    }
-    std::vector<runs::RowSum> rows = row_correct_;
-    if (info.row_metric) {
-      for (runs::RowSum& row : rows) row = {row.total == row.weight ? 1.0 : 0.0, 1.0};
-    }
-    const runs::Estimate right = runs::proportion_over_rows(rows);
-    if (info.metric != "error") return right;
-    return {1.0 - right.value, {1.0 - right.interval.high, 1.0 - right.interval.low}};
-  }
-
-  const tasks::Task& task_;
-  std::int64_t length_;
-  EvalRow row_;
-  std::map<std::int64_t, Tally> answers_;
-  std::vector<runs::RowSum> row_correct_, row_loss_;
-};
-
-// A model that evaluates while this lives.
-class EvalMode {
- public:
-  explicit EvalMode(model::Transformer& model)
-      : model_(model), was_training_(model->is_training()) {
-    model_->eval();
-  }
-  ~EvalMode() { model_->train(was_training_); }
-  EvalMode(EvalMode&&) = delete;
-  EvalMode& operator=(EvalMode&&) = delete;
-
- private:
-  model::Transformer& model_;
-  bool was_training_;
-};
-
-bool stopped(const EvalSetting& setting) {
-  return setting.stop != nullptr && setting.stop->load(std::memory_order_relaxed);
+  throw Error(ErrorKind::kUnknownKey, {.scope = "config",
+                                       .key = field,
+                                       .rule = "must be axes of " + task.info().name,
+                                       .value = "'" + name + "'",
+                                       .hint = suggestion(name, names)});
 }
 
-void name_row(EvalRow& row, const std::string& axis, double factor) {
-  row.axis = axis;
-  row.factor = factor;
-}
-
-EvalRow skipped_row(std::int64_t length, const std::string& why) {
+// The row's names and whatever follows from them.
+EvalRow named_row(const tasks::Task& task, const EvalCase& c, const EvalSetting& setting) {
+  const std::vector<tasks::Axis> axes = task.axes();
   EvalRow row;
-  row.length = length;
-  row.skipped = why;
+  row.axis = c.axis;
+  row.length = c.length;
+  row.factor = factor_of(c.length, setting);
+  row.beyond_training =
+      runs::beyond_training(setting.train_length, c.length, find_axis(axes, c.axis, task).shifted);
   return row;
 }
 
 // Samples as in training are for the training length alone: longer ones are an axis of their own.
-std::vector<std::int64_t> lengths_of(const tasks::Task& task, const std::string& axis,
+std::vector<std::int64_t> lengths_of(const tasks::Task& task, const tasks::Axis& axis,
                                      const EvalSetting& setting) {
-  for (const tasks::Axis& known : task.axes()) {
-    if (known.name == axis && known.in_domain) return {setting.train_length};
-  }
+  const std::int64_t natural = task.natural_length(axis.name, setting.train_length);
+  if (axis.in_domain) return {natural};
   if (setting.config.lengths.front() > 0) return setting.config.lengths;
   std::vector<std::int64_t> lengths = setting.config.factors;
-  for (std::int64_t& length : lengths) length *= setting.train_length;
+  for (std::int64_t& length : lengths) length *= natural;
   return lengths;
 }
 
-std::vector<std::string> wanted_axes(const tasks::Task& task,
-                                     const experiment::EvalConfig& config) {
-  std::vector<std::string> known;
-  for (const tasks::Axis& axis : task.axes()) known.push_back(axis.name);
-  if (config.axes == std::vector<std::string>{"all"}) return known;
-  const std::vector<std::string_view> names(known.begin(), known.end());
-  for (const std::string& axis : config.axes) {
-    if (std::find(known.begin(), known.end(), axis) != known.end()) continue;
-    throw Error(ErrorKind::kUnknownKey, {.scope = "eval",
-                                         .key = "axes",
-                                         .rule = "must be axes of " + task.info().name,
-                                         .value = "'" + axis + "'",
-                                         .hint = suggestion(axis, names)});
-  }
-  return config.axes;
+void add_once(std::vector<EvalCase>& cases, const EvalCase& c) {
+  if (std::find(cases.begin(), cases.end(), c) == cases.end()) cases.push_back(c);
 }
 
-}  // namespace
-
-std::optional<EvalRow> evaluate_row(model::Transformer& model, const tasks::Task& task,
-                                    const std::string& axis, std::int64_t length,
-                                    const EvalSetting& setting) {
-  const at::NoGradGuard quiet;
-  const tasks::Condition condition{
-      .axis = axis, .length = length, .train_length = setting.train_length, .held_out = true};
-  if (setting.longest >= 0 && condition.length > setting.longest) {
-    EvalRow row = skipped_row(condition.length,
-                              "the table of positions ends at " + std::to_string(setting.longest));
-    name_row(row, axis, factor_of(length, setting));
-    return row;
+// With the length of its axis where a condition names none; an Error for an axis that the task does not have.
+void add_conditions(const tasks::Task& task, const EvalSetting& setting,
+                    const std::vector<EvalCase>& conditions, const char* field,
+                    std::vector<EvalCase>& cases) {
+  for (EvalCase c : conditions) {
+    (void)find_axis(task.axes(), c.axis, task, field);
+    if (c.length == 0) c.length = task.natural_length(c.axis, setting.train_length);
+    add_once(cases, c);
   }
-  const EvalMode mode(model);
+}
+
+bool evaluate_batches(model::Transformer& model, const tasks::Task& task,
+                      const tasks::Condition& condition, const EvalSetting& setting,
+                      Collector& collector) {
   const std::int64_t samples =
       std::min(task.rows(condition).value_or(setting.config.samples), setting.config.samples);
+  // Random positions are drawn for each row, so that a figure depends on nothing but its rows.
+  const bool one_by_one = setting.train.positions == experiment::PositionPolicy::kSubset;
   const std::int64_t per_batch =
-      std::max<std::int64_t>(1, setting.config.tokens_per_batch / condition.length);
-  Collector collector(task, condition.length);
+      one_by_one ? 1
+                 : std::max<std::int64_t>(1, setting.config.tokens_per_batch / condition.length);
   for (std::int64_t done = 0; done < samples; done += per_batch) {
-    if (stopped(setting)) return std::nullopt;
+    if (stopped(setting)) return false;
     tasks::Batch batch;
     batch.rows = std::min(per_batch, samples - done);
     task.fill(condition, static_cast<std::uint64_t>(setting.config.seed),
@@ -197,43 +104,83 @@ std::optional<EvalRow> evaluate_row(model::Transformer& model, const tasks::Task
     const Samples tensors = to_samples(batch, 0, batch.rows, setting.device);
     try {
       const model::Interruptible scope(setting.stop);
-      collector.add_batch(tensors, score(model, tensors));
+      collector.add(batch, tensors,
+                    score(model, tensors, setting, positions_at(setting, batch.length, done)));
     } catch (const Interrupted&) {
-      return std::nullopt;
+      return false;
     }
     if (setting.progress) setting.progress(done + batch.rows, samples);
   }
+  return !stopped(setting);
+}
+
+}  // namespace
+
+tasks::Condition condition_of(const EvalCase& c, const EvalSetting& setting) {
+  return {.axis = c.axis,
+          .length = c.length,
+          .train_length = setting.train_length,
+          .split = setting.split};
+}
+
+std::optional<EvalRow> evaluate_row(model::Transformer& model, const tasks::Task& task,
+                                    const EvalCase& c, const EvalSetting& setting) {
+  const at::NoGradGuard quiet;
+  EvalRow row = named_row(task, c, setting);
+  if (setting.longest >= 0 && c.length > setting.longest) {
+    row.skipped = fmt::format("positions end at {}", setting.longest);
+    return row;
+  }
+  const tasks::Condition condition = condition_of(c, setting);
+  const EvalMode mode(model);
+  Collector collector(task, condition, std::move(row));
+  if (!evaluate_batches(model, task, condition, setting, collector)) return std::nullopt;
+  EvalRow found = collector.finish();
+  found.free_running = free_running(model, task, c, setting);
   if (stopped(setting)) return std::nullopt;
-  EvalRow row = collector.finish();
-  name_row(row, axis, factor_of(length, setting));
-  row.chance = task.chance(condition);
-  row.trained_share = task.trained_share(condition);
-  return row;
+  return found;
 }
 
 std::vector<EvalCase> eval_cases(const tasks::Task& task, const EvalSetting& setting) {
+  const std::vector<tasks::Axis> axes = task.axes();
+  const experiment::EvalConfig& config = setting.config;
+  const bool all = config.axes == std::vector<std::string>{"all"};
+  for (const std::string& name : all ? std::vector<std::string>{} : config.axes) {
+    (void)find_axis(axes, name, task);
+  }
   std::vector<EvalCase> cases;
-  for (const std::string& axis : wanted_axes(task, setting.config)) {
+  for (const tasks::Axis& axis : axes) {
+    const bool wanted =
+        all || std::find(config.axes.begin(), config.axes.end(), axis.name) != config.axes.end();
+    if (!wanted || (!axis.in_domain && !config.conditions.empty())) continue;
     for (const std::int64_t length : lengths_of(task, axis, setting)) {
-      cases.push_back({axis, length});
+      add_once(cases, {axis.name, length});
     }
   }
+  add_conditions(task, setting, config.conditions, "eval.conditions", cases);
+  return cases;
+}
+
+std::vector<EvalCase> cases_on_the_way(const tasks::Task& task, const EvalSetting& setting) {
+  std::vector<EvalCase> cases = {{"train", setting.train_length}};
+  add_conditions(task, setting, setting.train.eval_conditions, "train.eval_conditions", cases);
   return cases;
 }
 
 std::optional<std::vector<EvalRow>> evaluate_all(model::Transformer& model, const tasks::Task& task,
                                                  const EvalSetting& setting) {
   std::vector<EvalRow> rows;
-  for (const auto& [axis, length] : eval_cases(task, setting)) {
-    auto row = evaluate_row(model, task, axis, length, setting);
+  for (const EvalCase& c : eval_cases(task, setting)) {
+    auto row = evaluate_row(model, task, c, setting);
     if (!row) return std::nullopt;
     rows.push_back(std::move(*row));
   }
   return rows;
 }
 
-double score_of(const EvalRow& row, const std::string& metric) {
-  return runs::higher_is_better(metric) ? row.estimate.value : -row.estimate.value;
+double score_of(const EvalRow& row, Metric metric) {
+  const double value = row.headline().value;
+  return traits_of(metric).higher_better ? value : -value;
 }
 
 }  // namespace posenc::lab

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/bind.h"
+#include "lab/data_check.h"
 #include "lab/preflight.h"
 #include "lab/results.h"
 #include "lab/run.h"
@@ -89,6 +91,10 @@ class RunEvaluation {
         loaded_(experiment::load_config(directory_.config_path().string(), options.overrides)),
         task_(tasks::make_task(loaded_.config.task)),
         setting_(eval_setting(loaded_.config, device_of(loaded_.config.train), stop)) {
+    // Who names other text on purpose evaluates on it.
+    const bool other_task = std::any_of(options.overrides.begin(), options.overrides.end(),
+                                        [](const std::string& o) { return o.starts_with("task"); });
+    if (!other_task) require_same_data(directory_, *task_);
     cases_ = eval_cases(*task_, setting_);
     const std::string note =
         check_cases(loaded_.config, *task_, setting_, cases_, experiment::Work::kEvaluation);
@@ -114,13 +120,16 @@ class RunEvaluation {
     };
   }
 
-  std::optional<Value> run() {
+  std::optional<Evaluated> run() {
     std::vector<EvalRow> rows;
-    for (const auto& [axis, length] : cases_) {
-      model::Transformer model = model_for(factor_of(length, setting_));
-      auto row = evaluate_row(model, *task_, axis, length, setting_);
+    for (const EvalCase& c : cases_) {
+      model::Transformer model = model_for(factor_of(c.length, setting_));
+      auto row = evaluate_row(model, *task_, c, setting_);
       if (!row) return std::nullopt;
-      row->schedule = options_.encoding.empty() ? options_.schedule : options_.encoding;
+      const bool stretched_here = factor_of(c.length, setting_) > 1.0;
+      row->schedule = !options_.encoding.empty() ? options_.encoding
+                      : stretched_here           ? options_.schedule
+                                                 : "";
       progress_.message(row_text(*row, task_->info().metric));
       rows.push_back(std::move(*row));
     }
@@ -129,11 +138,19 @@ class RunEvaluation {
                                .tokens = memory.tokens,
                                .seconds = memory.seconds,
                                .data_seconds = memory.data_seconds,
-                               .peak_memory_bytes = runs::peak_resident_bytes()};
-    return results_value(loaded_, *task_, parameters_, figures, rows);
+                               .peak_memory_bytes = training_peak()};
+    Value results = results_value(loaded_, *task_, parameters_, figures, rows);
+    return Evaluated{std::move(results), tallies_of(loaded_, std::move(rows))};
   }
 
  private:
+  // What training took, which an evaluation does not know by itself.
+  [[nodiscard]] std::int64_t training_peak() const {
+    const auto known = directory_.results();
+    const Value* peak = known ? known->find("peak_memory_bytes") : nullptr;
+    const auto* bytes = peak == nullptr ? nullptr : peak->get_if<std::int64_t>();
+    return bytes == nullptr ? runs::peak_resident_bytes() : *bytes;
+  }
   model::Transformer model_for(double factor) {
     experiment::LabConfig config = loaded_.config;
     if (!options_.encoding.empty()) config.model.encoding = {options_.encoding};
@@ -162,16 +179,18 @@ class RunEvaluation {
 
 }  // namespace
 
-std::optional<Value> evaluate_run(const std::filesystem::path& run, const EvalOptions& options,
-                                  runs::Progress& progress, const runs::StopRequest& stop) {
-  if (!options.schedule.empty()) {
-    (void)stretched(options.schedule, 2.0, 2, 1);  // a wrong name is said at once
-  }
+void check_schedule(const std::string& name) {
+  if (!name.empty()) (void)stretched(name, 2.0, 2, 1);
+}
+
+std::optional<Evaluated> evaluate_run(const std::filesystem::path& run, const EvalOptions& options,
+                                      runs::Progress& progress, const runs::StopRequest& stop) {
   return RunEvaluation(run, options, progress, stop).run();
 }
 
-void keep_results(const runs::RunDirectory& run, const Value& results) {
-  run.write_results(results);
+void keep_results(const runs::RunDirectory& run, const Evaluated& found) {
+  runs::write_scores(runs::scores_path(run.path()), found.scores);
+  run.write_results(found.results);
   const runs::RunStatus status = run.status();
   const auto last = runs::CheckpointReader(run.checkpoints_path()).load_latest();
   if (status.state == runs::RunState::kFinished || status.state == runs::RunState::kDiverged ||

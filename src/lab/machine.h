@@ -1,4 +1,4 @@
-// What this machine does best: threads, and whether libtorch's batched products go through oneDNN.
+// What a run computes with: threads, and libtorch's products through oneDNN or not.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -13,11 +13,9 @@ namespace posenc::lab {
 // Threads of libtorch, and with it of posenc's operators; below 1: as many as cores. Returns the number.
 int set_threads(int threads);
 
-// libtorch's batched products are up to two and a half times slower through oneDNN on some CPUs and faster
-// on others. Times one both ways and takes oneDNN where it clearly wins; says so in a sentence. Results
-// differ in their last bits between the two, so a run keeps its first choice: see environment.json.
-enum class OneDnn { kAuto, kOn, kOff };
-std::string set_onednn(OneDnn choice);
+// libtorch's batched products are up to two and a half times slower through oneDNN on some CPUs and faster on
+// others. Results differ in their last bits, so the config decides (train.onednn), never a stopwatch.
+void set_onednn(bool on);
 
 // Bytes of memory that this process can still take on the device; nothing where the system does not say.
 std::optional<double> available_bytes(at::Device device);

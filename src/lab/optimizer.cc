@@ -26,6 +26,7 @@ Optimizer::Optimizer(const experiment::TrainConfig& config, torch::nn::Module& m
   gradient_ = at::zeros({total}, options);
   decay_ = at::zeros({total}, options);
   mean_ = at::zeros({total}, options);
+  if (config_.encoding_lr != 1.0) rate_ = at::ones({total}, options);
   if (config_.optimizer != OptimizerKind::kSgd) square_ = at::zeros({total}, options);
   std::int64_t offset = 0;
   for (auto& item : model.named_parameters()) {
@@ -36,6 +37,9 @@ Optimizer::Optimizer(const experiment::TrainConfig& config, torch::nn::Module& m
     parameter.mutable_grad() = gradient_.narrow(0, offset, parameter.numel()).view_as(parameter);
     if (parameter.dim() >= 2 && !model::is_positional(item.key())) {
       decay_.narrow(0, offset, parameter.numel()).fill_(config_.weight_decay);
+    }
+    if (rate_.defined() && model::is_positional(item.key())) {
+      rate_.narrow(0, offset, parameter.numel()).fill_(config_.encoding_lr);
     }
     offset += padded(parameter.numel());
   }
@@ -69,13 +73,13 @@ void Optimizer::adam_step(double lr) {
   const double mean_left = 1.0 - std::pow(config_.beta1, t);
   const double square_left = 1.0 - std::pow(config_.beta2, t);
   const at::Tensor root = square_.sqrt().div_(std::sqrt(square_left)).add_(config_.epsilon);
-  weights_.addcdiv_(mean_, root, -lr / mean_left);
+  weights_.addcdiv_(rate_.defined() ? mean_ * rate_ : mean_, root, -lr / mean_left);
 }
 
 void Optimizer::sgd_step(double lr) {
   if (config_.weight_decay > 0.0) gradient_.addcmul_(decay_, weights_);
   mean_.mul_(config_.momentum).add_(gradient_);
-  weights_.add_(mean_, -lr);
+  weights_.add_(rate_.defined() ? mean_ * rate_ : mean_, -lr);
 }
 
 NamedTensors Optimizer::state() const {

@@ -6,7 +6,7 @@
 //   adam    the same with decay w added to g instead                             (Kingma, Ba 2015)
 //   sgd     m = momentum m + g + decay w;  w -= lr m
 //
-// Matrices decay; vectors and the parameters of encodings do not.
+// Matrices decay; vectors and the parameters of encodings do not. The latter have a rate of their own, encoding_lr lr.
 #pragma once
 
 #include <torch/nn.h>
@@ -44,6 +44,7 @@ class Optimizer {
   std::int64_t steps_ = 0;
   at::Tensor weights_, gradient_;
   at::Tensor decay_;  // per number
+  at::Tensor rate_;   // per number, times the rate; not there where all are 1
   at::Tensor mean_, square_;
 };
 

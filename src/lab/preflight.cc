@@ -21,12 +21,8 @@ bool fits_table(const EvalCase& c, const EvalSetting& setting) {
 }
 
 std::string length_field(const EvalSetting& setting) {
+  if (!setting.config.conditions.empty()) return "eval.conditions";
   return setting.config.lengths.front() > 0 ? "eval.lengths" : "eval.factors";
-}
-
-tasks::Condition condition_of(const EvalCase& c, const EvalSetting& setting) {
-  return {
-      .axis = c.axis, .length = c.length, .train_length = setting.train_length, .held_out = true};
 }
 
 // As training draws its first row: an Error where there is nothing to train on.
@@ -45,19 +41,15 @@ void draw_row(const tasks::Task& task, const EvalCase& c, const EvalSetting& set
               tasks::Batch& batch) {
   const tasks::Condition condition = condition_of(c, setting);
   const std::string place = fmt::format("axis {} at length {}", c.axis, c.length);
-  const std::string hint =
-      fmt::format("needed to evaluate {} ({}, eval.axes)", place, length_field(setting));
-  if (task.rows(condition).value_or(1) == 0) {
-    throw Error(ErrorKind::kOutOfRange,
-                {.scope = "eval",
-                 .key = length_field(setting).substr(5),
-                 .rule = fmt::format("must leave samples, and {} has none", place),
-                 .value = "",
-                 .hint = "use shorter lengths or other axes"});
-  }
+  const std::string fields = setting.split == tasks::Split::kValidation
+                                 ? "train.eval_every"
+                                 : length_field(setting) + ", eval.axes";
+  const std::string hint = fmt::format("needed to evaluate {} ({})", place, fields);
+  std::int64_t rows = 1;
   batch.rows = 1;
   try {
-    task.fill(condition, static_cast<std::uint64_t>(setting.config.seed), 0, batch);
+    rows = task.rows(condition).value_or(1);
+    if (rows > 0) task.fill(condition, static_cast<std::uint64_t>(setting.config.seed), 0, batch);
   } catch (const Error& e) {
     throw Error(e.kind(), {.scope = e.scope(),
                            .key = e.key(),
@@ -65,6 +57,13 @@ void draw_row(const tasks::Task& task, const EvalCase& c, const EvalSetting& set
                            .value = e.value(),
                            .hint = e.hint().empty() ? hint : e.hint() + "; " + hint});
   }
+  if (rows > 0) return;
+  throw Error(ErrorKind::kOutOfRange,
+              {.scope = "eval",
+               .key = length_field(setting).substr(5),
+               .rule = fmt::format("must leave samples, and {} has none", place),
+               .value = "",
+               .hint = "use shorter lengths or other axes"});
 }
 
 // What is evaluated and what is left out because the model has no positions for it.

@@ -38,11 +38,47 @@ Value answers_value(const EvalRow& row) {
 Value positions_value(const EvalRow& row) {
   Value::List list;
   for (const PositionBucket& bucket : row.by_position) {
-    Value::Map members = {{"from", integer(bucket.from)}, {"to", integer(bucket.to)}};
+    Value::Map members = {{"from", integer(bucket.positions.begin)},
+                          {"to", integer(bucket.positions.end - 1)}};
     add_tally(members, bucket.tally);
+    if (bucket.tally.scored > 0) members.push_back({"chance", number(bucket.chance)});
     list.push_back(map(std::move(members)));
   }
   return {Value::Data(std::move(list))};
+}
+
+Value depths_value(const EvalRow& row) {
+  Value::List list;
+  for (const DepthBucket& bucket : row.by_depth) {
+    list.push_back(map({{"from", number(bucket.from)},
+                        {"to", number(bucket.to)},
+                        {"rows", integer(bucket.rows.scored)},
+                        {"right", integer(bucket.rows.correct)}}));
+  }
+  return {Value::Data(std::move(list))};
+}
+
+Value estimate_value(const runs::Estimate& e) {
+  return map({{"value", number(e.value)},
+              {"low", number(e.interval.low)},
+              {"high", number(e.interval.high)}});
+}
+
+Value free_running_value(const FreeRunning& free) {
+  return map({{"samples", integer(free.samples)},
+              {"tokens", estimate_value(free.tokens)},
+              {"rows", estimate_value(free.rows)}});
+}
+
+// Positions `from` to `to`, both included.
+void add_score(Value::Map& members, const RegionScore& score) {
+  members.push_back({"from", integer(score.positions.begin)});
+  members.push_back({"to", integer(score.positions.end - 1)});
+  add_tally(members, score.tally);
+  members.push_back({"value", number(score.estimate.value)});
+  members.push_back({"low", number(score.estimate.interval.low)});
+  members.push_back({"high", number(score.estimate.interval.high)});
+  members.push_back({"chance", number(score.chance)});
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -52,16 +88,16 @@ std::string joined(const std::vector<std::string>& words) {
 // The longest length of each axis that passes the threshold; of accuracies and errors alone.
 Value effective_lengths(const tasks::Task& task, const std::vector<EvalRow>& rows,
                         double threshold) {
-  const bool error = task.info().metric == "error";
-  if (task.info().metric == "bits_per_byte") return {};
+  const MetricTraits metric = traits_of(task.info().metric);
+  if (!metric.share) return {};
   std::map<std::string, std::vector<runs::LengthValue>> lengths;
   for (const EvalRow& row : rows) {
-    if (row.skipped.empty()) lengths[row.axis].push_back({row.length, row.estimate.value});
+    if (row.skipped.empty()) lengths[row.axis].push_back({row.length, row.headline().value});
   }
   Value::Map members;
   for (const auto& [axis, values] : lengths) {
-    const double limit = error ? 1.0 - threshold : threshold;
-    members.push_back({axis, integer(runs::effective_length(values, limit, !error))});
+    const double limit = metric.higher_better ? threshold : 1.0 - threshold;
+    members.push_back({axis, integer(runs::effective_length(values, limit, metric.higher_better))});
   }
   return map(std::move(members));
 }
@@ -77,15 +113,19 @@ Value row_value(const EvalRow& row) {
     members.push_back({"skipped", text(row.skipped)});
     return map(std::move(members));
   }
+  members.push_back({"beyond_training", write_field(row.beyond_training)});
   members.push_back({"samples", integer(row.samples)});
-  add_tally(members, row.all);
-  members.push_back({"value", number(row.estimate.value)});
-  members.push_back({"low", number(row.estimate.interval.low)});
-  members.push_back({"high", number(row.estimate.interval.high)});
-  members.push_back({"chance", number(row.chance)});
+  add_score(members, row.region(runs::Region::kHeadline));
+  for (const runs::Region region : {runs::Region::kLastEighth, runs::Region::kAll}) {
+    Value::Map score;
+    add_score(score, row.region(region));
+    members.push_back({std::string(runs::region_name(region)), map(std::move(score))});
+  }
   members.push_back({"trained_share", number(row.trained_share)});
   members.push_back({"by_answer", answers_value(row)});
   members.push_back({"by_position", positions_value(row)});
+  if (row.free_running) members.push_back({"free_running", free_running_value(*row.free_running)});
+  if (!row.by_depth.empty()) members.push_back({"by_depth", depths_value(row)});
   return map(std::move(members));
 }
 
@@ -101,9 +141,12 @@ Value results_value(const experiment::Loaded& loaded, const tasks::Task& task,
   return map({{"task", text(task.info().name)},
               {"encoding", text(joined(config.model.encoding))},
               {"config_hash", text(loaded.hash)},
+              {"eval_hash", text(loaded.eval_hash)},
+              {"eval", map(all_fields(config.eval))},
               {"seed", integer(config.seed)},
               {"train_length", integer(train_length(config.train))},
-              {"metric", text(task.info().metric)},
+              {"metric", write_field(task.info().metric)},
+              {"row_metric", write_field(task.info().row_metric)},
               {"step", integer(figures.step)},
               {"parameters", map(std::move(counts))},
               {"tokens_per_s", number(static_cast<double>(figures.tokens) / seconds)},
@@ -115,17 +158,31 @@ Value results_value(const experiment::Loaded& loaded, const tasks::Task& task,
               {"rows", Value(Value::Data(std::move(list)))}});
 }
 
-std::string row_text(const EvalRow& row, const std::string& metric) {
+runs::RunTallies tallies_of(const experiment::Loaded& loaded, std::vector<EvalRow> rows) {
+  runs::RunTallies scores{.evaluation_hash = loaded.eval_hash, .conditions = {}};
+  for (EvalRow& row : rows) {
+    if (row.skipped.empty()) scores.conditions.push_back(std::move(row.tallies));
+  }
+  return scores;
+}
+
+std::string row_text(const EvalRow& row, Metric metric) {
   const std::string place = fmt::format("{:<10} {:>6} ({:.3g}x)", row.axis, row.length, row.factor);
   if (!row.skipped.empty()) return fmt::format("{}  none: {}", place, row.skipped);
-  const auto& interval = row.estimate.interval;
-  if (metric == "bits_per_byte") {
-    return fmt::format("{}  {:.4f} bits per byte [{:.4f}, {:.4f}], chance {:.3f}", place,
-                       row.estimate.value, interval.low, interval.high, row.chance);
+  const RegionScore& score = row.region(runs::Region::kHeadline);
+  const bool part = score.positions.begin > 0;
+  const std::string where =
+      part ? fmt::format("positions {} to {}: ", score.positions.begin, score.positions.end - 1)
+           : "";
+  const auto& interval = score.estimate.interval;
+  if (metric == Metric::kBitsPerByte) {
+    return fmt::format("{}  {}{:.4f} bits per byte [{:.4f}, {:.4f}], chance {:.3f}", place, where,
+                       score.estimate.value, interval.low, interval.high, score.chance);
   }
-  return fmt::format("{}  {} {:6.2f} % [{:.2f}, {:.2f}], chance {:.1f} %, answers trained {:.0f} %",
-                     place, metric, 100 * row.estimate.value, 100 * interval.low,
-                     100 * interval.high, 100 * row.chance, 100 * row.trained_share);
+  return fmt::format(
+      "{}  {}{} {:6.2f} % [{:.2f}, {:.2f}], chance {:.1f} %, answers trained {:.0f} %", place,
+      where, name_of(metric), 100 * score.estimate.value, 100 * interval.low, 100 * interval.high,
+      100 * score.chance, 100 * row.trained_share);
 }
 
 }  // namespace posenc::lab

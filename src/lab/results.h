@@ -23,7 +23,9 @@ Value row_value(const EvalRow& row);
 Value results_value(const experiment::Loaded& loaded, const tasks::Task& task,
                     const std::map<std::string, std::int64_t>& parameters,
                     const TrainFigures& figures, const std::vector<EvalRow>& rows);
-// One row of a table for people: "longer  64 (2x)   91.4 %  [89.9, 92.8]  chance 21.3 %".
-std::string row_text(const EvalRow& row, const std::string& metric);
+// What scores.bin keeps of them.
+runs::RunTallies tallies_of(const experiment::Loaded& loaded, std::vector<EvalRow> rows);
+// One row of a table for people: "longer  64 (2x)  positions 32 to 63: accuracy 12.1 % [11.4, 12.9], ...".
+std::string row_text(const EvalRow& row, Metric metric);
 
 }  // namespace posenc::lab

@@ -10,6 +10,7 @@
 #include "experiment/load.h"
 #include "runs/progress.h"
 #include "runs/run_directory.h"
+#include "runs/scores.h"
 #include "runs/stop_request.h"
 
 namespace posenc::lab {
@@ -37,12 +38,21 @@ struct EvalOptions {
   std::filesystem::path out;  // where to write the results; empty: the run's results.json
 };
 
-// What an evaluation found, as results.json has it; nothing where it was stopped.
-std::optional<Value> evaluate_run(const std::filesystem::path& run, const EvalOptions& options,
-                                  runs::Progress& progress, const runs::StopRequest& stop);
+// What an evaluation found, as results.json and scores.bin have it.
+struct Evaluated {
+  Value results;
+  runs::RunTallies scores;
+};
+
+// An Error for a name that no schedule has.
+void check_schedule(const std::string& name);
+
+// Nothing where it was stopped.
+std::optional<Evaluated> evaluate_run(const std::filesystem::path& run, const EvalOptions& options,
+                                      runs::Progress& progress, const runs::StopRequest& stop);
 
 // Writes what an evaluation found into the run. A run that has trained to its end and failed or was stopped
 // in its evaluation is finished with that.
-void keep_results(const runs::RunDirectory& run, const Value& results);
+void keep_results(const runs::RunDirectory& run, const Evaluated& found);
 
 }  // namespace posenc::lab

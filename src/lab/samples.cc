@@ -14,7 +14,48 @@ at::Tensor on_device(const std::vector<std::int64_t>& values, at::Device device)
   return tensor.to(device);
 }
 
+// One round of a Feistel network on two halves of `bits` bits.
+std::uint64_t feistel(std::uint64_t x, int bits, std::uint64_t key) {
+  const std::uint64_t mask = (std::uint64_t{1} << bits) - 1;
+  std::uint64_t left = x >> bits;
+  std::uint64_t right = x & mask;
+  for (std::uint64_t round = 0; round < 4; ++round) {
+    const std::uint64_t next = left ^ (derived_seed(key + round, right) & mask);
+    left = right;
+    right = next;
+  }
+  return left << bits | right;
+}
+
 }  // namespace
+
+// A Feistel network permutes the next power of four; walking on until the number is small enough permutes the set.
+std::uint64_t shuffled(std::uint64_t index, std::uint64_t size, std::uint64_t key) {
+  int bits = 1;
+  while (bits < 31 && (std::uint64_t{1} << (2 * bits)) < size) ++bits;
+  do {
+    index = feistel(index, bits, key);
+  } while (index >= size);
+  return index;
+}
+
+void fill_training_rows(const tasks::Task& task, const experiment::LabConfig& config,
+                        const experiment::StageAt& place, tasks::Batch& batch) {
+  const tasks::Condition condition{
+      .axis = "train", .length = place.stage.length, .train_length = train_length(config.train)};
+  const auto seed = static_cast<std::uint64_t>(config.seed);
+  const auto first = static_cast<std::uint64_t>(place.first_row);
+  const auto size = static_cast<std::uint64_t>(config.train.dataset);
+  if (size == 0) return task.fill(condition, seed, first, batch);
+  tasks::Batch one;
+  one.rows = 1;
+  batch.length = condition.length;
+  for (std::uint64_t r = first; r < first + static_cast<std::uint64_t>(batch.rows); ++r) {
+    task.fill(condition, seed, shuffled(r % size, size, derived_seed(seed, r / size)), one);
+    batch.tokens.insert(batch.tokens.end(), one.tokens.begin(), one.tokens.end());
+    batch.targets.insert(batch.targets.end(), one.targets.begin(), one.targets.end());
+  }
+}
 
 Samples to_samples(const tasks::Batch& batch, std::int64_t begin, std::int64_t rows,
                    at::Device device) {

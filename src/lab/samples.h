@@ -3,7 +3,8 @@
 
 #include <ATen/ATen.h>
 
-#include "experiment/train_config.h"
+#include "experiment/load.h"
+#include "experiment/rate.h"
 #include "tasks/task.h"
 
 namespace posenc::lab {
@@ -18,6 +19,13 @@ struct Samples {
 // Rows begin .. begin + rows of what fill() made.
 Samples to_samples(const tasks::Batch& batch, std::int64_t begin, std::int64_t rows,
                    at::Device device);
+
+// The rows of a training step: new ones, or those of a fixed set in the order of their epoch.
+void fill_training_rows(const tasks::Task& task, const experiment::LabConfig& config,
+                        const experiment::StageAt& place, tasks::Batch& batch);
+
+// Number `index` of a permutation of 0 .. size - 1 that is a function of the key alone.
+std::uint64_t shuffled(std::uint64_t index, std::uint64_t size, std::uint64_t key);
 
 // Positions of a training step under a policy: undefined where they are 0, 1, ....
 at::Tensor training_positions(const experiment::TrainConfig& train, std::int64_t length,

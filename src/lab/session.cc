@@ -9,6 +9,7 @@
 #include "core/cancellation.h"
 #include "core/failure.h"
 #include "lab/attention_run.h"
+#include "lab/data_check.h"
 #include "lab/machine.h"
 #include "lab/preflight.h"
 #include "lab/values.h"
@@ -29,24 +30,40 @@ double ratio(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// Of the evaluations that this run will do.
-std::vector<EvalCase> cases_to_come(const experiment::LabConfig& config, bool evaluate,
-                                    const tasks::Task& task, const EvalSetting& setting) {
-  std::vector<EvalCase> cases = eval_cases(task, setting);  // a wrong name of an axis is said here
-  if (!evaluate) cases.clear();
-  if (config.train.eval_every > 0) cases.push_back({"train", setting.train_length});
-  return cases;
+struct Evaluations {
+  EvalSetting setting;
+  std::vector<EvalCase> cases;
+};
+
+// What this run will evaluate: at its end on the test split, on the way on the validation split.
+std::vector<Evaluations> evaluations_to_come(const experiment::LabConfig& config, bool evaluate,
+                                             const tasks::Task& task, const EvalSetting& setting) {
+  Evaluations last{setting, eval_cases(task, setting)};  // a wrong name of an axis is said here
+  if (!evaluate) last.cases.clear();
+  if (config.train.eval_every == 0) return {last};
+  Evaluations on_the_way{setting, cases_on_the_way(task, setting)};
+  on_the_way.setting.split = tasks::Split::kValidation;
+  return {last, on_the_way};
 }
 
 // Before there is a model, which may not fit into memory.
 std::unique_ptr<tasks::Task> checked_task(const experiment::LabConfig& config, bool evaluate,
                                           runs::Progress& progress, const runs::StopRequest& stop) {
   auto task = tasks::make_task(config.task);
+  if (config.train.stop_at > 0.0 && task->info().metric == Metric::kBitsPerByte) {
+    throw Error(ErrorKind::kConflict, {.scope = "train",
+                                       .key = "stop_at",
+                                       .rule = "is an accuracy, and the task is scored in bits",
+                                       .value = fmt::format("{}", config.train.stop_at),
+                                       .hint = "use train.patience"});
+  }
   const EvalSetting setting = eval_setting(config, device_of(config.train), stop);
-  const std::string note =
-      check_cases(config, *task, setting, cases_to_come(config, evaluate, *task, setting),
-                  experiment::Work::kTraining);
-  if (!note.empty()) progress.message(note);
+  for (const auto& [of_split, cases] : evaluations_to_come(config, evaluate, *task, setting)) {
+    const std::string note =
+        check_cases(config, *task, of_split, cases, experiment::Work::kTraining);
+    if (!note.empty()) progress.message(note);
+  }
+  if (const std::string data = task->data_summary(); !data.empty()) progress.message(data);
   return task;
 }
 
@@ -56,8 +73,13 @@ EvalSetting eval_setting(const experiment::LabConfig& config, at::Device device,
                          const runs::StopRequest& stop) {
   EvalSetting setting;
   setting.config = config.eval;
+  setting.train = config.train;
   setting.train_length = train_length(config.train);
   setting.longest = longest_length(config.model);
+  if (config.train.positions == experiment::PositionPolicy::kSubset) {
+    const std::int64_t range = config.train.position_range;
+    setting.longest = setting.longest < 0 ? range : std::min(setting.longest, range);
+  }
   setting.device = device;
   setting.stop = stop.flag();
   return setting;
@@ -72,17 +94,21 @@ Session::Session(const experiment::Loaded& loaded, const TrainOptions& options,
       task_(checked_task(loaded.config, options.evaluate, progress, stop)),
       trainer_(loaded.config, *task_) {
   const EvalSetting setting = eval_setting(loaded.config, trainer_.device(), stop);
-  try_model(trainer_.model(), *task_, setting,
-            cases_to_come(loaded.config, options.evaluate, *task_, setting));
+  for (const auto& [of_split, cases] :
+       evaluations_to_come(loaded.config, options.evaluate, *task_, setting)) {
+    try_model(trainer_.model(), *task_, of_split, cases);
+  }
   const bool there = runs::RunDirectory::exists(options.out);
   if (there && options.resume) {
     take_up();
   } else {
+    Value::Map facts = machine_facts(trainer_.device());
+    for (auto& fact : data_facts(*task_)) facts.push_back(std::move(fact));
     const runs::EnvironmentInput input{.command_line = options.command_line,
                                        .seed = loaded.config.seed,
                                        .threads = options.threads,
                                        .torch_version = TORCH_VERSION,
-                                       .more = machine_facts(trainer_.device())};
+                                       .more = std::move(facts)};
     directory_ = runs::RunDirectory::create(
         options.out, {to_yaml(loaded.tree), loaded.hash, runs::describe_environment(input)});
   }
@@ -108,8 +134,28 @@ Session::Session(const experiment::Loaded& loaded, const TrainOptions& options,
 
 void Session::take_up() {
   directory_ = runs::RunDirectory::open(options_.out);
+  require_same_data(*directory_, *task_);
   const runs::RunStatus status = directory_->status();
   if (status.config_hash == loaded_.hash) return;
+  const auto trained = experiment::load_config(directory_->config_path().string()).config;
+  if (config_hash(trained) == loaded_.hash)
+    return;  // an extension that ended before its first step
+  if (extends(loaded_.config, trained)) {
+    if (!extends_exactly(loaded_.config, trained)) {
+      throw Error(
+          ErrorKind::kConflict,
+          {.scope = options_.out.string(),
+           .key = "train.steps",
+           .rule = "cannot be extended: the steps done would have had another learning rate",
+           .value = std::to_string(loaded_.config.train.steps),
+           .hint = "extend runs with train.schedule=constant, train.warmup in steps and no "
+                   "train.patience; or train into another directory"});
+    }
+    directory_->write_config(to_yaml(loaded_.tree));
+    progress_.message(fmt::format("trains on from {} to {} steps", trained.train.steps,
+                                  loaded_.config.train.steps));
+    return;
+  }
   throw Error(ErrorKind::kConflict,
               {.scope = options_.out.string(),
                .key = "",
@@ -202,29 +248,55 @@ void Session::show(const StepReport& report) {
   progress_.update(state);
 }
 
-bool Session::evaluate_in_domain() {
+void Session::log_evaluation(const EvalRow& row) {
+  const runs::Estimate& e = row.headline();
+  metrics_->append(
+      {Value::Data(Value::Map{{"kind", text("eval")},
+                              {"step", integer(memory_.step)},
+                              {"axis", text(row.axis)},
+                              {"length", integer(row.length)},
+                              {"metric", text(std::string(name_of(task_->info().metric)))},
+                              {"value", number(e.value)},
+                              {"low", number(e.interval.low)},
+                              {"high", number(e.interval.high)}})});
+  const std::string_view metric = name_of(task_->info().metric);
+  const bool in_domain = row.axis == "train" && row.length == train_length(loaded_.config.train);
+  const std::string place = in_domain ? "" : fmt::format("/{}_{}", row.axis, row.length);
+  events_->scalar(fmt::format("eval{}/{}", place, metric), memory_.step, e.value);
+}
+
+// The validation samples in domain choose; the other conditions are for curves.
+bool Session::evaluate_on_the_way() {
   const auto& train = loaded_.config.train;
   EvalSetting setting = eval_setting(loaded_.config, trainer_.device(), stop_);
   setting.config.samples = train.eval_samples;
-  const auto row = evaluate_row(trainer_.model(), *task_, "train", setting.train_length, setting);
-  if (!row) return false;
-  score_ = score_of(*row, task_->info().metric);
-  memory_.evaluated_step = memory_.step;
-  metrics_->append({Value::Data(Value::Map{{"kind", text("eval")},
-                                           {"step", integer(memory_.step)},
-                                           {"axis", text(row->axis)},
-                                           {"length", integer(row->length)},
-                                           {"value", number(row->estimate.value)},
-                                           {"low", number(row->estimate.interval.low)},
-                                           {"high", number(row->estimate.interval.high)}})});
-  events_->scalar("eval/" + task_->info().metric, memory_.step, row->estimate.value);
-  const bool better = *score_ > memory_.best_score;
-  memory_.best_score = better ? *score_ : memory_.best_score;
-  memory_.since_best = better ? 0 : memory_.since_best + 1;
-  const bool enough = train.stop_at > 0.0 &&
-                      (task_->info().metric == "error" ? 1.0 + *score_ : *score_) >= train.stop_at;
-  memory_.done = enough || (train.patience > 0 && memory_.since_best >= train.patience);
+  setting.config.free_running = 0;
+  setting.split = tasks::Split::kValidation;
+  std::vector<EvalRow> rows;
+  for (const EvalCase& c : cases_on_the_way(*task_, setting)) {
+    auto row = evaluate_row(trainer_.model(), *task_, c, setting);
+    if (!row) return false;
+    rows.push_back(std::move(*row));
+  }
+  for (const EvalRow& row : rows) {
+    if (row.skipped.empty()) log_evaluation(row);
+  }
+  note_score(score_of(rows.front(), task_->info().metric));
   return true;
+}
+
+void Session::note_score(double score) {
+  const auto& train = loaded_.config.train;
+  score_ = score;
+  saved_step_ = -1;  // a checkpoint of this step does not have the score yet
+  memory_.evaluated_step = memory_.step;
+  const bool better = score > memory_.best_score;
+  memory_.best_score = better ? score : memory_.best_score;
+  memory_.since_best = better ? 0 : memory_.since_best + 1;
+  const bool enough =
+      train.stop_at > 0.0 &&
+      (task_->info().metric == Metric::kError ? 1.0 + score : score) >= train.stop_at;
+  memory_.done = enough || (train.patience > 0 && memory_.since_best >= train.patience);
 }
 
 std::optional<Outcome> Session::step() {
@@ -261,7 +333,7 @@ std::optional<Outcome> Session::train() {
   const auto& train = loaded_.config.train;
   for (;;) {
     // Before anything else: a run that was stopped here takes up here.
-    if (evaluation_due() && !evaluate_in_domain()) return stop_here("during an evaluation");
+    if (evaluation_due() && !evaluate_on_the_way()) return stop_here("during an evaluation");
     if (train.checkpoint_every > 0 && memory_.step % train.checkpoint_every == 0) save();
     if (memory_.done || memory_.step == total_steps(train)) break;
     if (stop_.requested()) return stop_here("by a signal");
@@ -310,8 +382,13 @@ Outcome Session::evaluate_and_finish() {
                        .seconds = memory_.seconds,
                        .data_seconds = memory_.data_seconds,
                        .peak_memory_bytes = runs::peak_resident_bytes()};
+  experiment::Loaded evaluated = loaded_;
+  if (!options_.evaluate) evaluated.eval_hash.clear();  // of no evaluation, so that sweeps make one
+  if (options_.evaluate) {
+    runs::write_scores(runs::scores_path(directory_->path()), tallies_of(loaded_, rows));
+  }
   directory_->write_results(
-      results_value(loaded_, *task_, count_parameters(*trainer_.model()), figures, rows));
+      results_value(evaluated, *task_, count_parameters(*trainer_.model()), figures, rows));
   keep_attention();
   set_status(RunState::kFinished, memory_.done ? "stopped early: good enough or no better" : "");
   progress_.finish();

@@ -66,7 +66,9 @@ class Session {
   void log_row(const StepReport& report);
   [[nodiscard]] std::string divergence(const StepReport& report) const;
   [[nodiscard]] bool evaluation_due() const;
-  bool evaluate_in_domain();  // false where it was stopped
+  bool evaluate_on_the_way();  // false where it was stopped
+  void log_evaluation(const EvalRow& row);
+  void note_score(double score);
   void save();
   Outcome stop_here(const std::string& where);
   Outcome evaluate_and_finish();

@@ -1,21 +1,19 @@
 #include "lab/trainer.h"
 
-#include <ATen/autocast_mode.h>
 #include <torch/cuda.h>
 #include <torch/utils.h>
 
 #include <chrono>
 
 #include "experiment/rate.h"
+#include "lab/mixed_precision.h"
 #include "model/interruptible.h"
 #include "posenc/core/error.h"
-#include "torch/torch_version.h"
 
 namespace posenc::lab {
 namespace {
 
 using experiment::Device;
-using experiment::TrainPrecision;
 
 class Stopwatch {
  public:
@@ -25,33 +23,6 @@ class Stopwatch {
 
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
-// bfloat16 for products on the GPU while it lives.
-class MixedPrecision {
- public:
-  explicit MixedPrecision(bool wanted) : wanted_(wanted) {
-    if (wanted_) set(true);
-  }
-  ~MixedPrecision() {
-    if (!wanted_) return;
-    at::autocast::clear_cache();
-    set(false);
-  }
-  MixedPrecision(const MixedPrecision&) = delete;
-  MixedPrecision& operator=(const MixedPrecision&) = delete;
-
- private:
-  static void set(bool on) {
-#if POSENC_TORCH_AT_LEAST(2, 4)
-    at::autocast::set_autocast_dtype(at::kCUDA, at::kBFloat16);
-    at::autocast::set_autocast_enabled(at::kCUDA, on);
-#else
-    at::autocast::set_autocast_gpu_dtype(at::kBFloat16);
-    at::autocast::set_enabled(on);
-#endif
-  }
-  bool wanted_;
 };
 
 std::uint64_t mixed(std::int64_t seed, std::int64_t step) {
@@ -112,7 +83,8 @@ model::ModelContext model_context(const experiment::LabConfig& config, const tas
   return {.vocabulary = task.info().vocabulary,
           .causal = !task.info().bidirectional,
           .train_length = train_length(config.train),
-          .seed = static_cast<std::uint64_t>(config.seed)};
+          .seed = static_cast<std::uint64_t>(config.seed),
+          .pad = task.info().pad};
 }
 
 Trainer::Trainer(const experiment::LabConfig& config, const tasks::Task& task,
@@ -132,7 +104,7 @@ void Trainer::accumulate(const tasks::Batch& batch, const at::Tensor& positions,
   for (std::int64_t part = 0; part < parts; ++part) {
     const std::int64_t rows = batch.rows / parts;
     const Samples samples = to_samples(batch, part * rows, rows, device_);
-    const MixedPrecision mixed(config_.train.precision == TrainPrecision::kBfloat16);
+    const MixedPrecision mixed(config_.train.precision);
     const at::Tensor hidden = model_->hidden(samples.tokens, positions).flatten(0, 1);
     const at::Tensor logits = model_->logits(hidden.index_select(0, samples.places)).to(at::kFloat);
     const at::Tensor loss =
@@ -152,9 +124,7 @@ StepReport Trainer::step(const std::atomic<bool>* stop) {
   const experiment::StageAt place = experiment::stage_at(config_.train, at);
   tasks::Batch batch;
   batch.rows = place.stage.batch;
-  task_.fill(
-      {.axis = "train", .length = place.stage.length, .train_length = train_length(config_.train)},
-      static_cast<std::uint64_t>(config_.seed), static_cast<std::uint64_t>(place.first_row), batch);
+  fill_training_rows(task_, config_, place, batch);
   StepReport report;
   report.data_seconds = all.seconds();
   report.tokens = batch.rows * batch.length;

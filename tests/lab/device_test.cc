@@ -37,12 +37,12 @@ class OnGpu : public ::testing::TestWithParam<const char*> {
   }
 
   [[nodiscard]] Curve train(const std::string& name, int steps, const std::string& settings) const {
-    const std::string config = POSENC_TEST_DATA_DIR "/../configs/demo.yaml";
-    const LabResult result = run_lab(
-        "train " + config + " --out " + (folder_ / name) + " --set 'model.encoding=" + GetParam() +
-        "' --set train.steps=" + std::to_string(steps) +
-        " --set train.log_every=" + std::to_string(kLogEvery) + settings +
-        " --no-eval --progress quiet --onednn off --threads 4");
+    const std::string config = POSENC_TEST_DATA_DIR "/../configs/selective_counting.yaml";
+    const LabResult result = run_lab("train " + config + " --out " + (folder_ / name) +
+                                     " --set 'model.encoding=" + GetParam() +
+                                     "' --set train.steps=" + std::to_string(steps) +
+                                     " --set train.log_every=" + std::to_string(kLogEvery) +
+                                     settings + " --no-eval --progress quiet --threads 4");
     EXPECT_EQ(result.code, 0) << result.out;
     Curve losses;
     for (const Value& row :

@@ -96,7 +96,7 @@ TEST_F(Interrupt, AnEvaluationEndsBetweenLayers) {
   setting.config = config_.eval;
   setting.train_length = train_length(config_.train);
   setting.stop = &trap.flag;
-  EXPECT_FALSE(evaluate_row(trainer.model(), *task_, "train", 12, setting));
+  EXPECT_FALSE(evaluate_row(trainer.model(), *task_, {"train", 12}, setting));
   EXPECT_EQ(trap.calls, 2) << "the third layer was not computed";
   EXPECT_TRUE(trainer.model()->is_training()) << "as it was";
 }

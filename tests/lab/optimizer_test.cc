@@ -101,5 +101,30 @@ TEST(LabOptimizer, GoesOnFromItsState) {
   EXPECT_TRUE(whole.vector.equal(part.vector));
 }
 
+struct EncodedImpl : torch::nn::Module {
+  EncodedImpl() {
+    plain = register_parameter("plain", at::ones({3}));
+    auto layer = register_module("layer", std::make_shared<torch::nn::Module>());
+    auto pos = layer->register_module("pos", std::make_shared<torch::nn::Module>());
+    slope = pos->register_parameter("slope", at::ones({3}));
+  }
+  at::Tensor plain, slope;
+};
+
+TEST(LabOptimizer, EncodingsHaveARateOfTheirOwn) {
+  for (const OptimizerKind kind : {OptimizerKind::kAdamW, OptimizerKind::kSgd}) {
+    TrainConfig config = config_of(kind);
+    config.encoding_lr = 3.0;
+    EncodedImpl model;
+    Optimizer optimizer(config, model);
+    optimizer.zero_grad();
+    (model.plain.sum() + model.slope.sum()).backward();
+    optimizer.step(0.01);
+    const at::Tensor moved = 1.0 - model.plain;
+    EXPECT_GT(moved[0].item<double>(), 0.0);
+    EXPECT_TRUE((1.0 - model.slope).allclose(3.0 * moved, 1e-3, 1e-6));
+  }
+}
+
 }  // namespace
 }  // namespace posenc::lab

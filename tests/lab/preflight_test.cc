@@ -43,11 +43,13 @@ class Preflight : public ::testing::Test {
 };
 
 TEST_F(Preflight, ACorpusWithoutHeldOutFiles) {
-  const std::string text = folder_.write("only.txt", std::string(100'000, 'x'));
+  const std::string text = folder_.write("only.txt", std::string(4000, 'x'));
   const std::string config = "task: {language_model: {path: " + text +
                              "}}\nmodel: {layers: 1, dim: 16, heads: 2}\n"
                              "train: {length: 8, batch: 4, steps: 3}\n";
   expect_refused(train("", config), {"test_share", "eval.factors"});
+  expect_refused(train("--no-eval --set train.eval_every=1", config),
+                 {"validation_share", "train.eval_every"});
   EXPECT_EQ(train("--no-eval", config).code, 0) << "an evaluation is what needs them";
 }
 
@@ -90,13 +92,13 @@ TEST_F(Preflight, PositionsPastATable) {
 TEST_F(Preflight, LengthsWithoutSamples) {
   std::filesystem::create_directory(folder_ / "texts");
   for (int i = 0; i < 10; ++i) {
-    folder_.write("texts/" + std::to_string(i), std::string(20'000, 'x'));
+    folder_.write("texts/" + std::to_string(i), std::string(20'000, static_cast<char>('a' + i)));
   }
   const std::string config = "task: {language_model: {path: " + (folder_ / "texts") +
                              "}}\nmodel: {layers: 1, dim: 16, heads: 2}\n"
                              "train: {length: 8, batch: 4, steps: 3}\n";
-  expect_refused(train("--set eval.axes=[sliding] --set eval.lengths=[50000]", config),
-                 {"[eval] lengths must leave samples", "axis sliding at length 50000"});
+  expect_refused(train("--set eval.axes=[longer] --set eval.lengths=[50000]", config),
+                 {"longest_context", "axis longer at length 50000", "eval.lengths"});
 }
 
 TEST_F(Preflight, AnEvaluationChecksFirstToo) {
@@ -123,7 +125,8 @@ TEST_F(Preflight, ALimitOnAddressSpaceCounts) {
 // What libtorch throws carries frames of C++.
 TEST_F(Preflight, FailuresOfLibtorchAreOneLine) {
   ASSERT_EQ(train("").code, 0);
-  const LabResult result = run_lab("eval " + run() + " --progress quiet --set model.dim=32");
+  const LabResult result = run_lab("eval " + run() + " --progress quiet --set model.dim=32 --out " +
+                                   (folder_ / "other.json"));
   EXPECT_EQ(result.code, 1) << result.out;
   EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 1) << result.out;
   EXPECT_NE(result.out.find("in the checkpoint and"), std::string::npos) << result.out;

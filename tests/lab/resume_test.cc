@@ -103,12 +103,12 @@ class Resume : public ::testing::Test {
   void SetUp() override { train_whole(30); }
   void train_whole(int steps) {
     config_ = folder_.write("config.yaml", config_of(steps));
-    const LabResult whole = run_lab("train " + config_ + " --out " + (folder_ / "whole") +
-                                    " --progress quiet --onednn off");
+    const LabResult whole =
+        run_lab("train " + config_ + " --out " + (folder_ / "whole") + " --progress quiet");
     ASSERT_EQ(whole.code, 0) << whole.out;
   }
   [[nodiscard]] std::vector<std::string> words(const std::string& out) const {
-    return {"train", config_, "--out", folder_ / out, "--resume", "--onednn", "off"};
+    return {"train", config_, "--out", folder_ / out, "--resume"};
   }
 
   // Trains with SIGKILLs at moments that have nothing to do with the steps, each after at least one
@@ -131,7 +131,7 @@ class Resume : public ::testing::Test {
     const std::string run = folder_ / "killed";
     EXPECT_GE(train_and_kill(run, most), least);
     const LabResult rest =
-        run_lab("train " + config_ + " --out " + run + " --resume --progress quiet --onednn off");
+        run_lab("train " + config_ + " --out " + run + " --resume --progress quiet");
     EXPECT_EQ(rest.code, 0) << rest.out;
     expect_same_run(folder_ / "whole", run);
   }
@@ -161,7 +161,7 @@ TEST_F(Resume, StoppedByASignalItSavesAndIsTheSameRun) {
     EXPECT_TRUE(code == 128 + SIGTERM || code == 0) << code;
   }
   const LabResult rest = run_lab("train " + config_ + " --out " + (folder_ / "stopped") +
-                                 " --resume --progress quiet --onednn off");
+                                 " --resume --progress quiet");
   EXPECT_EQ(rest.code, 0) << rest.out;
   expect_same_run(folder_ / "whole", folder_ / "stopped");
 }
@@ -179,6 +179,38 @@ TEST_F(Resume, ADamagedCheckpointGivesWayToTheOneBefore) {
   EXPECT_NE(again.out.find("goes on from step 55"), std::string::npos) << again.out;
   EXPECT_EQ(runs::RunDirectory::open(folder_ / "copy", runs::Access::kRead).status().state,
             runs::RunState::kFinished);
+}
+
+TEST_F(Resume, MoreStepsAreTheSameRunOrRefused) {
+  const auto train = [&](const std::string& out, const std::string& more) {
+    return run_lab("train " + config_ + " --out " + (folder_ / out) +
+                   " --progress quiet --set train.stages=[] --set train.length=12 --set "
+                   "train.batch=8 --set train.warmup=3" +
+                   more);
+  };
+  const std::string lasting = " --set train.schedule=constant --set train.steps=";
+  EXPECT_EQ(train("at_once", lasting + "24").code, 0);
+  EXPECT_EQ(train("extended", lasting + "16").code, 0);
+  const LabResult more = train("extended", lasting + "24 --resume");
+  EXPECT_EQ(more.code, 0) << more.out;
+  EXPECT_EQ(tensors_of(folder_ / "at_once"), tensors_of(folder_ / "extended"));
+  EXPECT_EQ(train("falling", " --set train.steps=16").code, 0);
+  const LabResult falling = train("falling", " --set train.steps=24 --resume");
+  EXPECT_EQ(falling.code, 2);
+  EXPECT_NE(falling.out.find("train.steps cannot be extended"), std::string::npos) << falling.out;
+}
+
+TEST_F(Resume, ResultsOfARunAreOfItsOwnTaskAndModel) {
+  const std::string eval = "eval " + (folder_ / "whole") + " --progress quiet --set ";
+  for (const std::string field :
+       {"model.window=4", "train.length=20", "task.selective_counting.cap=3"}) {
+    const LabResult refused = run_lab(eval + field);
+    EXPECT_EQ(refused.code, 2) << refused.out;
+    EXPECT_NE(refused.out.find("cannot be changed in the results of a run"), std::string::npos)
+        << refused.out;
+  }
+  EXPECT_EQ(run_lab(eval + "model.window=4 --out " + (folder_ / "other.json")).code, 0);
+  EXPECT_EQ(run_lab(eval + "eval.samples=8").code, 0);
 }
 
 TEST_F(Resume, AnotherConfigIsRefused) {

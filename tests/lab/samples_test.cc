@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 namespace posenc::lab {
 namespace {
@@ -30,6 +31,53 @@ TEST(Samples, PicksOutTheScoredPlaces) {
   const Samples second = to_samples(batch, 1, 1, at::kCPU);
   EXPECT_TRUE(second.places.equal(at::tensor({2}, at::kLong)));
   EXPECT_TRUE(second.targets.equal(at::tensor({8}, at::kLong)));
+}
+
+TEST(Shuffled, IsAPermutationThatFollowsItsKey) {
+  for (const std::uint64_t size : {1U, 2U, 5U, 64U, 1000U}) {
+    std::set<std::uint64_t> seen;
+    for (std::uint64_t i = 0; i < size; ++i) seen.insert(shuffled(i, size, 7));
+    EXPECT_EQ(seen.size(), size);
+    EXPECT_LT(*seen.rbegin(), size);
+  }
+  int same = 0;
+  for (std::uint64_t i = 0; i < 1000; ++i) {
+    same += shuffled(i, 1000, 7) == shuffled(i, 1000, 8) ? 1 : 0;
+  }
+  EXPECT_LT(same, 10) << "about one of a thousand by chance";
+}
+
+std::multiset<std::vector<std::int32_t>> rows_of(const tasks::Batch& batch) {
+  std::multiset<std::vector<std::int32_t>> rows;
+  for (std::int64_t r = 0; r < batch.rows; ++r) {
+    const auto first = batch.tokens.begin() + r * batch.length;
+    rows.emplace(first, first + batch.length);
+  }
+  return rows;
+}
+
+TEST(TrainingRows, AFixedSetIsSeenOncePerEpochInAnotherOrder) {
+  experiment::LabConfig config;
+  config.task = tasks::FlipFlop{};
+  config.train.dataset = 12;
+  config.train.length = 16;
+  const auto task = tasks::make_task(config.task);
+  const auto drawn = [&](std::int64_t first, std::int64_t rows) {
+    tasks::Batch batch;
+    batch.rows = rows;
+    fill_training_rows(*task, config, {{16, rows, 1}, 0, first}, batch);
+    return batch;
+  };
+  const tasks::Batch first = drawn(0, 12);
+  const tasks::Batch second = drawn(12, 12);
+  EXPECT_EQ(rows_of(first), rows_of(second));
+  EXPECT_NE(first.tokens, second.tokens);
+  EXPECT_EQ(first.targets.size(), first.tokens.size());
+  tasks::Batch fresh;
+  fresh.rows = 12;
+  config.train.dataset = 0;
+  fill_training_rows(*task, config, {{16, 12, 1}, 0, 12}, fresh);
+  EXPECT_NE(rows_of(fresh), rows_of(second));
 }
 
 TEST(TrainingPositions, FollowThePolicy) {

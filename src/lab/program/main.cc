@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 
 #include "core/failure.h"
 #include "core/open_file.h"
@@ -30,7 +32,6 @@ struct Arguments {
   std::vector<std::string> overrides;
   std::string out;
   std::string progress = "auto";
-  std::string onednn = "auto";
   int threads = 0;
   bool resume = false;
   bool force = false;
@@ -61,15 +62,9 @@ std::string out_directory(const Arguments& a, const experiment::Loaded& loaded) 
                      loaded.config.seed);
 }
 
-// A run that goes on computes as it did: its bits depend on the choice.
-OneDnn onednn_of(const Arguments& a, const TrainOptions& options) {
-  if (a.onednn != "auto") return a.onednn == "on" ? OneDnn::kOn : OneDnn::kOff;
-  if (!options.resume || !runs::RunDirectory::exists(options.out)) return OneDnn::kAuto;
-  const Value facts = runs::RunDirectory::open(options.out, runs::Access::kRead).environment();
-  const Value* chosen = facts.find("onednn");
-  const bool* on = chosen == nullptr ? nullptr : chosen->get_if<bool>();
-  if (on == nullptr) return OneDnn::kAuto;
-  return *on ? OneDnn::kOn : OneDnn::kOff;
+void use_onednn_of(const std::string& run) {
+  const auto path = runs::RunDirectory::open(run, runs::Access::kRead).config_path();
+  set_onednn(experiment::load_config(path.string()).config.train.onednn);
 }
 
 int train(const Arguments& a, const std::vector<std::string>& command_line) {
@@ -83,7 +78,7 @@ int train(const Arguments& a, const std::vector<std::string>& command_line) {
   options.evaluate = !a.no_eval;
   options.threads = set_threads(a.threads);
   options.command_line = command_line;
-  progress.message(set_onednn(onednn_of(a, options)));
+  set_onednn(loaded.config.train.onednn);
   const Outcome outcome = train_run(loaded, options, progress, stop);
   progress.finish();
   if (outcome == Outcome::kStopped) return stop.exit_code() != 0 ? stop.exit_code() : kFailure;
@@ -92,25 +87,46 @@ int train(const Arguments& a, const std::vector<std::string>& command_line) {
   return kFine;
 }
 
+// Other tasks, models or lengths have figures of their own, which must not stand in the run's results.
+void require_own_results(const std::vector<std::string>& overrides) {
+  constexpr std::array<std::string_view, 4> kOfTheEvaluation = {
+      "eval.", "train.device=", "train.precision=", "train.onednn="};
+  for (const std::string& o : overrides) {
+    const bool own = std::any_of(kOfTheEvaluation.begin(), kOfTheEvaluation.end(),
+                                 [&](std::string_view field) { return o.starts_with(field); });
+    if (own) continue;
+    throw Error(ErrorKind::kConflict,
+                {.scope = "eval",
+                 .key = o.substr(0, o.find('=')),
+                 .rule = "cannot be changed in the results of a run",
+                 .value = "",
+                 .hint = "write the figures to a file of their own: --out FILE"});
+  }
+}
+
 int evaluate(const Arguments& a) {
   const runs::StopRequest stop;
   const auto mode = mode_of(a.progress);
   runs::Progress progress(mode, output_of(mode));
   set_threads(a.threads);
-  set_onednn(onednn_of(a, {.out = a.run, .resume = true}));
+  check_schedule(a.eval.schedule);
+  use_onednn_of(a.run);
   EvalOptions options = a.eval;
   for (const std::string& o : a.overrides) options.overrides.push_back(o);
   // Locked from the start: results that cannot be kept are not computed first.
   const bool keep =
       a.out.empty() && options.encoding.empty() && options.schedule.empty() && !options.best;
   std::optional<runs::RunDirectory> run;
-  if (keep) run = runs::RunDirectory::open(a.run);
-  const auto results = evaluate_run(a.run, options, progress, stop);
+  if (keep) {
+    require_own_results(options.overrides);
+    run = runs::RunDirectory::open(a.run);
+  }
+  const auto found = evaluate_run(a.run, options, progress, stop);
   progress.finish();
-  if (!results) return stop.exit_code();
-  if (!a.out.empty()) runs::write_json(a.out, *results);
-  if (run) keep_results(*run, *results);
-  if (a.json) fmt::print("{}\n", printable_json(to_json(*results)));
+  if (!found) return stop.exit_code();
+  if (!a.out.empty()) runs::write_json(a.out, found->results);
+  if (run) keep_results(*run, *found);
+  if (a.json) fmt::print("{}\n", printable_json(to_json(found->results)));
   return kFine;
 }
 
@@ -120,7 +136,7 @@ int look(const Arguments& a) {
   const auto mode = mode_of(a.progress);
   runs::Progress progress(mode, output_of(mode));
   set_threads(a.threads);
-  set_onednn(onednn_of(a, {.out = a.run, .resume = true}));
+  use_onednn_of(a.run);
   const auto path = attention_run(a.run, a.attention, a.eval.best, progress);
   progress.finish();
   fmt::print("{}\n", path.string());
@@ -130,8 +146,6 @@ int look(const Arguments& a) {
 void add_common(CLI::App& verb, Arguments& a) {
   verb.add_option("--threads", a.threads, "threads; 0: as many as cores")
       ->check(CLI::NonNegativeNumber);
-  verb.add_option("--onednn", a.onednn, "libtorch's products through oneDNN: auto, on or off")
-      ->check(CLI::IsMember({"auto", "on", "off"}));
   verb.add_option("--progress", a.progress, "auto, bar, plain, json or quiet")
       ->check(CLI::IsMember({"auto", "bar", "plain", "json", "quiet"}));
 }
