@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
-#include <set>
+#include <map>
 
 #include "experiment/load.h"
 
@@ -71,10 +71,12 @@ void check_settings(const SweepFile& file, const std::vector<std::string>& setti
 
 Job make_job(const SweepFile& file, const std::vector<std::string>& point,
              const std::vector<std::string>& settings) {
-  Job job{.name = job_name(point), .settings = settings, .hash = "", .folder = {}};
+  Job job{.name = job_name(point), .settings = settings, .hash = "", .eval_hash = "", .folder = {}};
   job.settings.insert(job.settings.end(), point.begin(), point.end());
   try {
-    job.hash = experiment::load_config(file.base.string(), job.settings).hash;
+    const experiment::Loaded loaded = experiment::load_config(file.base.string(), job.settings);
+    job.hash = loaded.hash;
+    job.eval_hash = loaded.eval_hash;
   } catch (const Error& e) {
     if (point.empty()) throw;
     throw Error(e.kind(), {.scope = file.path,
@@ -88,19 +90,33 @@ Job make_job(const SweepFile& file, const std::vector<std::string>& point,
   return job;
 }
 
+Error two_evaluations(const SweepFile& file, const Job& job, const Job& earlier) {
+  return {
+      ErrorKind::kConflict,
+      {.scope = file.path,
+       .key = job.name,
+       .rule =
+           fmt::format("trains the same model as {} and evaluates it in another way", earlier.name),
+       .value = "",
+       .hint = "fields below eval belong into the base or --set, where they hold for every job"}};
+}
+
 }  // namespace
 
 Plan make_plan(SweepFile file, const std::vector<std::string>& settings) {
   check_settings(file, settings);
   Plan plan;
-  std::set<std::string> hashes;
+  std::map<std::string, std::size_t> by_hash;
   for (const auto& point : file.points) {
     Job job = make_job(file, point, settings);
-    if (hashes.insert(job.hash).second) {
+    const auto [known, fresh] = by_hash.emplace(job.hash, plan.jobs.size());
+    if (fresh) {
       plan.jobs.push_back(std::move(job));
-    } else {
-      ++plan.repeated;
+      continue;
     }
+    const Job& earlier = plan.jobs[known->second];
+    if (earlier.eval_hash != job.eval_hash) throw two_evaluations(file, job, earlier);
+    ++plan.repeated;
   }
   plan.file = std::move(file);
   return plan;

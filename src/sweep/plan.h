@@ -36,7 +36,8 @@ SweepFile parse_sweep(std::string_view yaml, const std::string& path);
 struct Job {
   std::string name;                   // "rope-seed0": the values that vary
   std::vector<std::string> settings;  // what --set is given
-  std::string hash;                   // of the resolved config
+  std::string hash;                   // of what decides the trained model
+  std::string eval_hash;              // of what decides the figures of its evaluation
   std::filesystem::path folder;       // of its run
 };
 
@@ -47,7 +48,8 @@ struct Plan {
 };
 
 // Loads the config of every combination, so that a mistake in any of them is said before the first
-// starts. `settings` hold for all jobs and may not name what the sweep varies.
+// starts. `settings` hold for all jobs and may not name what the sweep varies. Combinations that train the
+// same model and evaluate it in different ways are refused: a run has one evaluation.
 Plan make_plan(SweepFile file, const std::vector<std::string>& settings);
 
 // Part `part` of `parts`, from 1: every parts-th job in the order of the hashes. Depends on the jobs

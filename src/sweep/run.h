@@ -16,7 +16,7 @@ namespace posenc::sweep {
 
 enum class JobState {
   kNew,       // no run with this config in the sweep's folder
-  kResume,    // there is one that has not come to its end
+  kResume,    // there is one that has not come to its end, or was evaluated in another way
   kFinished,  // nothing to do
   kDiverged,  // it came to an end, and would again
   kInUse,     // another process trains it now

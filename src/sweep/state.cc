@@ -23,7 +23,20 @@ struct Found {
   fs::path folder;
   JobState state = JobState::kNew;
   std::string message;
+  std::string eval_hash;  // of its results
 };
+
+// Empty where there are none, where they are older than the field, or damaged.
+std::string eval_hash_in(const runs::RunDirectory& run) {
+  try {
+    const std::optional<Value> results = run.results();
+    const Value* hash = results ? results->find("eval_hash") : nullptr;
+    const auto* text = hash == nullptr ? nullptr : hash->get_if<std::string>();
+    return text == nullptr ? "" : *text;
+  } catch (const Error&) {
+    return "";
+  }
+}
 
 // By hash. A folder whose status cannot be read is no run that could be skipped or resumed.
 std::map<std::string, Found> runs_in(const fs::path& out) {
@@ -38,7 +51,7 @@ std::map<std::string, Found> runs_in(const fs::path& out) {
       Found& known = found[status.config_hash];
       // Of two runs of one config the finished one counts.
       if (known.folder.empty() || state == JobState::kFinished) {
-        known = {entry.path(), state, status.message};
+        known = {entry.path(), state, status.message, eval_hash_in(run)};
       }
     } catch (const Error&) {
       continue;
@@ -58,6 +71,7 @@ Value texts(const std::vector<std::string>& words) {
 Value job_value(const JobReport& report) {
   return {Value::Data(Value::Map{{"name", text(report.job.name)},
                                  {"hash", text(report.job.hash)},
+                                 {"eval_hash", text(report.job.eval_hash)},
                                  {"folder", text(report.job.folder.string())},
                                  {"set", texts(report.job.settings)},
                                  {"state", text(state_name(report.state))},
@@ -82,6 +96,11 @@ std::vector<JobReport> look_up(const Plan& plan, const std::vector<Job>& jobs) {
       report.job.folder = run->second.folder;
       report.state = run->second.state;
       report.message = run->second.message;
+      // The trained model is the same: the trainer skips what is done and evaluates it.
+      if (report.state == JobState::kFinished && run->second.eval_hash != job.eval_hash) {
+        report.state = JobState::kResume;
+        report.message = "trained; the evaluation is another one";
+      }
     }
     report.log =
         (plan.file.out / "logs" / (report.job.folder.filename().string() + ".log")).string();

@@ -148,6 +148,21 @@ TEST_F(Planned, TheSameConfigTwiceIsOneJob) {
   EXPECT_EQ(p.repeated, 1U);
 }
 
+// A run has one evaluation: a second one would replace the first.
+TEST_F(Planned, EvaluationsAreNothingToVary) {
+  try {
+    plan("grid: {eval.samples: [8, 16], seed: [0]}");
+    FAIL();
+  } catch (const Error& e) {
+    const std::string said = e.what();
+    EXPECT_NE(said.find("trains the same model as samples8-seed0"), std::string::npos) << said;
+  }
+  const Plan p = plan("grid: {seed: [0, 1]}", {"eval.samples=8"});
+  EXPECT_EQ(p.jobs[0].hash, plan("grid: {seed: [0]}").jobs[0].hash);
+  EXPECT_NE(p.jobs[0].eval_hash, plan("grid: {seed: [0]}").jobs[0].eval_hash);
+  EXPECT_EQ(p.jobs[0].eval_hash, p.jobs[1].eval_hash);
+}
+
 TEST_F(Planned, SettingsHoldForAllAndMayNotCross) {
   const Plan p = plan("grid: {seed: [0, 1]}", {"model.layers=3"});
   EXPECT_EQ(p.jobs[1].settings[0], "model.layers=3");

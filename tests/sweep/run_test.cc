@@ -39,6 +39,8 @@ status() {
 say "start resume=$resume threads=$threads omp=$OMP_NUM_THREADS"
 [ -f "$here/act-seed$seed" ] && . "$here/act-seed$seed"
 status finished
+evaluation=$(grep "^$(basename "$out") " "$here/hashes" | cut -d' ' -f3)
+printf '{"eval_hash": "%s"}' "$evaluation" > "$out/results.json"
 )";
 
 class Sweep : public ::testing::Test {
@@ -57,7 +59,7 @@ class Sweep : public ::testing::Test {
                       {});
     std::string hashes;
     for (const Job& job : plan_.jobs) {
-      hashes += job.folder.filename().string() + " " + job.hash + "\n";
+      hashes += job.folder.filename().string() + " " + job.hash + " " + job.eval_hash + "\n";
     }
     write_content(folder_ / "hashes", hashes);
   }
@@ -110,6 +112,24 @@ TEST_F(Sweep, WhatIsFinishedIsSkippedWhateverItsFolderIsCalled) {
   EXPECT_EQ(reports[0].job.folder.filename().string(), "renamed");
   std::filesystem::remove_all(folder_ / "out/renamed");
   EXPECT_EQ(tally(run()).finished, 1U);
+}
+
+TEST_F(Sweep, AnotherEvaluationIsEvaluatedAgainAndNotTrainedAgain) {
+  run();
+  write_content(plan_.jobs[1].folder / "results.json", "{\"eval_hash\": \"another\"}");
+  write_content(plan_.jobs[2].folder / "results.json", "{}");  // older than the field
+  write_content(plan_.jobs[3].folder / "results.json", "{\"eval_hash");
+  const auto before = look_up(plan_, plan_.jobs);
+  EXPECT_EQ(before[0].state, JobState::kFinished);
+  EXPECT_EQ(before[1].state, JobState::kResume);
+  EXPECT_NE(before[1].message.find("evaluation"), std::string::npos);
+  EXPECT_EQ(before[2].state, JobState::kResume);
+  EXPECT_EQ(before[3].state, JobState::kResume) << "damaged";
+  const auto reports = run();
+  EXPECT_EQ(tally(reports).skipped, 2U);
+  EXPECT_EQ(tally(reports).finished, 3U);
+  EXPECT_EQ(count("start resume=yes"), 3U) << calls();
+  EXPECT_EQ(tally(run()).skipped, 5U) << "and then it is done";
 }
 
 TEST_F(Sweep, AFailureDoesNotStopTheRestAndIsTriedAgain) {
