@@ -23,11 +23,17 @@ class SeriesColors {
   std::vector<std::string> names_;
 };
 
-// The mean over all axes' lengths beyond the training length; nothing where there are none.
-std::optional<double> beyond_training(const TaskTable& table, const Entry& entry);
+// A value as charts draw it: accuracies in %, as tables say them.
+double drawn(double value, Metric metric);
+draw::Axis metric_axis(Metric metric, const std::string& what = "");
 
-// The metric against the length, a panel per axis; bands are 95 % intervals.
+// The headline against the length, a panel per axis; bands are 95 % intervals, dots are seeds where there is
+// none.
 std::optional<draw::Figure> length_figure(const TaskTable& table, const SeriesColors& colors);
+// The metric by position, a panel per condition beyond training, with the trained length and chance.
+std::optional<draw::Figure> position_figure(const TaskTable& table, const SeriesColors& colors);
+// Whole rows that are right by length and depth, a panel per entry; of tasks that hide something.
+std::optional<draw::Figure> depth_figure(const TaskTable& table);
 // Quality against tokens per second and memory.
 std::optional<draw::Figure> cost_figure(const TaskTable& table, const SeriesColors& colors);
 // Loss and accuracy against the step; bands are from the lowest to the highest seed.

@@ -16,10 +16,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What differs between runs that are the same experiment; see experiment::config_hash.
-constexpr std::array<std::string_view, 5> kOfNoEffect = {
-    "name", "train.log_every", "train.checkpoint_every", "train.keep_last",
-    "eval.attention_samples"};
+// What differs between runs that are the same experiment; see experiment::config_hash and eval_hash.
+constexpr std::array<std::string_view, 8> kOfNoEffect = {
+    "name",           "train.log_every",       "train.checkpoint_every", "train.keep_last",
+    "eval.threshold", "eval.tokens_per_batch", "eval.attention_samples", "train.eval_conditions"};
 
 Error folder_error(const std::string& folder, const std::string& rule, const std::string& hint) {
   return {ErrorKind::kIo,
@@ -79,13 +79,32 @@ RunFiles files_of(const fs::path& path) {
                  .config = text(directory.config_path()),
                  .environment = text(directory.environment_path()),
                  .results = std::nullopt,
+                 .scores = std::nullopt,
                  .in_use = directory.in_use()};
   if (fs::exists(directory.results_path())) files.results = text(directory.results_path());
+  if (fs::exists(runs::scores_path(path))) files.scores = text(runs::scores_path(path));
   return files;
 }
 
-void flatten(const Value& value, const std::string& key,
-             std::vector<std::pair<std::string, std::string>>& flat) {
+// Rows of another evaluation are other rows: nothing may be paired with them.
+void read_tallies(const RunFiles& files, Run& run) {
+  if (!files.scores) {
+    run.scores_remark = "has no scores.bin";
+    return;
+  }
+  try {
+    runs::RunTallies scores = runs::parse_scores(*files.scores, runs::scores_path(run.path));
+    if (scores.evaluation_hash == run.results->eval_hash) {
+      run.scores = std::move(scores);
+    } else {
+      run.scores_remark = "has a scores.bin of another evaluation than its results.json";
+    }
+  } catch (const Error& e) {
+    run.scores_remark = fmt::format("has a scores.bin that cannot be read: {}", e.what());
+  }
+}
+
+void flatten(const Value& value, const std::string& key, FlatConfig& flat) {
   const auto* map = value.get_if<Value::Map>();
   if (map == nullptr || (map->empty() && !key.empty())) {
     if (std::find(kOfNoEffect.begin(), kOfNoEffect.end(), key) == kOfNoEffect.end()) {
@@ -112,15 +131,20 @@ Run read_run(const fs::path& shown, const std::function<RunFiles()>& read) {
     const auto status =
         bind_config<runs::RunStatus>(tree(files.status, "status.json"), scope("status.json"));
     run.remark = state_remark(status, files.in_use);
+    run.failed =
+        status.state == runs::RunState::kDiverged || status.state == runs::RunState::kFailed;
     run.config = parse_yaml(files.config, scope("config.yaml"));
     run.machine = machine_of(tree(files.environment, "environment.json"));
+    if (run.failed) return run;
     if (files.results) {
       run.results = read_results(tree(*files.results, "results.json"), scope("results.json"));
+      read_tallies(files, run);
     } else if (run.remark.empty()) {
       run.remark = "has not been evaluated (posenc eval)";
     }
   } catch (const Error& e) {
     run.results.reset();
+    run.failed = false;
     run.remark = fmt::format("cannot be read: {}", e.what());
   }
   return run;
@@ -150,9 +174,16 @@ std::vector<Run> find_runs(const std::vector<std::string>& folders) {
   return runs;
 }
 
-std::vector<std::pair<std::string, std::string>> flat_config(const Value& config) {
-  std::vector<std::pair<std::string, std::string>> flat;
+FlatConfig training_fields(const Value& config) {
+  FlatConfig flat;
   flatten(config, "", flat);
+  std::erase_if(flat, [](const auto& field) { return field.first.starts_with("eval."); });
+  return flat;
+}
+
+FlatConfig eval_fields(const Results& results) {
+  FlatConfig flat;
+  flatten(results.eval, "eval", flat);
   return flat;
 }
 

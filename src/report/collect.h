@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "report/results.h"
+#include "runs/scores.h"
 
 namespace posenc::report {
 
@@ -17,6 +18,9 @@ struct Run {
   Value config;         // as resolved when it was trained
   std::string machine;  // processor, threads and device: what a speed depends on
   std::optional<Results> results;
+  std::optional<runs::RunTallies> scores;  // by row, of the evaluation that results are of
+  std::string scores_remark;               // why there are none: "has no scores.bin"
+  bool failed = false;  // diverged or failed: it counts as a failure of its config
   // Why it is not in the table, or what is odd about it: "stopped at step 300". Empty: nothing.
   std::string remark;
 };
@@ -27,6 +31,7 @@ struct RunFiles {
   std::string config;
   std::string environment;
   std::optional<std::string> results;  // nothing before an evaluation
+  std::optional<std::string> scores;   // the bytes of scores.bin
   bool in_use = false;                 // a process writes to it
 };
 
@@ -37,8 +42,12 @@ Run read_run(const std::filesystem::path& shown, const std::function<RunFiles()>
 // its remark. Throws where a folder is not there, or where there is no run at all.
 std::vector<Run> find_runs(const std::vector<std::string>& folders);
 
-// A config as "model.layers=4" pairs, without what names a run or changes only what is logged. Named
-// parts are opened up: task.flip_flop.p.
-std::vector<std::pair<std::string, std::string>> flat_config(const Value& config);
+using FlatConfig = std::vector<std::pair<std::string, std::string>>;
+
+// What decides a trained model, as "model.layers=4" pairs: without evaluation, name and what is only logged.
+// Named parts are opened up: task.flip_flop.p.
+FlatConfig training_fields(const Value& config);
+// What decides the figures of an evaluation, as "eval.samples=512" pairs.
+FlatConfig eval_fields(const Results& results);
 
 }  // namespace posenc::report

@@ -6,22 +6,16 @@
 #include <algorithm>
 #include <limits>
 #include <set>
-#include <tuple>
 
+#include "report/cells.h"
+#include "report/context_use.h"
 #include "report/group.h"
+#include "report/tested.h"
 
 namespace posenc::report {
 namespace {
 
-using Place = std::tuple<std::string, std::int64_t, std::string>;  // axis, length, schedule
-
-Place place_of(const ResultRow& row) { return {row.axis, row.length, row.schedule}; }
-
-const ResultRow* find_row(const Results& results, const Place& place) {
-  const auto found = std::find_if(results.rows.begin(), results.rows.end(),
-                                  [&](const ResultRow& row) { return place_of(row) == place; });
-  return found == results.rows.end() ? nullptr : &*found;
-}
+constexpr const char* kSeveralMachines = "several machines";
 
 template <class T>
 void add_once(std::vector<T>& list, const T& item) {
@@ -30,96 +24,9 @@ void add_once(std::vector<T>& list, const T& item) {
 
 double mean(const std::vector<double>& values) { return runs::mean_over_seeds(values).value; }
 
-runs::Interval bounds_of(const std::string& metric) {
-  return {0.0, metric == "bits_per_byte" ? std::numeric_limits<double>::infinity() : 1.0};
-}
-
-// Seeds that have the figure are averaged; the number of them goes with it.
-Cell make_cell(const SeedGroup& group, const ResultRow& first) {
-  Cell cell{.axis = first.axis,
-            .factor = first.factor,
-            .length = first.length,
-            .schedule = first.schedule,
-            .skipped = first.skipped};
-  std::vector<runs::Estimate> seeds;
-  std::vector<double> chances;
-  std::vector<double> shares;
-  for (const auto& [seed, run] : group.runs) {
-    const ResultRow* row = find_row(*run->results, place_of(first));
-    if (row == nullptr || !row->skipped.empty()) continue;
-    seeds.push_back(row->estimate);
-    chances.push_back(row->chance);
-    if (row->trained_share) shares.push_back(*row->trained_share);
-  }
-  cell.n = seeds.size();
-  if (seeds.empty()) return cell;
-  cell.estimate = runs::combine_seeds(seeds);
-  const runs::Interval bounds = bounds_of(group.runs.begin()->second->results->metric);
-  cell.estimate.interval = runs::clamp(cell.estimate.interval, bounds.low, bounds.high);
-  const auto [low, high] = std::minmax_element(
-      seeds.begin(), seeds.end(),
-      [](const runs::Estimate& a, const runs::Estimate& b) { return a.value < b.value; });
-  cell.lowest = low->value;
-  cell.highest = high->value;
-  cell.chance = mean(chances);
-  if (!shares.empty()) cell.trained_share = mean(shares);
-  return cell;
-}
-
-std::vector<Cell> make_cells(const SeedGroup& group) {
-  std::vector<Cell> cells;
-  std::set<Place> seen;
-  for (const auto& [seed, run] : group.runs) {
-    for (const ResultRow& row : run->results->rows) {
-      if (seen.insert(place_of(row)).second) cells.push_back(make_cell(group, row));
-    }
-  }
-  return cells;
-}
-
-// The threshold is an accuracy; of errors its complement is asked. Bits have none.
-std::optional<double> limit_of(const std::string& metric, double threshold) {
-  if (metric == "accuracy") return threshold;
-  if (metric == "error") return 1.0 - threshold;
-  return std::nullopt;
-}
-
-std::int64_t effective_length_of(const Results& results, const EffectiveLength& of, double limit) {
-  std::vector<runs::LengthValue> values;
-  for (const ResultRow& row : results.rows) {
-    if (row.axis == of.axis && row.schedule == of.schedule && row.skipped.empty()) {
-      values.push_back({row.length, row.estimate.value});
-    }
-  }
-  return runs::effective_length(values, limit, runs::higher_is_better(results.metric));
-}
-
-std::vector<EffectiveLength> effective_lengths(const SeedGroup& group, const Entry& entry,
-                                               double threshold) {
-  const auto limit = limit_of(group.runs.begin()->second->results->metric, threshold);
-  if (!limit) return {};
-  std::vector<EffectiveLength> all;
-  for (const Cell& cell : entry.cells) {
-    const bool known = std::any_of(all.begin(), all.end(), [&](const EffectiveLength& e) {
-      return e.axis == cell.axis && e.schedule == cell.schedule;
-    });
-    if (known || cell.axis == kInDomain) continue;
-    EffectiveLength length{.axis = cell.axis, .schedule = cell.schedule};
-    std::vector<std::int64_t> seeds;
-    for (const auto& [seed, run] : group.runs) {
-      seeds.push_back(effective_length_of(*run->results, length, *limit));
-    }
-    std::sort(seeds.begin(), seeds.end());
-    length.lowest = seeds.front();
-    length.median = seeds[(seeds.size() - 1) / 2];
-    length.highest = seeds.back();
-    all.push_back(length);
-  }
-  return all;
-}
-
-Entry make_entry(const SeedGroup& group, std::size_t variant, double threshold) {
-  Entry entry{.encoding = group.encoding, .variant = variant};
+// What is the same for every run of the entry, and means of what is not.
+void add_run_figures(const SeedGroup& group, Entry& entry) {
+  if (group.runs.empty()) return;
   std::vector<double> speeds;
   std::vector<double> times;
   std::vector<double> peaks;
@@ -133,12 +40,29 @@ Entry make_entry(const SeedGroup& group, std::size_t variant, double threshold) 
   const Run& first = *group.runs.begin()->second;
   entry.parameters = first.results->parameters_of("total");
   entry.position_parameters = first.results->parameters_of("positions");
-  entry.machine = first.machine;
+  const bool one_machine = std::all_of(group.runs.begin(), group.runs.end(), [&](const auto& run) {
+    return run.second->machine == first.machine;
+  });
+  entry.machine = one_machine ? first.machine : kSeveralMachines;
   entry.tokens_per_s = mean(speeds);
   entry.train_seconds = mean(times);
   entry.peak_memory_bytes = mean(peaks);
-  entry.cells = make_cells(group);
-  entry.effective = effective_lengths(group, entry, threshold);
+}
+
+Entry make_entry(const SeedGroup& group, std::size_t variant, const TaskTable& table) {
+  Entry entry{.encoding = group.encoding, .variant = variant};
+  add_run_figures(group, entry);
+  for (const auto& [seed, run] : group.failed) {
+    entry.failed.push_back({seed, run->path.string(), run->remark});
+  }
+  entry.cells = make_cells(group, table.metric, table.row_metric);
+  entry.effective = effective_lengths(group, entry.cells, table.metric, table.threshold);
+  // A bidirectional model sees the whole row from every position.
+  if (table.task == "language_model" && !group.runs.empty()) {
+    const Cell* cell = entry.cell(kInDomain, 1);
+    const std::int64_t trained = group.runs.begin()->second->results->train_length;
+    if (cell != nullptr) entry.used_positions = used_positions(cell->by_position, trained);
+  }
   return entry;
 }
 
@@ -148,12 +72,12 @@ void add_costs(TaskTable& table) {
     for (const Entry& plain : table.entries) {
       const bool base = plain.encoding == "none" && plain.variant == entry.variant;
       if (!base || entry.tokens_per_s <= 0.0 || plain.tokens_per_s <= 0.0) continue;
-      if (plain.machine == entry.machine) {
+      if (plain.machine == entry.machine && entry.machine != kSeveralMachines) {
         entry.cost = plain.tokens_per_s / entry.tokens_per_s;
       } else {
         table.notes.push_back(
-            fmt::format("{} has no cost: it was trained on another machine than "
-                        "none ({}; {})",
+            fmt::format("{} has no cost: not all runs of it and of none were trained on one "
+                        "machine ({}; {})",
                         entry.encoding, entry.machine, plain.machine));
       }
     }
@@ -162,7 +86,7 @@ void add_costs(TaskTable& table) {
 
 void note_variants(TaskTable& table) {
   if (table.variants.size() < 2) return;
-  table.notes.emplace_back("configs differ in more than encoding and seed:");
+  table.notes.emplace_back("configs or evaluations differ in more than encoding and seed:");
   for (const Variant& variant : table.variants) {
     table.notes.push_back(fmt::format("  {}: {}", variant.name, fmt::join(variant.settings, ", ")));
   }
@@ -175,32 +99,65 @@ void note_missing(TaskTable& table) {
           fmt::format("{} at {} {:.3g}x", entry.encoding, cell.axis, cell.factor);
       if (!cell.skipped.empty()) {
         table.notes.push_back(fmt::format("{}: no figure: {}", place, cell.skipped));
-      } else if (cell.n < entry.seeds.size()) {
+      } else if (cell.n < entry.runs()) {
         table.notes.push_back(
-            fmt::format("{}: {} of {} seeds have it", place, cell.n, entry.seeds.size()));
+            fmt::format("{}: {} of {} seeds have it", place, cell.n, entry.runs()));
       }
     }
   }
 }
 
-void note_seeds(TaskTable& table) {
-  const bool single = std::any_of(table.entries.begin(), table.entries.end(),
-                                  [](const Entry& entry) { return entry.seeds.size() < 2; });
-  if (single)
-    table.notes.emplace_back("with n 1 an interval is over samples alone, not over seeds");
+void note_failures(TaskTable& table) {
+  for (const Entry& entry : table.entries) {
+    for (const FailedRun& run : entry.failed) {
+      table.notes.push_back(fmt::format("{} seed {} {}", entry.encoding, run.seed, run.remark));
+    }
+  }
 }
 
-TaskTable make_table(const TaskGroup& group, const CompareOptions& options) {
-  TaskTable table{.task = group.task, .variants = group.variants};
+void note_intervals(TaskTable& table) {
+  const bool few = std::any_of(table.entries.begin(), table.entries.end(), [](const Entry& entry) {
+    return entry.runs() < runs::kFewestSeeds;
+  });
+  table.notes.emplace_back(
+      "[low,high] is a 95 % interval over seeds and over the rows of the evaluation");
+  if (few) {
+    table.notes.push_back(fmt::format(
+        "with fewer than {} seeds there is no interval: the values are those of the seeds",
+        runs::kFewestSeeds));
+  }
+}
+
+// Why a language model is in no finding about length.
+void tell_context(TaskTable& table) {
+  for (const Entry& entry : table.entries) {
+    if (!entry.used_positions) continue;
+    const std::string text = fmt::format(
+        "{} uses about {} of the {} positions it was trained on: its bits per byte no longer fall "
+        "after them, so longer lengths say nothing about it.",
+        entry.encoding, *entry.used_positions, fmt::join(table.train_lengths, ", "));
+    table.findings.push_back({"", text});
+  }
+}
+
+// The first run with results says what all runs of a task share.
+void add_shared(const TaskGroup& group, const CompareOptions& options, TaskTable& table) {
   for (const SeedGroup& seeds : group.groups) {
-    const Results& first = *seeds.runs.begin()->second->results;
-    const double threshold = options.threshold.value_or(first.threshold);
+    for (const auto& [seed, run] : seeds.runs) {
+      table.metric = run->results->metric;
+      table.row_metric = run->results->row_metric;
+      table.threshold = options.threshold.value_or(run->results->threshold);
+      add_once(table.train_lengths, run->results->train_length);
+    }
+  }
+  std::sort(table.train_lengths.begin(), table.train_lengths.end());
+}
+
+void add_entries(const TaskGroup& group, TaskTable& table) {
+  for (const SeedGroup& seeds : group.groups) {
     const auto variant = std::find(group.shared.begin(), group.shared.end(), seeds.shared);
-    table.metric = first.metric;
-    table.threshold = threshold;
     table.entries.push_back(
-        make_entry(seeds, static_cast<std::size_t>(variant - group.shared.begin()), threshold));
-    add_once(table.train_lengths, first.train_length);
+        make_entry(seeds, static_cast<std::size_t>(variant - group.shared.begin()), table));
     for (const Cell& cell : table.entries.back().cells) {
       if (cell.axis != kInDomain) add_once(table.axes, cell.axis);
       add_once(table.factors, cell.factor);
@@ -210,11 +167,19 @@ TaskTable make_table(const TaskGroup& group, const CompareOptions& options) {
     return std::pair(a.variant, a.encoding != "none") < std::pair(b.variant, b.encoding != "none");
   });
   std::sort(table.factors.begin(), table.factors.end());
-  std::sort(table.train_lengths.begin(), table.train_lengths.end());
+}
+
+TaskTable make_table(const TaskGroup& group, const CompareOptions& options) {
+  TaskTable table{.task = group.task, .variants = group.variants};
+  add_shared(group, options, table);
+  add_entries(group, table);
   note_variants(table);
+  note_failures(table);
   note_missing(table);
-  note_seeds(table);
+  note_intervals(table);
   add_costs(table);
+  add_findings(group, table);
+  tell_context(table);
   return table;
 }
 
@@ -227,12 +192,27 @@ const Cell* Entry::cell(const std::string& axis, double factor, const std::strin
   return found == cells.end() || found->n == 0 ? nullptr : &*found;
 }
 
+std::optional<double> beyond_training(const TaskTable& table, const Entry& entry) {
+  std::vector<double> values;
+  std::set<std::pair<std::string, double>> seen;
+  for (const Entry& other : table.entries) {
+    if (other.variant != entry.variant) continue;
+    for (const Cell& cell : other.cells) {
+      if (!cell.beyond_training || !cell.schedule.empty()) continue;
+      if (!seen.emplace(cell.axis, cell.factor).second) continue;
+      const Cell* own = entry.cell(cell.axis, cell.factor);
+      values.push_back(own == nullptr ? std::numeric_limits<double>::quiet_NaN()
+                                      : own->headline().mean);
+    }
+  }
+  return values.empty() ? std::nullopt : std::optional(mean(values));
+}
+
 Comparison compare(const std::vector<Run>& runs, const CompareOptions& options) {
   Comparison comparison;
   for (const TaskGroup& group : group_runs(runs, comparison.left_out)) {
     comparison.tasks.push_back(make_table(group, options));
   }
-  comparison.rankings = rank_encodings(comparison.tasks);
   return comparison;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <limits>
 
 #include "posenc/core/error.h"
@@ -23,15 +24,27 @@ double number_of(const Value& row, std::string_view key) {
   return real != nullptr ? *real : std::numeric_limits<double>::quiet_NaN();
 }
 
+std::int64_t whole_of(const Value& row, std::string_view key) {
+  const double number = number_of(row, key);
+  return std::abs(number) < 1e15 ? static_cast<std::int64_t>(number) : 0;  // and where it is NaN
+}
+
+std::string word_of(const Value& row, std::string_view key, const std::string& otherwise) {
+  const Value* value = row.find(key);
+  const auto* word = value == nullptr ? nullptr : value->get_if<std::string>();
+  return word == nullptr ? otherwise : *word;
+}
+
 void read_training(const runs::RunDirectory& directory, RunDetails& details) {
   for (const Value& row : runs::read_metrics(directory.metrics_path())) {
     const Value* kind = row.find("kind");
     const auto* name = kind == nullptr ? nullptr : kind->get_if<std::string>();
-    const auto step = static_cast<std::int64_t>(number_of(row, "step"));
+    const std::int64_t step = whole_of(row, "step");
     if (name != nullptr && *name == "train") {
       details.training.push_back({step, number_of(row, "loss"), number_of(row, "accuracy")});
     } else if (name != nullptr && *name == "eval") {
-      details.checks.push_back({step, number_of(row, "value")});
+      details.checks.push_back({step, number_of(row, "value"), word_of(row, "axis", kInDomain),
+                                whole_of(row, "length")});
     }
   }
 }

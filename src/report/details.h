@@ -20,6 +20,8 @@ struct TrainingPoint {
 struct CheckPoint {
   std::int64_t step = 0;
   double value = 0.0;
+  std::string axis = "train";
+  std::int64_t length = 0;
 };
 
 struct RunDetails {

@@ -8,12 +8,10 @@
 namespace posenc::report {
 namespace {
 
-using Flat = std::vector<std::pair<std::string, std::string>>;
-
 constexpr const char* kEncoding = "model.encoding";
 constexpr const char* kSeed = "seed";
 
-std::string without_encoding_and_seed(const Flat& flat) {
+std::string lines_text(const FlatConfig& flat) {
   std::string text;
   for (const auto& [key, value] : flat) {
     if (key != kEncoding && key != kSeed) text += fmt::format("{}={}\n", key, value);
@@ -40,16 +38,16 @@ std::string variant_name(std::size_t index) {
 }
 
 // The lines that not all of them have.
-std::vector<Variant> name_variants(const std::vector<std::string>& shared) {
+std::vector<Variant> name_variants(const std::vector<SharedFields>& shared) {
   std::map<std::string, std::size_t> how_many;
-  for (const std::string& text : shared) {
-    for (const std::string& line : lines_of(text)) ++how_many[line];
+  for (const SharedFields& fields : shared) {
+    for (const std::string& line : lines_of(fields.training + fields.eval)) ++how_many[line];
   }
   std::vector<Variant> variants;
-  for (const std::string& text : shared) {
+  for (const SharedFields& fields : shared) {
     Variant variant;
     if (shared.size() > 1) variant.name = variant_name(variants.size());
-    for (const std::string& line : lines_of(text)) {
+    for (const std::string& line : lines_of(fields.training + fields.eval)) {
       if (how_many[line] < shared.size()) variant.settings.push_back(line);
     }
     variants.push_back(std::move(variant));
@@ -65,30 +63,86 @@ auto& find_or_add(List& list, const Matches& matches, typename List::value_type 
   return list.back();
 }
 
+SeedGroup& group_of(TaskGroup& task, const std::string& encoding, const SharedFields& shared) {
+  return find_or_add(
+      task.groups, [&](const SeedGroup& g) { return g.encoding == encoding && g.shared == shared; },
+      {.encoding = encoding, .shared = shared, .runs = {}, .failed = {}});
+}
+
+std::string twice_remark(const Run& run, const Run& first) {
+  return fmt::format("{} has the config and seed of {}: left out", run.path.string(),
+                     first.path.string());
+}
+
+void add_finished(const Run& run, std::vector<TaskGroup>& tasks,
+                  std::vector<std::string>& left_out) {
+  const SharedFields shared{lines_text(training_fields(run.config)),
+                            lines_text(eval_fields(*run.results))};
+  TaskGroup& task =
+      find_or_add(tasks, [&](const TaskGroup& t) { return t.task == run.results->task; },
+                  {.task = run.results->task});
+  find_or_add(
+      task.shared, [&](const SharedFields& s) { return s == shared; }, shared);
+  SeedGroup& group = group_of(task, run.results->encoding, shared);
+  const auto [first, fresh] = group.runs.emplace(run.results->seed, &run);
+  if (!fresh) left_out.push_back(twice_remark(run, *first->second));
+}
+
+// What a run without results says of itself in its config.
+struct ConfigNames {
+  std::string encoding;  // as results.json writes it
+  std::int64_t seed = 0;
+};
+
+ConfigNames names_in(const Value& config) {
+  ConfigNames names;
+  const Value* model = config.find("model");
+  const Value* encodings = model == nullptr ? nullptr : model->find("encoding");
+  const auto* list = encodings == nullptr ? nullptr : encodings->get_if<Value::List>();
+  for (const Value& layer : list == nullptr ? Value::List{} : *list) {
+    const auto* spec = layer.get_if<std::string>();
+    if (spec != nullptr) names.encoding += (names.encoding.empty() ? "" : " | ") + *spec;
+  }
+  const Value* seed = config.find(kSeed);
+  if (const auto* number = seed == nullptr ? nullptr : seed->get_if<std::int64_t>()) {
+    names.seed = *number;
+  }
+  return names;
+}
+
+// A run that failed has no evaluation: it failed under every one that runs of its config had.
+bool add_failed(const Run& run, TaskGroup& task, std::vector<std::string>& left_out) {
+  const std::string training = lines_text(training_fields(run.config));
+  const ConfigNames names = names_in(run.config);
+  bool joined = false;
+  for (const SharedFields& shared : task.shared) {
+    if (shared.training != training) continue;
+    SeedGroup& group = group_of(task, names.encoding, shared);
+    const auto finished = group.runs.find(names.seed);
+    const bool fresh =
+        finished == group.runs.end() && group.failed.emplace(names.seed, &run).second;
+    if (!fresh && !joined) {
+      left_out.push_back(twice_remark(
+          run, finished == group.runs.end() ? *group.failed[names.seed] : *finished->second));
+    }
+    joined = true;
+  }
+  return joined;
+}
+
 }  // namespace
 
 std::vector<TaskGroup> group_runs(const std::vector<Run>& runs,
                                   std::vector<std::string>& left_out) {
   std::vector<TaskGroup> tasks;
   for (const Run& run : runs) {
-    if (!run.remark.empty()) left_out.push_back(run.path.string() + " " + run.remark);
-    if (!run.results || !run.remark.empty()) continue;
-    const std::string shared = without_encoding_and_seed(flat_config(run.config));
-    const std::string& encoding = run.results->encoding;
-    TaskGroup& task =
-        find_or_add(tasks, [&](const TaskGroup& t) { return t.task == run.results->task; },
-                    {.task = run.results->task});
-    find_or_add(
-        task.shared, [&](const std::string& s) { return s == shared; }, shared);
-    SeedGroup& group = find_or_add(
-        task.groups,
-        [&](const SeedGroup& g) { return g.encoding == encoding && g.shared == shared; },
-        {.encoding = encoding, .shared = shared, .runs = {}});
-    const auto [first, fresh] = group.runs.emplace(run.results->seed, &run);
-    if (!fresh) {
-      left_out.push_back(fmt::format("{} has the config and seed of {}: left out",
-                                     run.path.string(), first->second->path.string()));
-    }
+    if (run.results && run.remark.empty()) add_finished(run, tasks, left_out);
+  }
+  for (const Run& run : runs) {
+    const bool joined = run.failed && std::any_of(tasks.begin(), tasks.end(), [&](TaskGroup& task) {
+                          return add_failed(run, task, left_out);
+                        });
+    if (!run.remark.empty() && !joined) left_out.push_back(run.path.string() + " " + run.remark);
   }
   for (TaskGroup& task : tasks) task.variants = name_variants(task.shared);
   return tasks;

@@ -9,22 +9,31 @@
 
 namespace posenc::report {
 
+// What the runs of a variant share: all of the config but encoding and seed, one field a line.
+struct SharedFields {
+  std::string training;
+  std::string eval;  // of results.json: results of different evaluations are never averaged
+
+  bool operator==(const SharedFields&) const = default;
+};
+
 // Runs of one config but for the seed.
 struct SeedGroup {
   std::string encoding;
-  std::string shared;  // the config without encoding and seed: the key of a variant
-  std::map<std::int64_t, const Run*> runs;  // by seed
+  SharedFields shared;                        // the key of a variant
+  std::map<std::int64_t, const Run*> runs;    // by seed; empty where all failed
+  std::map<std::int64_t, const Run*> failed;  // diverged or failed, by seed
 };
 
 struct TaskGroup {
   std::string task;
-  std::vector<SeedGroup> groups;    // in the order of the runs
-  std::vector<std::string> shared;  // variants, in that order
+  std::vector<SeedGroup> groups;     // in the order of the runs
+  std::vector<SharedFields> shared;  // variants, in that order
   std::vector<Variant> variants;
 };
 
-// Finished runs with results, by task. The others are left out with a word, and so is a second run of a
-// config and seed.
+// Finished runs with results, by task, and failed ones with the training config of such a variant. Others are
+// left out with a remark, and so is a second run of a config and seed.
 std::vector<TaskGroup> group_runs(const std::vector<Run>& runs, std::vector<std::string>& left_out);
 
 }  // namespace posenc::report

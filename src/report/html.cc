@@ -48,19 +48,20 @@ std::string data_block(const std::string& id, const Value& value) {
 
 // Headings that the page has: a task without metrics has no training curves.
 std::string contents(const PageContent& page, const std::string& sections) {
-  std::vector<Heading> headings = {{"summary", "Summary"}};
+  std::vector<Heading> headings = {{"opening", "In short"}, {"summary", "Findings"}};
   for (std::size_t t = 0; t < page.comparison.tasks.size(); ++t) {
     const std::string id = fmt::format("task-{}", t);
     headings.insert(headings.end(), {{id, page.comparison.tasks[t].task},
                                      {id + "-table", "Comparison", true},
                                      {id + "-length", "Length", true},
+                                     {id + "-position", "Position", true},
+                                     {id + "-depth", "Depth", true},
                                      {id + "-training", "Training", true},
                                      {id + "-cost", "Cost", true}});
   }
-  headings.insert(headings.end(), {{"rankings", "Rankings"},
-                                   {"attention", "Attention"},
-                                   {"runs", "Configs and commands"},
-                                   {"remarks", "Remarks"}});
+  headings.insert(
+      headings.end(),
+      {{"attention", "Attention"}, {"runs", "Configs and commands"}, {"remarks", "Remarks"}});
   std::string items;
   for (const Heading& h : headings) {
     if (sections.find(fmt::format("id=\"{}\"", h.id)) == std::string::npos) continue;
@@ -71,10 +72,10 @@ std::string contents(const PageContent& page, const std::string& sections) {
 }
 
 std::string body(const PageContent& page, const ReportInput& input, const std::string& title) {
-  std::string sections = summary_section(page);
+  std::string sections = opening_section(page) + summary_section(page);
   for (std::size_t t = 0; t < page.comparison.tasks.size(); ++t) sections += task_section(page, t);
-  sections += rankings_section(page.comparison) + attention_section(page.maps, page.comparison) +
-              runs_section(page) + remarks_section(page.remarks);
+  sections += attention_section(page.maps, page.comparison) + runs_section(page) +
+              remarks_section(page.remarks);
   std::string out =
       headline(page, title) + contents(page, sections) + "<main>\n" + sections + "</main>\n";
   if (!input.command.empty()) {

@@ -54,86 +54,57 @@ std::string machines(const Details& details) {
 
 // --- cards ---------------------------------------------------------------------------------------
 
-struct Best {
-  const Entry* entry = nullptr;
-  double value = 0.0;
-};
-
-template <class Of>
-Best best_of(const TaskTable& table, bool higher, const Of& of) {
-  Best best;
-  for (const Entry& entry : table.entries) {
-    const std::optional<double> value = of(entry);
-    if (!value || !std::isfinite(*value)) continue;
-    if (best.entry == nullptr || (higher ? *value > best.value : *value < best.value)) {
-      best = {&entry, *value};
-    }
-  }
-  return best;
-}
-
-std::string card(const PageContent& page, const TaskTable& table, const std::string& what,
-                 const Best& best, const std::string& figure, const std::string& more) {
-  if (best.entry == nullptr) return "";
-  const std::string name = series_name(table, *best.entry);
+std::string card(const PageContent& page, const TaskTable& table, const BackedBest& best,
+                 const std::string& what, const std::string& figure) {
+  const std::string name = series_name(table, table.entries[best.entry]);
   return fmt::format(
       "<div class=\"card\"><h3>{}</h3><p class=\"name\">{}<code>{}</code></p><p "
       "class=\"figure\">{}</p><p class=\"more\">{}</p></div>\n",
-      escaped(what), swatch(page.colors.of(name)), escaped(name), escaped(figure), escaped(more));
+      escaped(what), swatch(page.colors.of(name)), escaped(name), escaped(figure),
+      escaped(best.support));
 }
 
-std::string unit_text(const std::string& metric) {
-  if (metric == "accuracy") return " %";
-  return metric == "error" ? " error" : " bits/byte";
+std::string unit_text(Metric metric) {
+  if (metric == Metric::kAccuracy) return " %";
+  return metric == Metric::kError ? " % error" : " bits/byte";
 }
 
-// Intervals that reach the best one's: these data do not tell them apart.
-std::string overlap_text(const TaskTable& table, const Best& best) {
-  const runs::Interval& own = best.entry->cell(kInDomain, 1)->estimate.interval;
-  std::size_t others = 0;
-  for (const Entry& entry : table.entries) {
-    const Cell* cell = entry.cell(kInDomain, 1);
-    if (cell == nullptr || &entry == best.entry) continue;
-    const runs::Interval& i = cell->estimate.interval;
-    if (i.low <= own.high && i.high >= own.low) ++others;
+std::string mean_figure(double mean, Metric metric) {
+  return std::isfinite(mean) ? figure_text(mean, metric) + unit_text(metric) : "";
+}
+
+std::string best_card(const PageContent& page, const TaskTable& table, const BackedBest& best) {
+  const Entry& entry = table.entries[best.entry];
+  switch (best.merit) {
+    case Merit::kInDistribution:
+      return card(page, table, best, "Best in domain",
+                  mean_figure(entry.cell(kInDomain, 1)->headline().mean, table.metric));
+    case Merit::kBeyondTraining:
+      return card(page, table, best, "Best beyond training",
+                  mean_figure(*beyond_training(table, entry), table.metric));
+    case Merit::kSpeed:
+      return card(page, table, best, "Fastest training",
+                  speed_text(entry.tokens_per_s) + " tokens/s");
   }
-  if (others == 0) return "no other interval reaches it";
-  return fmt::format("{} of {} other intervals overlap with it", others, table.entries.size() - 1);
+  return "";
 }
 
-std::string in_domain_card(const PageContent& page, const TaskTable& table) {
-  const Best best = best_of(
-      table, runs::higher_is_better(table.metric), [](const Entry& entry) -> std::optional<double> {
-        const Cell* cell = entry.cell(kInDomain, 1);
-        return cell == nullptr ? std::nullopt : std::optional(cell->estimate.value);
-      });
-  if (best.entry == nullptr) return "";
-  const runs::Interval& i = best.entry->cell(kInDomain, 1)->estimate.interval;
-  return card(page, table, "Best in domain", best,
-              figure_text(best.value, table.metric) + unit_text(table.metric),
-              fmt::format("[{}, {}]; {}", figure_text(i.low, table.metric),
-                          figure_text(i.high, table.metric), overlap_text(table, best)));
+std::string cards(const PageContent& page, const TaskTable& table) {
+  std::string out;
+  for (const BackedBest& best : table.best) out += best_card(page, table, best);
+  return out.empty() ? "" : "<div class=\"cards\">\n" + out + "</div>\n";
 }
 
-std::string beyond_card(const PageContent& page, const TaskTable& table) {
-  const Best best = best_of(table, runs::higher_is_better(table.metric),
-                            [&](const Entry& entry) { return beyond_training(table, entry); });
-  if (best.entry == nullptr) return "";
-  return card(page, table, "Best beyond training", best,
-              figure_text(best.value, table.metric) + unit_text(table.metric),
-              "mean over axes and longer lengths");
-}
-
-std::string speed_card(const PageContent& page, const TaskTable& table) {
-  const auto speed = [](const Entry& entry) -> std::optional<double> {
-    return entry.tokens_per_s > 0 ? std::optional(entry.tokens_per_s) : std::nullopt;
-  };
-  const Best best = best_of(table, true, speed);
-  if (best.entry == nullptr) return "";
-  const Best slowest = best_of(table, false, speed);
-  return card(page, table, "Fastest training", best, speed_text(best.value) + " tokens/s",
-              fmt::format("slowest: {}, {} tokens/s", series_name(table, *slowest.entry),
-                          speed_text(slowest.value)));
+std::string findings_list(const TaskTable& table) {
+  if (table.findings.empty()) {
+    return "<p class=\"empty\">No two encodings could be compared; the notes below the tables say "
+           "why.</p>\n";
+  }
+  std::string items;
+  for (const runs::Finding& finding : table.findings) {
+    items += fmt::format("<li>{}</li>\n", escaped(finding.text));
+  }
+  return "<ul class=\"findings\">\n" + items + "</ul>\n";
 }
 
 }  // namespace
@@ -153,12 +124,15 @@ std::string default_title(const Comparison& comparison) {
 
 std::string headline(const PageContent& page, const std::string& title) {
   std::set<std::size_t> seeds;
+  std::size_t runs = 0;
   for (const TaskTable& table : page.comparison.tasks) {
-    for (const Entry& entry : table.entries) seeds.insert(entry.seeds.size());
+    for (const Entry& entry : table.entries) {
+      seeds.insert(entry.runs());
+      runs += entry.runs();
+    }
   }
   std::string out =
       fmt::format("<header>\n<p class=\"brand\">posenc report</p>\n<h1>{}</h1>\n", escaped(title));
-  const std::size_t runs = page.details.size();
   std::string each;
   if (!seeds.empty()) {
     each = *seeds.begin() == *seeds.rbegin()
@@ -171,13 +145,12 @@ std::string headline(const PageContent& page, const std::string& title) {
 }
 
 std::string summary_section(const PageContent& page) {
-  std::string out = "<section id=\"summary\">\n<h2>Summary</h2>\n";
+  std::string out = "<section id=\"summary\">\n<h2>Findings</h2>\n";
   for (const TaskTable& table : page.comparison.tasks) {
     if (page.comparison.tasks.size() > 1) {
       out += fmt::format("<h3 class=\"of\">{}</h3>\n", escaped(table.task));
     }
-    out += "<div class=\"cards\">\n" + in_domain_card(page, table) + beyond_card(page, table) +
-           speed_card(page, table) + "</div>\n";
+    out += findings_list(table) + cards(page, table);
   }
   return out + "</section>\n";
 }

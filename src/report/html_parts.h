@@ -27,11 +27,12 @@ struct Heading {
 // What was compared, on which machines, when.
 std::string headline(const PageContent& page, const std::string& title);
 std::string default_title(const Comparison& comparison);
-// The best of each task, in cards.
+// What was asked and what came out, in a few words and a picture.
+std::string opening_section(const PageContent& page);
+// What tests found, in sentences, and in cards what they put ahead of everything else.
 std::string summary_section(const PageContent& page);
 // Tables and charts of one task.
 std::string task_section(const PageContent& page, std::size_t task);
-std::string rankings_section(const Comparison& comparison);
 std::string attention_section(const PageMaps& maps, const Comparison& comparison);
 // Config and command of every row.
 std::string runs_section(const PageContent& page);

@@ -89,6 +89,11 @@ std::string entry_html(const PageContent& page, const TaskTable& table, const En
       "{}</span></summary>\n",
       swatch(page.colors.of(name)), escaped(name), fmt::join(entry.seeds, ", "));
   for (const std::string& path : entry.paths) out += command_html(path, page.details.at(path));
+  for (const FailedRun& run : entry.failed) {
+    out += fmt::format("<p class=\"run\"><code>{}</code> {}</p>\n", escaped(run.path),
+                       escaped(run.remark));
+  }
+  if (entry.paths.empty()) return out + "</details>\n";
   const RunDetails& first = page.details.at(entry.paths.front());
   out += fmt::format(
       "<p>Config of seed {}, every field written out; what other runs have otherwise is "

@@ -19,23 +19,50 @@ std::string plain_cell(double value, const std::string& shown) {
                      escaped(shown));
 }
 
-// A bar from 0 to 100 % with its interval, under the number.
-std::string bar(const runs::Estimate& e) {
-  return fmt::format("<i class=\"bar\" style=\"--l:{:.4f};--v:{:.4f};--h:{:.4f}\"></i>",
-                     e.interval.low, e.value, e.interval.high);
+// A bar from 0 to 100 % with its interval, and a dot per seed.
+std::string bar(const RegionFigure& figure) {
+  const runs::Interval band = figure.interval.value_or(runs::Interval{figure.mean, figure.mean});
+  std::string dots;
+  for (const double point : figure.points) {
+    dots += fmt::format("<b style=\"--v:{:.4f}\"></b>", point);
+  }
+  return fmt::format("<i class=\"bar\" style=\"--l:{:.4f};--v:{:.4f};--h:{:.4f}\">{}</i>", band.low,
+                     figure.mean, band.high, dots);
 }
 
-std::string estimate_cell(const Cell* cell, const std::string& metric, std::size_t seeds) {
+std::string data_members(const RegionFigure& figure) {
+  if (!std::isfinite(figure.mean)) return "";
+  std::string members = fmt::format(" data-value=\"{}\"", number_text(figure.mean));
+  if (figure.interval) {
+    members += fmt::format(" data-low=\"{}\" data-high=\"{}\"", number_text(figure.interval->low),
+                           number_text(figure.interval->high));
+  }
+  return members;
+}
+
+// The mean with its interval and the seeds below it; the seeds alone where there is no interval.
+std::string headline_cell(const Cell* cell, Metric metric) {
   if (cell == nullptr) return "<td class=\"num\">-</td>";
-  const runs::Estimate& e = cell->estimate;
-  return fmt::format(
-      "<td class=\"num\" data-value=\"{}\" data-low=\"{}\" data-high=\"{}\" "
-      "title=\"seeds from {} to {}, n {}\">{} <span class=\"ci\">[{}, {}]</span>{}</td>",
-      number_text(e.value), number_text(e.interval.low), number_text(e.interval.high),
-      figure_text(cell->lowest, metric), figure_text(cell->highest, metric),
-      cell->n < seeds ? fmt::format("{} of {}", cell->n, seeds) : std::to_string(cell->n),
-      figure_text(e.value, metric), figure_text(e.interval.low, metric),
-      figure_text(e.interval.high, metric), metric == "accuracy" ? bar(e) : "");
+  const RegionFigure& figure = cell->headline();
+  const std::string points = escaped(points_text(cell, runs::Region::kHeadline, metric));
+  std::string shown = fmt::format("<span class=\"points\">{}</span>", points);
+  if (figure.interval) {
+    shown = fmt::format("{} <span class=\"ci\">[{}, {}]</span>{}", figure_text(figure.mean, metric),
+                        figure_text(figure.interval->low, metric),
+                        figure_text(figure.interval->high, metric), shown);
+  }
+  return fmt::format("<td class=\"num\"{} title=\"positions {} to {}\">{}{}</td>",
+                     data_members(figure), figure.positions.begin, figure.positions.end - 1, shown,
+                     metric == Metric::kAccuracy ? bar(figure) : "");
+}
+
+std::string region_cell(const Cell* cell, runs::Region region, Metric metric) {
+  if (cell == nullptr) return "<td class=\"num\">-</td>";
+  const RegionFigure& figure = cell->region(region);
+  return fmt::format("<td class=\"num\"{} title=\"positions {} to {}; seeds {}\">{}</td>",
+                     data_members(figure), figure.positions.begin, figure.positions.end - 1,
+                     escaped(points_text(cell, region, metric)),
+                     escaped(mean_text(cell, region, metric)));
 }
 
 std::string effective_cell(const EffectiveLength* length) {
@@ -64,13 +91,12 @@ std::string foot_row(const std::string& name, const std::vector<std::string>& ce
   return row + "</tr>\n";
 }
 
-std::string wrapped(const std::string& id, const std::string& caption, const std::string& rows,
-                    const std::string& more = "") {
+std::string wrapped(const std::string& id, const std::string& caption, const std::string& rows) {
   return fmt::format(
-      "<div class=\"scroll{}\"><table class=\"sortable\" "
+      "<div class=\"scroll\"><table class=\"sortable\" "
       "id=\"{}\"><caption>{}</caption>\n{}</table>"
       "</div>\n",
-      more, id, escaped(caption), rows);
+      id, escaped(caption), rows);
 }
 
 bool has_beyond(const TaskTable& table) {
@@ -86,8 +112,8 @@ std::string beyond_cell(const TaskTable& table, const Entry& entry) {
 std::string overview_row(const TaskTable& table, const Entry& entry, const SeriesColors& colors,
                          bool beyond) {
   std::string row = "<tr>" + name_cell(table, entry, colors);
-  row += plain_cell(static_cast<double>(entry.seeds.size()), std::to_string(entry.seeds.size()));
-  row += estimate_cell(entry.cell(kInDomain, 1), table.metric, entry.seeds.size());
+  row += plain_cell(static_cast<double>(entry.runs()), runs_text(entry));
+  row += headline_cell(entry.cell(kInDomain, 1), table.metric);
   if (beyond) row += beyond_cell(table, entry);
   row += plain_cell(static_cast<double>(entry.parameters), fmt::format("{}", entry.parameters));
   row += plain_cell(static_cast<double>(entry.position_parameters),
@@ -99,12 +125,73 @@ std::string overview_row(const TaskTable& table, const Entry& entry, const Serie
   return row + "</tr>\n";
 }
 
+std::vector<std::string> axis_headings(const TaskTable& table, const std::string& axis) {
+  std::vector<std::string> names = {"encoding"};
+  for (const double factor : factors_of(table, axis)) {
+    names.push_back(fmt::format("{:.3g}×", factor));
+    if (has_regions(table, axis, factor)) {
+      names.push_back(fmt::format("{:.3g}× last 1/8", factor));
+      names.push_back(fmt::format("{:.3g}× all", factor));
+    }
+    for (const ExtraColumn& extra : kExtraColumns) {
+      if (!has_figures(table, axis, factor, extra.figures)) continue;
+      names.push_back(fmt::format("{:.3g}× {}", factor, extra.name));
+    }
+  }
+  if (traits_of(table.metric).share) names.emplace_back("effective length");
+  return names;
+}
+
+// The headline, and of a longer row what its other positions have.
+std::string condition_cells(const TaskTable& table, const std::string& axis, double factor,
+                            const Cell* cell) {
+  std::string cells = headline_cell(cell, table.metric);
+  if (has_regions(table, axis, factor)) {
+    for (const runs::Region region : {runs::Region::kLastEighth, runs::Region::kAll}) {
+      cells += region_cell(cell, region, table.metric);
+    }
+  }
+  for (const ExtraColumn& extra : kExtraColumns) {
+    if (!has_figures(table, axis, factor, extra.figures)) continue;
+    const double mean = seeds_mean(cell, extra.figures, table.metric).value_or(std::nan(""));
+    cells += plain_cell(mean, seeds_mean_text(cell, extra.figures, table.metric));
+  }
+  return cells;
+}
+
+// Chance on the positions of each column, and the share of answers that training had.
+std::string axis_foot(const TaskTable& table, const std::string& axis) {
+  std::vector<std::string> chance;
+  std::vector<std::string> trained;
+  for (const double factor : factors_of(table, axis)) {
+    chance.push_back(chance_text(table, axis, factor));
+    trained.push_back(trained_text(table, axis, factor));
+    if (has_regions(table, axis, factor)) {
+      for (const runs::Region region : {runs::Region::kLastEighth, runs::Region::kAll}) {
+        chance.push_back(chance_text(table, axis, factor, region));
+        trained.emplace_back();
+      }
+    }
+    for (const ExtraColumn& extra : kExtraColumns) {
+      if (!has_figures(table, axis, factor, extra.figures)) continue;
+      chance.emplace_back();
+      trained.emplace_back();
+    }
+  }
+  if (traits_of(table.metric).share) {
+    chance.emplace_back();
+    trained.emplace_back();
+  }
+  return foot_row("chance", chance) +
+         (has_untrained(table, axis) ? foot_row("answers trained %", trained) : "");
+}
+
 }  // namespace
 
 std::string overview_table(const TaskTable& table, const SeriesColors& colors,
                            const std::string& id) {
   const bool beyond = has_beyond(table);
-  std::vector<std::string> names = {"encoding", "seeds", "in domain"};
+  std::vector<std::string> names = {"encoding", "runs", "in domain"};
   if (beyond) names.emplace_back("beyond training");
   names.insert(names.end(), {"parameters", "of positions", "tokens/s", "time against none",
                              "peak memory (MiB)"});
@@ -113,57 +200,28 @@ std::string overview_table(const TaskTable& table, const SeriesColors& colors,
   std::vector<std::string> foot(names.size() - 1);
   foot[1] = chance_text(table, kInDomain, 1);
   rows += "</tbody>\n<tfoot>" + foot_row("chance", foot) + "</tfoot>\n";
-  return wrapped(id, fmt::format("{} with 95 % intervals, in domain", metric_text(table.metric)),
-                 rows);
+  return wrapped(id, metric_title(table), rows);
 }
 
 std::string axis_table(const TaskTable& table, const std::string& axis, const SeriesColors& colors,
                        const std::string& id) {
   const std::vector<double> factors = factors_of(table, axis);
-  std::vector<std::string> names = {"encoding"};
-  for (const double factor : factors) names.push_back(fmt::format("{:.3g}×", factor));
-  const bool effective = table.metric != "bits_per_byte";
-  if (effective) names.emplace_back("effective length");
-  std::string rows = header_row(names) + "<tbody>\n";
+  const bool effective = traits_of(table.metric).share;
+  std::string rows = header_row(axis_headings(table, axis)) + "<tbody>\n";
   for (const Entry& entry : table.entries) {
     for (const std::string& schedule : schedules_of(entry, axis)) {
       rows += "<tr>" + name_cell(table, entry, colors, schedule);
       for (const double factor : factors) {
-        rows += estimate_cell(entry.cell(axis, factor, schedule), table.metric, entry.seeds.size());
+        rows += condition_cells(table, axis, factor, entry.cell(axis, factor, schedule));
       }
       if (effective) rows += effective_cell(effective_of(entry, axis, schedule));
       rows += "</tr>\n";
     }
   }
-  std::vector<std::string> chance;
-  for (const double factor : factors) chance.push_back(chance_text(table, axis, factor));
-  if (effective) chance.emplace_back();
-  rows += "</tbody>\n<tfoot>" + foot_row("chance", chance);
-  std::vector<std::string> shares = trained_shares(table, axis, factors);
-  if (!shares.empty()) {
-    if (effective) shares.emplace_back();
-    rows += foot_row("answers trained %", shares);
-  }
-  return wrapped(id,
-                 fmt::format("axis {}: {} with 95 % intervals, at multiples of the training length",
-                             axis, metric_text(table.metric)),
-                 rows + "</tfoot>\n");
-}
-
-std::string ranking_table(const Ranking& ranking, const std::string& id) {
-  std::string rows = header_row({"encoding", "mean reciprocal rank"}) + "<tbody>\n";
-  for (const std::size_t i : ranking_order(ranking)) {
-    const runs::Estimate& e = ranking.reciprocal_rank[i];
-    rows += fmt::format(
-        "<tr><th scope=\"row\"><code>{}</code></th><td class=\"num\" data-value=\"{}\">{} <span "
-        "class=\"ci\">[{}, {}]</span>{}</td></tr>\n",
-        escaped(ranking.encodings[i]), number_text(e.value), figure_text(e.value, "rank"),
-        figure_text(e.interval.low, "rank"), figure_text(e.interval.high, "rank"), bar(e));
-  }
-  return wrapped(id,
-                 fmt::format("{}, over {} conditions; 95 %, conditions resampled",
-                             ranking_place(ranking), ranking.tasks),
-                 rows + "</tbody>\n", " narrow");
+  rows += "</tbody>\n<tfoot>" + axis_foot(table, axis) + "</tfoot>\n";
+  return wrapped(
+      id, fmt::format("axis {}: {} at multiples of the trained length", axis, metric_title(table)),
+      rows);
 }
 
 }  // namespace posenc::report

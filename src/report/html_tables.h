@@ -11,6 +11,5 @@ std::string overview_table(const TaskTable& table, const SeriesColors& colors,
                            const std::string& id);
 std::string axis_table(const TaskTable& table, const std::string& axis, const SeriesColors& colors,
                        const std::string& id);
-std::string ranking_table(const Ranking& ranking, const std::string& id);
 
 }  // namespace posenc::report

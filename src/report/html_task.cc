@@ -1,13 +1,14 @@
-// Sections of the page: tasks, rankings, attention, remarks.
+// Sections of the page: tasks, attention, remarks.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
+#include <set>
 
 #include "draw/svg.h"
 #include "report/html_parts.h"
 #include "report/html_tables.h"
 #include "report/html_text.h"
+#include "report/opening.h"
 #include "report/words.h"
 
 namespace posenc::report {
@@ -24,20 +25,34 @@ std::string chart(const std::optional<draw::Figure>& figure, const std::string& 
 
 std::string notes_of(const TaskTable& table) {
   std::vector<std::string> notes = table.notes;
-  if (table.metric != "bits_per_byte") notes.push_back(effective_note(table));
   if (!table.axes.empty()) {
-    notes.emplace_back(
-        "beyond training: the mean over the axes and their lengths past the training length");
+    notes.push_back(regions_note());
+    notes.emplace_back("beyond training: the mean over the conditions beyond training");
+    for (const ExtraColumn& extra : kExtraColumns) notes.emplace_back(extra.note);
   }
+  if (any_failed(table)) notes.push_back(failure_note(table.metric));
+  if (traits_of(table.metric).share) notes.push_back(effective_note(table));
   std::string items;
   for (const std::string& note : notes) items += fmt::format("<li>{}</li>\n", escaped(note));
   return "<ul class=\"notes\">\n" + items + "</ul>\n";
 }
 
 bool one_machine(const TaskTable& table) {
-  return std::all_of(table.entries.begin(), table.entries.end(), [&](const Entry& entry) {
-    return entry.machine == table.entries.front().machine;
-  });
+  std::set<std::string> machines;
+  for (const Entry& entry : table.entries) {
+    if (!entry.seeds.empty()) machines.insert(entry.machine);
+  }
+  return machines.size() < 2 && !machines.contains("several machines");
+}
+
+// Of any entry that has one.
+std::string first_run(const Comparison& comparison) {
+  for (const TaskTable& table : comparison.tasks) {
+    for (const Entry& entry : table.entries) {
+      if (!entry.paths.empty()) return entry.paths.front();
+    }
+  }
+  return "RUN";
 }
 
 std::string cost_caption(const TaskTable& table) {
@@ -45,7 +60,7 @@ std::string cost_caption(const TaskTable& table) {
       "{} is better, and so is right for speed and left for memory. Upright lines are 95 % "
       "intervals, "
       "which may leave the panel.",
-      runs::higher_is_better(table.metric) ? "Up" : "Down");
+      traits_of(table.metric).higher_better ? "Up" : "Down");
 }
 
 std::string machine_warning(const TaskTable& table) {
@@ -65,6 +80,35 @@ std::string swatch(int color) {
       color % draw::kPaletteSize, second);
 }
 
+std::string opening_section(const PageContent& page) {
+  std::string out;
+  for (const TaskTable& table : page.comparison.tasks) {
+    const std::string outcome = outcome_text(table);
+    if (outcome.empty()) continue;
+    if (const auto question = question_of(table, page.details)) {
+      out += fmt::format("<p>The question, <em>{}</em>: {}.</p>\n", escaped(table.task),
+                         escaped(question->text));
+      if (!question->row.empty()) {
+        out += fmt::format(
+            "<pre class=\"row\">{}</pre>\n<p class=\"under\">A row that models learn "
+            "from; below it what they must say there.</p>\n",
+            escaped(question->row));
+      }
+    }
+    out += fmt::format("<p class=\"outcome\">{}</p>\n", escaped(outcome));
+    if (const auto figure = outcome_figure(table, page.colors)) {
+      out += fmt::format(
+          "<figure class=\"chart\">\n{}<figcaption>A dot is a model that finished training; those "
+          "of one "
+          "encoding differ in their seed. {} is better.</figcaption></figure>\n",
+          draw::to_svg(*figure, {.embedded = true}),
+          traits_of(table.metric).share ? "Higher" : "Lower");
+    }
+  }
+  if (out.empty()) return "";
+  return "<section id=\"opening\">\n<h2>In short</h2>\n" + out + "</section>\n";
+}
+
 std::string task_section(const PageContent& page, std::size_t task) {
   const TaskTable& table = page.comparison.tasks[task];
   const std::string id = fmt::format("task-{}", task);
@@ -78,33 +122,29 @@ std::string task_section(const PageContent& page, std::size_t task) {
   }
   out += notes_of(table);
   out += chart(length_figure(table, page.colors), id + "-length", "Quality against length",
-               "Bands are 95 % intervals over seeds and samples. Click a name to hide it in all "
-               "charts; hover to see one alone.");
+               "Lengths beyond the trained one are scored on the positions beyond it. Bands are "
+               "95 % intervals over seeds and rows; with fewer than three seeds dots are the "
+               "seeds. Click a name to hide it in all charts; hover to see one alone.");
+  out += chart(position_figure(table, page.colors), id + "-position", "Quality by position",
+               "Means over the runs that finished, for each stretch of positions. The upright line "
+               "is the trained length; chance is computed on the same positions.");
+  out += chart(depth_figure(table), id + "-depth", "Length and depth",
+               "Rows that are right as a whole, by where they hide what is asked for: 0 is the "
+               "start of the row. Means over the runs that finished.");
   out +=
       chart(training_figure(table, page.details, page.colors), id + "-training", "Training curves",
-            "Lines are means over seeds; bands reach from the lowest to the highest seed, and "
+            "Lines are means over the runs that finished; bands reach from the lowest to the "
+            "highest seed, and "
             "where many steps share a point, from the lowest to the highest step.");
   out += chart(cost_figure(table, page.colors), id + "-cost", "Cost against quality",
                cost_caption(table));
   return out + machine_warning(table) + "</section>\n";
 }
 
-std::string rankings_section(const Comparison& comparison) {
-  if (comparison.rankings.empty()) return "";
-  std::string out =
-      "<section id=\"rankings\">\n<h2>Rankings</h2>\n<p>Mean reciprocal rank over tasks: 1 for an "
-      "encoding that is the best everywhere.</p>\n";
-  for (std::size_t i = 0; i < comparison.rankings.size(); ++i) {
-    out += ranking_table(comparison.rankings[i], fmt::format("ranking-{}", i));
-  }
-  return out + "</section>\n";
-}
-
 std::string attention_section(const PageMaps& maps, const Comparison& comparison) {
   std::string out = "<section id=\"attention\">\n<h2>Attention</h2>\n";
   if (maps.records == 0) {
-    const bool any = !comparison.tasks.empty() && !comparison.tasks[0].entries.empty();
-    const std::string run = any ? comparison.tasks[0].entries[0].paths[0] : "RUN";
+    const std::string run = first_run(comparison);
     return out + fmt::format(
                      "<p class=\"empty\">These runs have no attention records. This makes one, and "
                      "the next report shows it:</p>\n<pre class=\"command\"><code>posenc attention "

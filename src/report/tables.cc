@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "report/words.h"
 
@@ -45,117 +46,190 @@ class Labels {
   std::vector<std::string> long_;
 };
 
-std::string cell_text(const Cell* cell, const std::string& metric) {
-  return cell == nullptr ? kNothing : estimate_text(cell->estimate, metric);
+// A row of a table: an entry under a schedule, its own where that is empty.
+struct RowOf {
+  const Entry& entry;
+  std::string schedule;
+};
+
+struct Column {
+  std::string heading;
+  std::function<std::string(const RowOf&)> figure;
+  std::string chance = {};
+  std::string trained = {};  // share of the answers that training had
+};
+
+std::vector<Column> overview_columns(const TaskTable& table) {
+  const Metric metric = table.metric;
+  const auto in_domain = [](const RowOf& row) { return row.entry.cell(kInDomain, 1); };
+  std::vector<Column> columns = {
+      {"n", [](const RowOf& row) { return runs_text(row.entry); }},
+      {"in domain", [=](const RowOf& row) { return headline_text(in_domain(row), metric); },
+       chance_text(table, kInDomain, 1)}};
+  if (has_intervals(table)) {
+    columns.push_back({"in domain seeds", [=](const RowOf& row) {
+                         return points_text(in_domain(row), runs::Region::kHeadline, metric);
+                       }});
+  }
+  const auto add = [&](const char* heading, std::string (*text)(const Entry&)) {
+    columns.push_back({heading, [text](const RowOf& row) { return text(row.entry); }});
+  };
+  add("parameters", [](const Entry& e) { return std::to_string(e.parameters); });
+  add("of positions", [](const Entry& e) { return std::to_string(e.position_parameters); });
+  add("tokens/s", [](const Entry& e) { return speed_text(e.tokens_per_s); });
+  add("time against none", [](const Entry& e) { return cost_text(e); });
+  return columns;
+}
+
+// The headline of a condition, what a longer row has besides, and the points.
+void add_condition(const TaskTable& table, const std::string& axis, double factor,
+                   std::vector<Column>& columns) {
+  const std::string length = fmt::format("{:.3g}x", factor);
+  const Metric metric = table.metric;
+  const auto cell = [=](const RowOf& row) { return row.entry.cell(axis, factor, row.schedule); };
+  columns.push_back({length, [=](const RowOf& row) { return headline_text(cell(row), metric); },
+                     chance_text(table, axis, factor), trained_text(table, axis, factor)});
+  const auto add_region = [&](const char* name, runs::Region region) {
+    columns.push_back({length + name,
+                       [=](const RowOf& row) { return mean_text(cell(row), region, metric); },
+                       chance_text(table, axis, factor, region)});
+  };
+  if (has_regions(table, axis, factor)) {
+    add_region(" last 1/8", runs::Region::kLastEighth);
+    add_region(" all", runs::Region::kAll);
+  }
+  for (const ExtraColumn& extra : kExtraColumns) {
+    if (!has_figures(table, axis, factor, extra.figures)) continue;
+    columns.push_back(
+        {fmt::format("{} {}", length, extra.name), [=, figures = extra.figures](const RowOf& row) {
+           return seeds_mean_text(cell(row), figures, metric);
+         }});
+  }
+  if (!has_intervals(table)) return;
+  columns.push_back({length + " seeds", [=](const RowOf& row) {
+                       return points_text(cell(row), runs::Region::kHeadline, metric);
+                     }});
+}
+
+std::vector<Column> axis_columns(const TaskTable& table, const std::string& axis) {
+  std::vector<Column> columns;
+  for (const double factor : factors_of(table, axis)) add_condition(table, axis, factor, columns);
+  if (!traits_of(table.metric).share) return columns;
+  columns.push_back({"effective", [=](const RowOf& row) {
+                       const auto* length = effective_of(row.entry, axis, row.schedule);
+                       return length == nullptr ? std::string(kNothing) : effective_text(*length);
+                     }});
+  return columns;
+}
+
+void add_shared_row(const std::string& name, const std::vector<Column>& columns,
+                    std::string Column::*text, TextTable& table) {
+  std::vector<std::string> row = {name};
+  for (const Column& column : columns) row.push_back(column.*text);
+  table.rows.push_back(std::move(row));
+}
+
+TextTable filled(const TaskTable& table, const std::vector<RowOf>& rows,
+                 const std::vector<Column>& columns) {
+  TextTable text{.header = {"encoding"}};
+  for (const Column& column : columns) text.header.push_back(column.heading);
+  Labels labels(table);
+  for (const RowOf& row : rows) {
+    std::vector<std::string> cells = {labels.of(row.entry, row.schedule)};
+    for (const Column& column : columns) cells.push_back(column.figure(row));
+    text.rows.push_back(std::move(cells));
+  }
+  add_shared_row("chance", columns, &Column::chance, text);
+  text.notes = labels.legend();
+  return text;
 }
 
 TextTable overview(const TaskTable& table) {
-  TextTable text;
-  text.title = fmt::format("{}: {} [95 %], trained at length {}", table.task,
-                           metric_text(table.metric), fmt::join(table.train_lengths, ", "));
-  text.header = {"encoding",     "n",        "in domain",        "parameters",
-                 "of positions", "tokens/s", "time against none"};
-  Labels labels(table);
-  for (const Entry& entry : table.entries) {
-    text.rows.push_back({labels.of(entry), std::to_string(entry.seeds.size()),
-                         cell_text(entry.cell(kInDomain, 1), table.metric),
-                         std::to_string(entry.parameters),
-                         std::to_string(entry.position_parameters), speed_text(entry.tokens_per_s),
-                         cost_text(entry)});
-  }
-  text.rows.push_back({"chance", "", chance_text(table, kInDomain, 1), "", "", "", ""});
-  text.notes = labels.legend();
+  std::vector<RowOf> rows;
+  for (const Entry& entry : table.entries) rows.push_back({entry, ""});
+  TextTable text = filled(table, rows, overview_columns(table));
+  text.title = fmt::format("{}: {}, trained at length {}", table.task, metric_title(table),
+                           fmt::join(table.train_lengths, ", "));
   text.notes.insert(text.notes.end(), table.notes.begin(), table.notes.end());
+  if (any_failed(table)) text.notes.push_back(failure_note(table.metric));
+  if (table.axes.empty()) return text;
+  text.notes.push_back(regions_note());
+  if (traits_of(table.metric).share) text.notes.push_back(effective_note(table));
   return text;
-}
-
-// Answers that training never had put a ceiling on any encoding: shown where there are any.
-void add_trained_share(const TaskTable& table, const std::string& axis,
-                       const std::vector<double>& factors, TextTable& text) {
-  std::vector<std::string> row = trained_shares(table, axis, factors);
-  if (row.empty()) return;
-  row.insert(row.begin(), "answers trained %");
-  row.emplace_back("");
-  text.rows.push_back(std::move(row));
 }
 
 TextTable axis_table(const TaskTable& table, const std::string& axis) {
-  const std::vector<double> factors = factors_of(table, axis);
-  const bool has_threshold = table.metric != "bits_per_byte";
-  TextTable text;
-  text.title = fmt::format("{}, axis {}: {} [95 %] at multiples of the training length", table.task,
-                           axis, metric_text(table.metric));
-  text.header = {"encoding"};
-  for (const double factor : factors) text.header.push_back(fmt::format("{:.3g}x", factor));
-  text.header.emplace_back("effective");
-  Labels labels(table);
+  std::vector<RowOf> rows;
   for (const Entry& entry : table.entries) {
-    for (const std::string& schedule : schedules_of(entry, axis)) {
-      std::vector<std::string> row = {labels.of(entry, schedule)};
-      for (const double factor : factors) {
-        row.push_back(cell_text(entry.cell(axis, factor, schedule), table.metric));
-      }
-      const EffectiveLength* effective = effective_of(entry, axis, schedule);
-      row.push_back(effective == nullptr ? kNothing : effective_text(*effective));
-      text.rows.push_back(std::move(row));
-    }
+    for (const std::string& schedule : schedules_of(entry, axis)) rows.push_back({entry, schedule});
   }
-  std::vector<std::string> chance = {"chance"};
-  for (const double factor : factors) chance.push_back(chance_text(table, axis, factor));
-  chance.emplace_back("");
-  text.rows.push_back(std::move(chance));
-  add_trained_share(table, axis, factors, text);
-  text.notes = labels.legend();
-  if (has_threshold) text.notes.push_back(effective_note(table));
+  const std::vector<Column> columns = axis_columns(table, axis);
+  TextTable text = filled(table, rows, columns);
+  text.title = fmt::format("{}, axis {}: {} at multiples of the trained length", table.task, axis,
+                           metric_title(table));
+  const std::vector<double> factors = factors_of(table, axis);
+  for (const ExtraColumn& extra : kExtraColumns) {
+    const bool shown = std::any_of(factors.begin(), factors.end(), [&](double factor) {
+      return has_figures(table, axis, factor, extra.figures);
+    });
+    if (shown) text.notes.emplace_back(extra.note);
+  }
+  // Answers that training never had put a ceiling on any encoding.
+  if (has_untrained(table, axis)) {
+    add_shared_row("answers trained %", columns, &Column::trained, text);
+  }
   return text;
 }
 
-TextTable ranking_table(const Ranking& ranking) {
-  TextTable text;
-  text.title =
-      fmt::format("mean reciprocal rank {}, over {} conditions [95 %, conditions resampled]",
-                  ranking_place(ranking), ranking.tasks);
-  text.header = {"encoding", "mean reciprocal rank"};
-  for (const std::size_t i : ranking_order(ranking)) {
-    text.rows.push_back({ranking.encodings[i], estimate_text(ranking.reciprocal_rank[i], "rank")});
+std::string curve_line(const Cell* cell, CurveScale scale, CurveLetters letters, bool chance) {
+  if (cell == nullptr || !has_curve(*cell)) return kNothing;
+  std::vector<double> values;
+  for (const PositionResult& bucket : cell->by_position) {
+    values.push_back(chance ? bucket.chance : bucket.value);
   }
+  return sparkline(values, cell->by_position, trained_length(*cell), scale, letters);
+}
+
+// Curves by position of the conditions beyond training; nothing where none has one.
+std::optional<TextTable> curve_table(const TaskTable& table, const std::string& axis,
+                                     CurveLetters letters) {
+  const CurveScale scale = curve_scale(table);
+  std::vector<Column> columns;
+  for (const double factor : factors_of(table, axis)) {
+    const Cell* first = first_curve(table, axis, factor);
+    if (first == nullptr) continue;
+    columns.push_back({fmt::format("{:.3g}x", factor),
+                       [=](const RowOf& row) {
+                         return curve_line(row.entry.cell(axis, factor), scale, letters, false);
+                       },
+                       curve_line(first, scale, letters, true)});
+  }
+  if (columns.empty()) return std::nullopt;
+  std::vector<RowOf> rows;
+  for (const Entry& entry : table.entries) rows.push_back({entry, ""});
+  TextTable text = filled(table, rows, columns);
+  if (!traits_of(table.metric).share) text.rows.pop_back();  // of bits no chance is worth the name
+  text.title =
+      fmt::format("{}, axis {}: {}{} by position", table.task, axis, traits_of(table.metric).title,
+                  table.row_metric ? " of single answers" : "");
+  text.notes.push_back(fmt::format(
+      "a letter per stretch of positions, from {} (lowest) to {}; | is the trained length",
+      figure_text(scale.low, table.metric), figure_text(scale.high, table.metric)));
   return text;
 }
 
 }  // namespace
 
-std::vector<TextTable> text_tables(const Comparison& comparison) {
+std::vector<TextTable> text_tables(const Comparison& comparison, CurveLetters letters) {
   std::vector<TextTable> tables;
   for (const TaskTable& table : comparison.tasks) {
     tables.push_back(overview(table));
-    for (const std::string& axis : table.axes) tables.push_back(axis_table(table, axis));
+    for (const std::string& axis : table.axes) {
+      tables.push_back(axis_table(table, axis));
+      if (auto curves = curve_table(table, axis, letters)) tables.push_back(std::move(*curves));
+    }
   }
-  for (const Ranking& ranking : comparison.rankings) tables.push_back(ranking_table(ranking));
   return tables;
-}
-
-std::vector<TextTable> fitted(const TextTable& table, std::size_t width) {
-  std::vector<std::size_t> widths(table.header.size());
-  for (std::size_t c = 0; c < widths.size(); ++c) {
-    widths[c] = table.header[c].size();
-    for (const auto& row : table.rows) widths[c] = std::max(widths[c], row[c].size());
-  }
-  std::vector<TextTable> parts;
-  std::size_t used = width;
-  for (std::size_t c = 1; c < widths.size(); ++c) {
-    if (parts.empty() || used + 2 + widths[c] > width) {
-      TextTable part{.header = {table.header[0]}};
-      for (const auto& row : table.rows) part.rows.push_back({row[0]});
-      parts.push_back(std::move(part));
-      used = widths[0];
-    }
-    used += 2 + widths[c];
-    parts.back().header.push_back(table.header[c]);
-    for (std::size_t r = 0; r < table.rows.size(); ++r) {
-      parts.back().rows[r].push_back(table.rows[r][c]);
-    }
-  }
-  return parts;
 }
 
 }  // namespace posenc::report

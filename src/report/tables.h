@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "report/compare.h"
+#include "report/sparkline.h"
 
 namespace posenc::report {
 
@@ -15,9 +16,9 @@ struct TextTable {
   std::vector<std::string> notes;
 };
 
-std::vector<TextTable> text_tables(const Comparison& comparison);
+std::vector<TextTable> text_tables(const Comparison& comparison, CurveLetters letters);
 
-// One row per figure: task, variant, encoding, schedule, axis, factor, length, n, value, low, high, ...
+// One row per figure: task, variant, encoding, schedule, axis, factor, length, region, n, value, low, ...
 std::string to_csv(const Comparison& comparison);
 
 Value to_value(const Comparison& comparison);

@@ -109,10 +109,42 @@ std::vector<Sample> accuracies(const RunDetails& run) {
   for (const TrainingPoint& p : run.training) out.push_back({p.step, 100.0 * p.accuracy});
   return out;
 }
-std::vector<Sample> checks(const RunDetails& run, double unit) {
+// What was evaluated during training: in domain first, then train.eval_conditions.
+using Condition = std::pair<std::string, std::int64_t>;
+std::vector<Condition> conditions_checked(const TaskTable& table, const Details& details) {
+  std::vector<Condition> conditions;
+  for (const Entry& entry : table.entries) {
+    for (const std::string& path : entry.paths) {
+      const auto run = details.find(path);
+      if (run == details.end()) continue;
+      for (const CheckPoint& check : run->second.checks) {
+        const Condition condition{check.axis, check.length};
+        if (std::find(conditions.begin(), conditions.end(), condition) != conditions.end())
+          continue;
+        conditions.push_back(condition);
+      }
+    }
+  }
+  return conditions;
+}
+std::vector<Sample> checks(const RunDetails& run, const Condition& condition, Metric metric) {
   std::vector<Sample> out;
-  for (const CheckPoint& p : run.checks) out.push_back({p.step, unit * p.value});
+  for (const CheckPoint& p : run.checks) {
+    if (Condition{p.axis, p.length} == condition) out.push_back({p.step, drawn(p.value, metric)});
+  }
   return out;
+}
+
+draw::Panel checked_panel(const TaskTable& table, const Details& details,
+                          const SeriesColors& colors, const Condition& condition) {
+  draw::Panel panel = panel_of(table, details, colors, [&](const RunDetails& run) {
+    return checks(run, condition, table.metric);
+  });
+  panel.title = condition.first == kInDomain
+                    ? "held out, at the training length"
+                    : fmt::format("{} at length {}", condition.first, condition.second);
+  panel.y = metric_axis(table.metric);
+  return panel;
 }
 
 }  // namespace
@@ -128,15 +160,9 @@ std::optional<draw::Figure> training_figure(const TaskTable& table, const Detail
     choose_accuracy_axis(accuracy, "training accuracy");
     figure.panels.push_back(std::move(accuracy));
   }
-  const bool in_percent = table.metric == "accuracy";
-  auto checked = panel_of(table, details, colors, [&](const RunDetails& run) {
-    return checks(run, in_percent ? 100.0 : 1.0);
-  });
-  if (!checked.curves.empty()) {
-    checked.title = "held out, at the training length";
-    checked.y.label = metric_text(table.metric);
-    if (in_percent) choose_accuracy_axis(checked, checked.title);
-    figure.panels.push_back(std::move(checked));
+  for (const Condition& condition : conditions_checked(table, details)) {
+    draw::Panel panel = checked_panel(table, details, colors, condition);
+    if (!panel.curves.empty()) figure.panels.push_back(std::move(panel));
   }
   if (figure.panels.empty()) return std::nullopt;
   figure.columns = std::min<std::int64_t>(2, std::ssize(figure.panels));

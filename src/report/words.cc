@@ -1,31 +1,97 @@
 #include "report/words.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace posenc::report {
+namespace {
 
-std::string figure_text(double value, const std::string& metric) {
+template <class Test>
+bool any_cell(const TaskTable& table, const std::string& axis, double factor, Test test) {
+  return std::any_of(table.entries.begin(), table.entries.end(), [&](const Entry& entry) {
+    return std::any_of(entry.cells.begin(), entry.cells.end(), [&](const Cell& cell) {
+      return cell.axis == axis && cell.factor == factor && test(cell);
+    });
+  });
+}
+
+}  // namespace
+
+std::string figure_text(double value, Metric metric) {
   if (std::isnan(value)) return "nan";
-  if (metric == "accuracy") {
+  if (metric == Metric::kAccuracy) {
     return value >= 0.9995 ? "100" : fmt::format("{:.1f}", 100.0 * value);
   }
-  if (metric == "error") return value == 0.0 ? "0" : fmt::format("{:.1e}", value);
+  if (metric == Metric::kError) {  // small ones matter, so they keep two digits
+    return value >= 0.00095 || value == 0.0 ? fmt::format("{:.1f}", 100.0 * value)
+                                            : fmt::format("{:.2g}", 100.0 * value);
+  }
   return fmt::format("{:.3f}", value);
 }
 
-std::string estimate_text(const runs::Estimate& e, const std::string& metric) {
-  return fmt::format("{} [{},{}]", figure_text(e.value, metric),
-                     figure_text(e.interval.low, metric), figure_text(e.interval.high, metric));
+std::string headline_text(const Cell* cell, Metric metric) {
+  if (cell == nullptr) return kNothing;
+  const RegionFigure& figure = cell->headline();
+  if (!figure.interval) return points_text(cell, runs::Region::kHeadline, metric);
+  return fmt::format("{} [{},{}]", figure_text(figure.mean, metric),
+                     figure_text(figure.interval->low, metric),
+                     figure_text(figure.interval->high, metric));
 }
 
-std::string metric_text(const std::string& metric) {
-  if (metric == "accuracy") return "accuracy in %";
-  if (metric == "error") return "error rate";
-  return "bits per byte";
+std::string mean_text(const Cell* cell, runs::Region region, Metric metric) {
+  if (cell == nullptr) return kNothing;
+  const RegionFigure& figure = cell->region(region);
+  return figure.interval ? figure_text(figure.mean, metric) : points_text(cell, region, metric);
+}
+
+std::optional<double> seeds_mean(const Cell* cell, SeedFigures figures, Metric metric) {
+  if (cell == nullptr || (cell->*figures).empty()) return std::nullopt;
+  std::vector<double> values = cell->*figures;
+  const std::optional<double> worst = traits_of(metric).worst;
+  if (cell->failed > 0 && !worst) return std::nullopt;
+  values.insert(values.end(), cell->failed, worst.value_or(0.0));
+  return runs::mean_over_seeds(values).value;
+}
+
+std::string seeds_mean_text(const Cell* cell, SeedFigures figures, Metric metric) {
+  const std::optional<double> mean = seeds_mean(cell, figures, metric);
+  return mean ? figure_text(*mean, metric) : kNothing;
+}
+
+std::string points_text(const Cell* cell, runs::Region region, Metric metric) {
+  if (cell == nullptr) return kNothing;
+  std::vector<std::string> points;
+  for (const double value : cell->region(region).points) {
+    points.push_back(figure_text(value, metric));
+  }
+  points.insert(points.end(), cell->failed, "x");
+  return fmt::format("{}", fmt::join(points, " "));
+}
+
+std::string metric_title(const TaskTable& table) {
+  return std::string(traits_of(table.metric).title) + (table.row_metric ? " of whole rows" : "");
+}
+
+std::string runs_text(const Entry& entry) {
+  if (entry.failed.empty()) return std::to_string(entry.runs());
+  const bool diverged =
+      std::all_of(entry.failed.begin(), entry.failed.end(),
+                  [](const FailedRun& run) { return run.remark.starts_with("diverged"); });
+  return fmt::format("{} of {} {}", entry.failed.size(), entry.runs(),
+                     diverged ? "diverged" : "failed");
+}
+
+bool any_failed(const TaskTable& table) {
+  return std::any_of(table.entries.begin(), table.entries.end(),
+                     [](const Entry& entry) { return !entry.failed.empty(); });
+}
+
+bool has_intervals(const TaskTable& table) {
+  return std::any_of(table.entries.begin(), table.entries.end(),
+                     [](const Entry& entry) { return entry.runs() >= runs::kFewestSeeds; });
 }
 
 std::string effective_text(const EffectiveLength& length) {
@@ -43,8 +109,10 @@ const EffectiveLength* effective_of(const Entry& entry, const std::string& axis,
 }
 
 std::string threshold_text(const TaskTable& table) {
-  if (table.metric == "accuracy") return fmt::format("accuracy {:g} %", 100 * table.threshold);
-  return fmt::format("an error of {:g}", 1.0 - table.threshold);
+  if (table.metric == Metric::kAccuracy) {
+    return fmt::format("accuracy {:g} %", 100 * table.threshold);
+  }
+  return fmt::format("an error of {:g} %", 100 * (1.0 - table.threshold));
 }
 
 std::string effective_note(const TaskTable& table) {
@@ -52,6 +120,18 @@ std::string effective_note(const TaskTable& table) {
       "effective: the longest length that reaches {}, as all shorter ones do; "
       "median [least,most] of the seeds",
       threshold_text(table));
+}
+
+std::string regions_note() {
+  return "a length beyond the trained one is scored on the positions beyond it; last 1/8: on the "
+         "last eighth of the row; all: on every position";
+}
+
+std::string failure_note(Metric metric) {
+  const std::optional<double> worst = traits_of(metric).worst;
+  if (!worst) return "x: a run that diverged or failed; there is no mean then";
+  return fmt::format("x: a run that diverged or failed; it counts as {} {:.0f} % in the mean",
+                     name_of(metric), 100.0 * *worst);
 }
 
 std::string speed_text(double tokens_per_s) {
@@ -86,8 +166,18 @@ std::vector<std::string> schedules_of(const Entry& entry, const std::string& axi
   return schedules;
 }
 
+bool has_regions(const TaskTable& table, const std::string& axis, double factor) {
+  return any_cell(table, axis, factor,
+                  [](const Cell& cell) { return cell.headline().positions.begin > 0; });
+}
+
+bool has_figures(const TaskTable& table, const std::string& axis, double factor,
+                 SeedFigures figures) {
+  return any_cell(table, axis, factor, [&](const Cell& cell) { return !(cell.*figures).empty(); });
+}
+
 std::string shared_text(const TaskTable& table, const std::string& axis, double factor,
-                        const std::string& metric, const PickFigure& pick) {
+                        Metric metric, const PickFigure& pick) {
   std::vector<double> values;
   for (const Entry& entry : table.entries) {
     for (const Cell& cell : entry.cells) {
@@ -102,35 +192,23 @@ std::string shared_text(const TaskTable& table, const std::string& axis, double 
   return from == to ? from : from + " to " + to;
 }
 
-std::string chance_text(const TaskTable& table, const std::string& axis, double factor) {
+std::string chance_text(const TaskTable& table, const std::string& axis, double factor,
+                        runs::Region region) {
   return shared_text(table, axis, factor, table.metric,
-                     [](const Cell& cell) { return std::optional(cell.chance); });
+                     [&](const Cell& cell) { return std::optional(cell.region(region).chance); });
 }
 
-std::vector<std::string> trained_shares(const TaskTable& table, const std::string& axis,
-                                        const std::vector<double>& factors) {
-  std::vector<std::string> shares;
-  bool all = true;
-  for (const double factor : factors) {
-    shares.push_back(shared_text(table, axis, factor, "accuracy",
-                                 [](const Cell& cell) { return cell.trained_share; }));
-    all = all && (shares.back() == kNothing || shares.back() == "100");
+std::string trained_text(const TaskTable& table, const std::string& axis, double factor) {
+  return shared_text(table, axis, factor, Metric::kAccuracy,
+                     [](const Cell& cell) { return cell.trained_share; });
+}
+
+bool has_untrained(const TaskTable& table, const std::string& axis) {
+  for (const double factor : factors_of(table, axis)) {
+    const std::string share = trained_text(table, axis, factor);
+    if (share != kNothing && share != "100") return true;
   }
-  if (all) shares.clear();
-  return shares;
-}
-
-std::string ranking_place(const Ranking& ranking) {
-  return ranking.what == "in domain" ? "in domain" : "beyond the training length";
-}
-
-std::vector<std::size_t> ranking_order(const Ranking& ranking) {
-  std::vector<std::size_t> order(ranking.encodings.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return ranking.reciprocal_rank[a].value > ranking.reciprocal_rank[b].value;
-  });
-  return order;
+  return false;
 }
 
 }  // namespace posenc::report

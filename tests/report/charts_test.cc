@@ -14,14 +14,18 @@ namespace {
 using testing::TemporaryFolder;
 using testing::write_run;
 
-Comparison two_encodings(const TemporaryFolder& folder) {
-  for (const char* encoding : {"none", "rope"}) {
-    write_run(folder / encoding, {.encoding = encoding,
-                                  .tokens_per_s = encoding[0] == 'n' ? 2000.0 : 1000.0,
-                                  .rows = {{"train", 1, 0.9, 0.88, 0.92},
-                                           {"longer", 1, 0.9, 0.8, 0.95},
-                                           {"longer", 4, 0.5, 0.4, 0.6},
-                                           {"harder", 1, 0.7, 0.6, 0.8}}});
+Comparison two_encodings(const TemporaryFolder& folder, int seeds = 3) {
+  for (const std::string encoding : {"none", "rope"}) {
+    for (int seed = 0; seed < seeds; ++seed) {
+      write_run(folder / (seed == 0 ? encoding : fmt::format("{}-{}", encoding, seed)),
+                {.encoding = encoding,
+                 .seed = seed,
+                 .tokens_per_s = encoding == "none" ? 2000.0 : 1000.0,
+                 .rows = {{"train", 1, 0.9, 0.88, 0.92},
+                          {"longer", 1, 0.9, 0.8, 0.95},
+                          {"longer", 4, 0.5 + 0.1 * (seeds < 3 ? seed : 0), 0.4, 0.6},
+                          {"harder", 1, 0.7, 0.6, 0.8}}});
+    }
   }
   return compare(find_runs({folder.path()}));
 }
@@ -38,10 +42,27 @@ TEST(Charts, LengthsHaveAPanelPerAxisAndTheirIntervals) {
   EXPECT_EQ(panel.curves[1].name, "rope");
   EXPECT_EQ(panel.curves[1].x, (std::vector<double>{32, 128}));
   EXPECT_EQ(panel.curves[1].y, (std::vector<double>{90, 50}));
-  EXPECT_EQ(panel.curves[1].low, (std::vector<double>{80, 40}));
+  ASSERT_EQ(panel.curves[1].low.size(), 2U);
+  EXPECT_NEAR(panel.curves[1].low[0], 80, 1e-9);
+  EXPECT_NEAR(panel.curves[1].low[1], 40, 1e-9);
   EXPECT_NE(panel.curves[0].color, panel.curves[1].color);
   EXPECT_EQ(figure->panels[1].curves[1].color, panel.curves[1].color);
-  EXPECT_EQ(panel.curves[2].y, (std::vector<double>{12.5, 12.5}));
+  EXPECT_EQ(panel.curves[2].y, (std::vector<double>{25, 12.5}))
+      << "on the positions that the figures are over";
+}
+
+TEST(Charts, FewSeedsAreDotsWithoutABand) {
+  const TemporaryFolder folder;
+  const Comparison comparison = two_encodings(folder, 2);
+  const auto figure = length_figure(comparison.tasks[0], SeriesColors(comparison));
+  const draw::Panel& panel = figure->panels[0];
+  ASSERT_EQ(panel.curves.size(), 5U) << "a line and the dots of each, and the chance level";
+  EXPECT_NEAR(panel.curves[0].y[1], 55, 1e-9);
+  EXPECT_EQ(panel.curves[0].low, panel.curves[0].y);
+  EXPECT_EQ(panel.curves[1].stroke, draw::Stroke::kDots);
+  EXPECT_EQ(panel.curves[1].x, (std::vector<double>{32, 32, 128, 128}));
+  EXPECT_EQ(panel.curves[1].y, (std::vector<double>{90, 90, 50, 60}));
+  EXPECT_EQ(panel.curves[1].color, panel.curves[0].color);
 }
 
 TEST(Charts, CostsAreOfSpeedAndMemory) {
@@ -90,6 +111,24 @@ TEST(Charts, ManyStepsBecomeFewAndNoSpikeIsLost) {
   EXPECT_EQ(figure->panels[0].curves[1].x.size(), 20U) << "few steps stay as they are";
 }
 
+TEST(Charts, ConditionsEvaluatedDuringTrainingHaveAPanelEach) {
+  const TemporaryFolder folder;
+  const Comparison comparison = two_encodings(folder);
+  testing::write_content(folder / "rope/metrics.jsonl",
+                         R"({"kind": "eval", "step": 5, "axis": "train", "length": 32, "value": 0.5}
+{"kind": "eval", "step": 5, "axis": "sparse", "length": 64, "value": 0.25}
+{"kind": "eval", "step": 9, "axis": "train", "length": 32, "value": 0.75}
+)");
+  std::vector<std::string> remarks;
+  const Details details = read_details(comparison, remarks);
+  const auto figure = training_figure(comparison.tasks[0], details, SeriesColors(comparison));
+  ASSERT_TRUE(figure.has_value());
+  ASSERT_EQ(figure->panels.size(), 2U);
+  EXPECT_EQ(figure->panels[0].curves[0].y, (std::vector<double>{50.0, 75.0}));
+  EXPECT_EQ(figure->panels[1].title, "sparse at length 64");
+  EXPECT_EQ(figure->panels[1].curves[0].y, (std::vector<double>{25.0}));
+}
+
 TEST(Details, ADamagedFileIsARemark) {
   const TemporaryFolder folder;
   const Comparison comparison = two_encodings(folder);
@@ -99,7 +138,7 @@ TEST(Details, ADamagedFileIsARemark) {
   const Details details = read_details(comparison, remarks);
   ASSERT_EQ(remarks.size(), 1U);
   EXPECT_NE(remarks[0].find("rope is shown in part"), std::string::npos) << remarks[0];
-  EXPECT_EQ(details.size(), 2U);
+  EXPECT_EQ(details.size(), 6U);
 }
 
 TEST(Details, CommandsAreReadyForAShell) {

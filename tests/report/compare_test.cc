@@ -56,13 +56,14 @@ TEST(Compare, TakesSeedsTogether) {
   const Cell* cell = entry.cell("train", 1);
   ASSERT_NE(cell, nullptr);
   EXPECT_EQ(cell->n, 3U);
-  EXPECT_NEAR(cell->estimate.value, 0.9, 1e-12);
+  const RegionFigure& figure = cell->headline();
+  EXPECT_NEAR(figure.mean, 0.9, 1e-12);
+  EXPECT_EQ(figure.points, (std::vector<double>{0.9, 0.8, 1.0})) << "by seed";
+  ASSERT_TRUE(figure.interval.has_value());
   const double over_seeds = 4.3026527297 * 0.1 / std::sqrt(3.0);
-  EXPECT_NEAR(cell->estimate.interval.low, 0.9 - std::hypot(over_seeds, 0.04), 1e-9);
-  EXPECT_EQ(cell->estimate.interval.high, 1.0) << "an accuracy ends there";
-  EXPECT_EQ(cell->lowest, 0.8);
-  EXPECT_EQ(cell->highest, 1.0);
-  EXPECT_EQ(cell->chance, 0.125);
+  EXPECT_NEAR(figure.interval->low, 0.9 - std::hypot(over_seeds, 0.04), 1e-9);
+  EXPECT_EQ(figure.interval->high, 1.0) << "an accuracy ends there";
+  EXPECT_EQ(figure.chance, 0.25);
   ASSERT_EQ(entry.effective.size(), 1U);
   EXPECT_EQ(entry.effective[0].lowest, 32);
   EXPECT_EQ(entry.effective[0].median, 32);
@@ -70,6 +71,51 @@ TEST(Compare, TakesSeedsTogether) {
   EXPECT_TRUE(c.left_out.empty());
   const Comparison low = compare_in(folder, {.threshold = 0.4});
   EXPECT_EQ(low.tasks[0].entries[0].effective[0].lowest, 64);
+}
+
+// The headline is over positions beyond the trained length; the other two stand next to it.
+TEST(Compare, KeepsThreeFiguresOfALongerRow) {
+  const TemporaryFolder folder;
+  for (int seed = 0; seed < 2; ++seed) {
+    const double v = 0.1 + 0.1 * seed;
+    write_run(folder / std::to_string(seed), {.seed = seed,
+                                              .rows = {{.axis = "longer",
+                                                        .factor = 2,
+                                                        .value = v,
+                                                        .low = v,
+                                                        .high = v,
+                                                        .last_eighth = v / 2,
+                                                        .all = 0.5 + v}}});
+  }
+  const Comparison c = compare_in(folder);
+  const Cell* cell = c.tasks[0].entries[0].cell("longer", 2);
+  ASSERT_NE(cell, nullptr);
+  EXPECT_TRUE(cell->beyond_training);
+  EXPECT_EQ(cell->headline().positions, (runs::PositionRange{32, 64}));
+  EXPECT_NEAR(cell->headline().mean, 0.15, 1e-12);
+  EXPECT_EQ(cell->headline().chance, 0.125) << "on the same positions";
+  EXPECT_FALSE(cell->headline().interval) << "two seeds carry none";
+  const RegionFigure& last = cell->region(runs::Region::kLastEighth);
+  EXPECT_EQ(last.positions, (runs::PositionRange{56, 64}));
+  EXPECT_EQ(last.points, (std::vector<double>{0.05, 0.1}));
+  EXPECT_NEAR(cell->region(runs::Region::kAll).mean, 0.65, 1e-12);
+  EXPECT_EQ(cell->region(runs::Region::kAll).chance, 0.25);
+}
+
+// A sparse set at the trained length asks for more than training showed; another axis at 1x does not.
+TEST(Compare, BeyondTrainingGoesByTheFlag) {
+  const TemporaryFolder folder;
+  write_run(folder / "a",
+            {.rows = {{"train", 1, 1.0, 1.0, 1.0},
+                      {"longer", 1, 0.9, 0.9, 0.9},
+                      {"longer", 2, 0.2, 0.2, 0.2},
+                      {.axis = "sparse", .factor = 1, .value = 0.6, .shifted = true}}});
+  write_run(folder / "b", {.encoding = "none",
+                           .rows = {{"train", 1, 1.0, 1.0, 1.0}, {"longer", 2, 0.3, 0.3, 0.3}}});
+  const TaskTable table = compare_in(folder).tasks[0];
+  ASSERT_EQ(table.entries[1].encoding, "rope");
+  EXPECT_NEAR(*beyond_training(table, table.entries[1]), 0.4, 1e-12);
+  EXPECT_TRUE(std::isnan(*beyond_training(table, table.entries[0]))) << "it lacks the sparse set";
 }
 
 TEST(Compare, TellsTheCostAgainstNoPositions) {
@@ -90,7 +136,7 @@ TEST(Compare, TellsTheCostAgainstNoPositions) {
   EXPECT_NEAR(cost_of("none"), 1.0, 1e-12);
   EXPECT_EQ(cost_of("cope"), 0.0) << "there is none";
   EXPECT_TRUE(mentions(table.notes, "cope has no cost"));
-  EXPECT_TRUE(mentions(table.notes, "with n 1"));
+  EXPECT_TRUE(mentions(table.notes, "with fewer than 3 seeds there is no interval"));
 }
 
 TEST(Compare, SaysWhatElseDiffers) {
@@ -110,6 +156,20 @@ TEST(Compare, SaysWhatElseDiffers) {
   EXPECT_TRUE(mentions(table.notes, "B: model.layers=4"));
 }
 
+TEST(Compare, NeverAveragesDifferentEvaluations) {
+  const TemporaryFolder folder;
+  const std::vector<CaseRow> rows = {{"train", 1, 0.9, 0.8, 1.0}};
+  write_run(folder / "0", {.seed = 0, .rows = rows});
+  write_run(folder / "1", {.seed = 1, .rows = rows});
+  write_run(folder / "2", {.seed = 2, .rows = rows, .samples = 80});
+  const TaskTable table = compare_in(folder).tasks[0];
+  ASSERT_EQ(table.entries.size(), 2U) << "the eval fields of config.yaml do not count";
+  EXPECT_EQ(table.entries[0].seeds, (std::vector<std::int64_t>{0, 1}));
+  EXPECT_EQ(table.variants[0].settings, std::vector<std::string>{"eval.samples=40"})
+      << "nor does the threshold, which changes no figure";
+  EXPECT_EQ(table.variants[1].settings, std::vector<std::string>{"eval.samples=80"});
+}
+
 TEST(Compare, NamesWhatIsLeftOut) {
   const TemporaryFolder folder;
   const std::vector<CaseRow> rows = {{"train", 1, 0.9, 0.8, 1.0}};
@@ -126,11 +186,11 @@ TEST(Compare, NamesWhatIsLeftOut) {
   const Comparison c = compare_in(folder);
   ASSERT_EQ(c.tasks.size(), 1U);
   EXPECT_EQ(c.tasks[0].entries[0].seeds.size(), 1U);
-  EXPECT_EQ(c.left_out.size(), 7U);
-  for (const std::string part :
-       {"stopped stopped at step 100", "failed failed at step 100: the disk is full",
-        "killed was killed after step 100", "bare has not been evaluated", "broken cannot be read",
-        "odd cannot be read", "has the config and seed of"}) {
+  EXPECT_EQ(c.left_out.size(), 6U);
+  for (const std::string part : {"stopped stopped at step 100", "killed was killed after step 100",
+                                 "bare has not been evaluated", "broken cannot be read",
+                                 "odd cannot be read: ", "evaluate the run again with posenc eval",
+                                 "has the config and seed of"}) {
     EXPECT_TRUE(mentions(c.left_out, part)) << part;
   }
 }
@@ -161,65 +221,16 @@ TEST(Compare, ErrorsAndBitsAreBetterWhenSmall) {
   const TemporaryFolder folder;
   write_run(folder / "e",
             {.task = "flip_flop",
-             .metric = "error",
+             .metric = Metric::kError,
              .rows = {{"sparse", 1, 0.05, 0.04, 0.06}, {"sparse", 2, 0.3, 0.2, 0.4}}});
   write_run(folder / "b", {.task = "language_model",
-                           .metric = "bits_per_byte",
+                           .metric = Metric::kBitsPerByte,
                            .rows = {{"windows", 1, 2.5, 2.4, 2.6}}});
   const Comparison c = compare_in(folder);
   ASSERT_EQ(c.tasks.size(), 2U);
   EXPECT_TRUE(c.tasks[0].entries[0].effective.empty()) << "bits have no threshold";
   EXPECT_EQ(c.tasks[1].entries[0].effective[0].median, 32);
-  EXPECT_EQ(c.tasks[0].entries[0].cell("windows", 1)->estimate.interval.high, 2.6);
-}
-
-TEST(Compare, RanksOverTasks) {
-  const TemporaryFolder folder;
-  const auto add = [&](const std::string& task, const std::string& metric,
-                       const std::string& encoding, double in_domain, double beyond) {
-    write_run(folder / (task + encoding),
-              {.encoding = encoding,
-               .task = task,
-               .metric = metric,
-               .rows = {{"train", 1, in_domain, in_domain, in_domain},
-                        {"longer", 2, beyond, beyond, beyond,
-                         std::isnan(beyond) ? ", \"skipped\": \"no\"" : ""}}});
-  };
-  add("parity", "accuracy", "rope", 0.9, 0.5);
-  add("parity", "accuracy", "none", 0.8, 0.7);
-  add("parity", "accuracy", "learned", 1.0, 0.1);
-  add("flip_flop", "error", "rope", 0.1, 0.2);
-  add("flip_flop", "error", "none", 0.2, 0.1);
-  add("flip_flop", "error", "learned", 0.3, 0.9);
-  add("flip_flop", "error", "alibi", 0.0, 0.0);
-  const Comparison c = compare_in(folder);
-  ASSERT_EQ(c.rankings.size(), 2U);
-  const Ranking& in = c.rankings[0];
-  EXPECT_EQ(in.tasks, 2U);
-  EXPECT_EQ(in.encodings, (std::vector<std::string>{"learned", "none", "rope"}))
-      << "alibi misses a task";
-  EXPECT_NEAR(in.reciprocal_rank[0].value, (1.0 + 1.0 / 3) / 2, 1e-12);
-  EXPECT_NEAR(in.reciprocal_rank[1].value, (1.0 / 3 + 0.5) / 2, 1e-12);
-  EXPECT_NEAR(in.reciprocal_rank[2].value, (0.5 + 1.0) / 2, 1e-12);
-  EXPECT_NEAR(c.rankings[1].reciprocal_rank[1].value, 1.0, 1e-12) << "none is best beyond";
-}
-
-// A task that one encoding alone has run says nothing about the order of encodings.
-TEST(Compare, TasksWithoutACompetitorDoNotRank) {
-  const TemporaryFolder folder;
-  const auto add = [&](const std::string& task, const std::string& encoding, double value) {
-    write_run(folder / (task + encoding),
-              {.encoding = encoding, .task = task, .rows = {{"train", 1, value, value, value}}});
-  };
-  for (const char* task : {"parity", "mqar"}) {
-    add(task, "rope", 0.9);
-    add(task, "none", 0.8);
-  }
-  add("passkey", "rope", 0.1);
-  const Comparison c = compare_in(folder);
-  ASSERT_EQ(c.rankings.size(), 1U);
-  EXPECT_EQ(c.rankings[0].tasks, 2U);
-  EXPECT_EQ(c.rankings[0].encodings, (std::vector<std::string>{"none", "rope"}));
+  EXPECT_EQ(c.tasks[0].entries[0].cell("windows", 1)->headline().mean, 2.5);
 }
 
 // The threshold is that of the runs' own evaluation.
@@ -245,18 +256,17 @@ TEST(FindRuns, WantsFoldersWithRuns) {
       << "each run once";
 }
 
-TEST(FlatConfig, OpensNamedPartsUp) {
+TEST(TrainingFields, OpenNamedPartsUp) {
   const Value config = parse_yaml(
       "name: x\nseed: 3\ntask: {flip_flop: {p: 0.5}}\nmodel: {encoding: [rope, none]}\n"
-      "train: {keep_last: 3, lr: 0.001, stages: []}\n",
+      "train: {keep_last: 3, lr: 0.001, stages: []}\neval: {samples: 3}\n",
       "config");
-  const std::vector<std::pair<std::string, std::string>> expected = {
-      {"seed", "3"},
-      {"task.flip_flop.p", "0.5"},
-      {"model.encoding", "[\"rope\",\"none\"]"},
-      {"train.lr", "0.001"},
-      {"train.stages", "[]"}};
-  EXPECT_EQ(flat_config(config), expected);
+  const FlatConfig expected = {{"seed", "3"},
+                               {"task.flip_flop.p", "0.5"},
+                               {"model.encoding", "[\"rope\",\"none\"]"},
+                               {"train.lr", "0.001"},
+                               {"train.stages", "[]"}};
+  EXPECT_EQ(training_fields(config), expected);
 }
 
 }  // namespace

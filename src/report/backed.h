@@ -1,0 +1,27 @@
+// Which entries of a table may be called best: those that tests put ahead of every other one.
+#pragma once
+
+#include <vector>
+
+#include "report/compare.h"
+#include "runs/tested_table.h"
+
+namespace posenc::report {
+
+// One condition of one variant, and the entries that its encodings are.
+struct TestedCondition {
+  std::size_t variant = 0;
+  Merit merit = Merit::kInDistribution;
+  runs::ConditionScores scores;
+  std::vector<std::size_t> entries;  // of the table, in the order of the scores' encodings
+  std::size_t shown = 0;             // entries that the table has here, also those without scores
+};
+
+runs::TestedTable test_conditions(const std::vector<TestedCondition>& conditions);
+
+// In domain and in speed: ahead of every other entry. Beyond training: so in one condition or more, and
+// nothing ahead of it in the others. An entry that could not be tested leaves no best.
+void add_backed(const runs::TestedTable& tested, const std::vector<TestedCondition>& conditions,
+                TaskTable& table);
+
+}  // namespace posenc::report

@@ -1,0 +1,196 @@
+#include "report/tested.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
+#include "posenc/core/error.h"
+#include "report/backed.h"
+#include "runs/finding_words.h"
+
+namespace posenc::report {
+namespace {
+
+const SeedGroup& group_for(const TaskGroup& task, const TaskTable& table, std::size_t entry) {
+  const Entry& e = table.entries[entry];
+  return *std::find_if(task.groups.begin(), task.groups.end(), [&](const SeedGroup& group) {
+    return group.encoding == e.encoding && group.shared == task.shared[e.variant];
+  });
+}
+
+// The rows of a run in a condition; nothing where the run was not scored there as it is.
+const runs::ConditionTallies* tallies_at(const Run& run, const Cell& cell) {
+  const auto scored =
+      std::any_of(run.results->rows.begin(), run.results->rows.end(), [&](const ResultRow& row) {
+        return row.axis == cell.axis && row.length == cell.length && row.skipped.empty() &&
+               row.schedule.empty();
+      });
+  if (!run.scores || !scored) return nullptr;
+  const std::string name = fmt::format("{} {}", cell.axis, cell.length);
+  const auto& all = run.scores->conditions;
+  const auto found = std::find_if(all.begin(), all.end(),
+                                  [&](const runs::ConditionTallies& c) { return c.name == name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+std::vector<runs::RowSum> headline_rows(const runs::ConditionTallies& tallies,
+                                        const TaskTable& table) {
+  const auto& rows = tallies.tallies(runs::Region::kHeadline);
+  return table.row_metric ? runs::whole_row_sums(rows, table.metric)
+                          : runs::row_sums(rows, table.metric);
+}
+
+// A language model that does not use its context says nothing about length.
+bool says_nothing(const Entry& entry, const Cell& cell) {
+  return entry.used_positions && cell.factor > 1.0;
+}
+
+void add_encoding(const SeedGroup& group, const Cell& cell, const TaskTable& table,
+                  std::size_t entry, TestedCondition& condition) {
+  if (says_nothing(table.entries[entry], cell)) return;
+  runs::EncodingScores scores{.encoding = group.encoding, .runs = {}};
+  for (const auto& [seed, run] : group.runs) {
+    const runs::ConditionTallies* tallies = tallies_at(*run, cell);
+    if (tallies == nullptr) continue;
+    condition.scores.clusters = tallies->clusters;
+    scores.runs.push_back({.seed = seed, .rows = headline_rows(*tallies, table)});
+  }
+  if (scores.runs.empty() && !group.runs.empty()) return;
+  for (const auto& [seed, run] : group.failed) {
+    scores.runs.push_back({.seed = seed, .rows = {}, .failed = true});
+  }
+  condition.scores.encodings.push_back(std::move(scores));
+  condition.entries.push_back(entry);
+}
+
+std::vector<std::size_t> entries_of(const TaskTable& table, std::size_t variant) {
+  std::vector<std::size_t> entries;
+  for (std::size_t e = 0; e < table.entries.size(); ++e) {
+    if (table.entries[e].variant == variant) entries.push_back(e);
+  }
+  return entries;
+}
+
+TestedCondition make_condition(const TaskGroup& group, const TaskTable& table, std::size_t variant,
+                               const Cell& cell) {
+  TestedCondition condition{
+      .variant = variant,
+      .merit = cell.beyond_training ? Merit::kBeyondTraining : Merit::kInDistribution};
+  const std::string& name = table.variants[variant].name;
+  condition.scores.place =
+      place_text(table, cell) + (name.empty() ? "" : fmt::format(" (variant {})", name));
+  condition.scores.metric = table.metric;
+  for (const std::size_t entry : entries_of(table, variant)) {
+    add_encoding(group_for(group, table, entry), cell, table, entry, condition);
+    const bool shown = table.entries[entry].cell(cell.axis, cell.factor) != nullptr;
+    if (shown || table.entries[entry].seeds.empty()) ++condition.shown;
+  }
+  return condition;
+}
+
+// In domain and beyond training, each once, with two encodings or more.
+std::vector<TestedCondition> conditions_of(const TaskGroup& group, const TaskTable& table,
+                                           std::size_t variant) {
+  std::vector<TestedCondition> conditions;
+  std::map<std::pair<std::string, double>, bool> seen;
+  for (const std::size_t entry : entries_of(table, variant)) {
+    for (const Cell& cell : table.entries[entry].cells) {
+      const bool asks = cell.beyond_training || (cell.axis == kInDomain && cell.factor == 1.0);
+      if (cell.n == 0 || !cell.schedule.empty() || !asks) continue;
+      if (!seen.emplace(std::pair(cell.axis, cell.factor), true).second) continue;
+      TestedCondition condition = make_condition(group, table, variant, cell);
+      if (condition.entries.size() > 1) conditions.push_back(std::move(condition));
+    }
+  }
+  return conditions;
+}
+
+// Speeds are compared where every entry has enough of them, all from one kind of machine.
+std::optional<TestedCondition> speed_condition(const TaskGroup& group, const TaskTable& table,
+                                               std::size_t variant) {
+  TestedCondition condition{.variant = variant, .merit = Merit::kSpeed};
+  const std::string& name = table.variants[variant].name;
+  condition.scores.place =
+      "in training speed" + (name.empty() ? "" : fmt::format(" (variant {})", name));
+  condition.scores.metric = Metric::kTokensPerSecond;
+  std::string machine;
+  for (const std::size_t entry : entries_of(table, variant)) {
+    const SeedGroup& seeds = group_for(group, table, entry);
+    if (seeds.runs.size() < runs::kFewestSeeds) return std::nullopt;
+    if (machine.empty()) machine = seeds.runs.begin()->second->machine;
+    runs::EncodingScores scores{.encoding = seeds.encoding, .runs = {}};
+    for (const auto& [seed, run] : seeds.runs) {
+      const double speed = run->results->tokens_per_s;
+      if (run->machine != machine || !(speed > 0.0)) return std::nullopt;
+      scores.runs.push_back({.seed = seed, .rows = {{speed, 1.0}}});
+    }
+    condition.scores.encodings.push_back(std::move(scores));
+    condition.entries.push_back(entry);
+  }
+  condition.shown = condition.entries.size();
+  return condition.shown < 2 ? std::nullopt : std::optional(condition);
+}
+
+void note_scores(const TaskGroup& group, TaskTable& table) {
+  for (std::size_t e = 0; e < table.entries.size(); ++e) {
+    std::map<std::string, std::vector<std::int64_t>> seeds;
+    for (const auto& [seed, run] : group_for(group, table, e).runs) {
+      if (!run->scores) seeds[run->scores_remark].push_back(seed);
+    }
+    for (const auto& [why, of] : seeds) {
+      table.notes.push_back(
+          fmt::format("no finding is made with seed {} of {}: it {}; evaluate it again with posenc "
+                      "eval",
+                      fmt::join(of, ", "), table.entries[e].encoding, why));
+    }
+  }
+}
+
+void test_scores(const TaskGroup& group, TaskTable& table) {
+  std::vector<TestedCondition> conditions;
+  for (std::size_t variant = 0; variant < table.variants.size(); ++variant) {
+    for (TestedCondition& c : conditions_of(group, table, variant)) {
+      conditions.push_back(std::move(c));
+    }
+  }
+  if (conditions.empty()) return;
+  const runs::TestedTable tested = test_conditions(conditions);
+  table.findings = runs::findings(tested);
+  add_backed(tested, conditions, table);
+}
+
+void test_speeds(const TaskGroup& group, TaskTable& table) {
+  for (std::size_t variant = 0; variant < table.variants.size(); ++variant) {
+    const auto condition = speed_condition(group, table, variant);
+    if (!condition) continue;
+    const runs::TestedTable tested = test_conditions({*condition});
+    for (const runs::Finding& finding : runs::findings(tested)) {
+      if (!finding.place.empty()) table.findings.push_back(finding);
+    }
+    add_backed(tested, {*condition}, table);
+  }
+}
+
+}  // namespace
+
+std::string place_text(const TaskTable& table, const Cell& cell) {
+  if (cell.axis == kInDomain) return "in domain";
+  if (cell.factor == 1.0 && cell.beyond_training) return "on " + cell.axis;
+  const std::string length = fmt::format("at {:.3g}x", cell.factor);
+  return table.axes.size() == 1 ? length : fmt::format("on {} {}", cell.axis, length);
+}
+
+void add_findings(const TaskGroup& group, TaskTable& table) {
+  note_scores(group, table);
+  try {
+    test_scores(group, table);
+    test_speeds(group, table);
+  } catch (const Error& e) {
+    // Runs of one evaluation hash with other rows: a corpus that changed between them.
+    table.notes.push_back(fmt::format("no findings: {}", e.what()));
+  }
+}
+
+}  // namespace posenc::report
