@@ -3,7 +3,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cstdlib>
 #include <memory>
+#include <string_view>
 
 #include "cli/print.h"
 #include "cli/table.h"
@@ -71,6 +74,39 @@ void print_markdown(const report::TextTable& table) {
   if (!table.notes.empty()) print("\n");
 }
 
+// What the locale says: the first of these variables that is set decides.
+bool is_utf8_locale() {
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
+    const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): no thread runs yet
+    if (value == nullptr || *value == '\0') continue;
+    std::string locale = value;
+    std::transform(locale.begin(), locale.end(), locale.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos;
+  }
+  return false;
+}
+
+// Documents are UTF-8, terminals may not be.
+report::CurveLetters letters_for(bool markdown) {
+  return markdown || is_utf8_locale() ? report::CurveLetters::kBlocks
+                                      : report::CurveLetters::kDigits;
+}
+
+void print_findings(const report::TaskTable& table, bool markdown) {
+  if (table.findings.empty()) return;
+  const char* mark = markdown ? "**" : "";
+  print("{}{}: findings{}\n\n", mark, one_line(table.task), mark);
+  for (const runs::Finding& finding : table.findings) {
+    if (markdown) {
+      print("- {}\n", one_line(finding.text));
+    } else {
+      print_wrapped(one_line(finding.text), "  ");
+    }
+  }
+  print("\n");
+}
+
 void print_left_out(const report::Comparison& comparison, bool markdown) {
   if (comparison.left_out.empty()) return;
   print("{} not in the tables:\n{}", comparison.left_out.size(), markdown ? "\n" : "");
@@ -90,9 +126,11 @@ int run_compare(const CompareOptions& options) {
     print("{}", report::to_csv(comparison));
     return kFine;
   }
-  for (const report::TextTable& table : report::text_tables(comparison)) {
+  for (const report::TextTable& table :
+       report::text_tables(comparison, letters_for(options.markdown))) {
     options.markdown ? print_markdown(table) : print_terminal(table);
   }
+  for (const report::TaskTable& table : comparison.tasks) print_findings(table, options.markdown);
   print_left_out(comparison, options.markdown);
   return kFine;
 }

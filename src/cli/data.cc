@@ -10,7 +10,7 @@
 #include "corpora/fetch.h"
 #include "posenc/core/error.h"
 #include "runs/stop_request.h"
-#include "tasks/corpus.h"
+#include "tasks/corpus_files.h"
 
 namespace posenc::cli {
 namespace {

@@ -56,7 +56,7 @@ int run_sample(const SampleOptions& options) {
   }
   print("{}, axis {}, length {}, seed {}; {} tokens known, scored by {}\n", task->info().name,
         condition.axis, condition.length, config.seed, task->info().vocabulary,
-        task->info().metric);
+        name_of(task->info().metric));
   tasks::Batch batch;
   batch.rows = options.count;
   task->fill(condition, static_cast<std::uint64_t>(config.seed),

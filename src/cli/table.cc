@@ -19,7 +19,8 @@ bool is_number(const std::string& text) {
 std::string Table::text(const std::string& indent) const {
   std::vector<std::size_t> width(rows_.front().size(), 0);
   for (const auto& row : rows_) {
-    for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
+    for (std::size_t c = 0; c < row.size(); ++c)
+      width[c] = std::max(width[c], character_count(row[c]));
   }
   std::string out;
   for (std::size_t r = 0; r < rows_.size(); ++r) {

@@ -83,6 +83,7 @@ report::RunFiles files_of(const Folder& run) {
           .config = need("config.yaml"),
           .environment = need("environment.json"),
           .results = run.text("results.json", kLongestResults),
+          .scores = run.text("scores.bin", kLongestResults),
           .in_use = in_use(run)};
 }
 

@@ -26,7 +26,7 @@ from pathlib import Path
 
 TEMPORARY = re.compile(r"\.tmp-[0-9a-f]{8}$|\.posenc-tmp-")
 OF_THE_CLOCK = {"seconds", "tokens_per_s", "train_seconds", "data_share", "peak_memory_bytes"}
-LAB = ["--onednn", "off", "--threads", "1", "--progress", "quiet"]
+LAB = ["--threads", "1", "--progress", "quiet"]
 
 CONFIG = """task: {selective_counting: {density: 0.3, cap: 4, max_label: 31}}
 model: {encoding: rope + cope(npos_max=8), layers: 2, dim: 16, heads: 2, dropout: 0.1}
@@ -261,7 +261,7 @@ class Sweep(Case):
 
     def command(self):
         # Left to itself, a run times oneDNN and takes the faster way, which has bits of its own.
-        trainer = f"{self.posenc} train --onednn off --progress quiet"
+        trainer = f"{self.posenc} train --progress quiet"
         return ["sweep", "sweep.yaml", "--jobs", "2", "--threads", "1", "--trainer", trainer]
 
     def check(self):

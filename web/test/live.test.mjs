@@ -15,7 +15,8 @@ let url;
 
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'posenc-live-'));
-  const settings = ['train.steps=150', 'train.log_every=5', 'eval.factors=[1]', 'eval.samples=16'];
+  const settings = ['train.steps=150', 'train.log_every=5', 'eval.samples=16', 'train.eval_every=50',
+    'train.eval_samples=16', 'train.eval_conditions=[{axis: sparse}]'];
   const words = ['train', 'configs/demo.yaml', '--out', join(folder, 'mine'), ...settings.flatMap((s) => ['--set', s])];
   training = spawn(POSENC, words, { cwd: ROOT, stdio: 'ignore' });
   server = spawn(POSENC, ['serve', folder, '--port', '0']);
@@ -37,7 +38,7 @@ test('a run appears, its curve grows, it finishes, and its attention is computed
   await page.locator('#runs .badge.finished').waitFor({ timeout: 240000 });
   await run.locator('button, .name').first().click();
   await page.locator('#results table').waitFor();
-  assert.match(await page.locator('#config').textContent(), /selective_counting/);
+  assert.match(await page.locator('#config').textContent(), /selective_copy/);
   await page.locator('#attention-part summary').click();
   await page.locator('#sample').fill('1');
   await page.locator('#attention-form button').click();

@@ -2,6 +2,7 @@
 import { AttentionView } from "/live/attention.js";
 import { CURVES } from "/live/colors.js";
 import { Plot, count, number } from "/live/plot.js";
+import { positionSeries, positionView } from "/live/positions.js";
 import { Curves, ask, duration, isRunning, stateOf } from "/live/runs.js";
 
 const $ = (id) => document.getElementById(id);
@@ -22,6 +23,7 @@ const state = {
 const plots = {
   loss: new Plot($("plot-loss"), { label: "Training loss" }),
   accuracy: new Plot($("plot-accuracy"), { label: "Training accuracy", range: [0, 1], percent: true }),
+  position: new Plot($("plot-position"), { label: "Quality by position" }),
 };
 const attention = new AttentionView({
   form: $("attention-form"), sample: $("sample"), length: $("length"), records: $("records"),
@@ -39,6 +41,7 @@ const applyTheme = () => {
   document.documentElement.dataset.theme = theme();
   localStorage.setItem("posenc-theme", $("theme").value);
   render();
+  drawPositions();
   attention.draw();
 };
 
@@ -65,12 +68,27 @@ const series = (key) => {
   });
 };
 
+// Conditions of train.eval_conditions, a thin dotted line each, with the accuracies of the run.
+const conditionSeries = () => {
+  const axis = $("axis").value;
+  return state.runs.filter((run) => state.chosen.has(run.path) && state.curves.has(run.path)).flatMap((run) => {
+    const curves = state.curves.get(run.path);
+    return curves.conditions().map((condition) => {
+      const marks = curves.marks(axis, condition);
+      return {
+        ...style(run.path), dash: [2, 3], name: `${label(run)}: ${condition}`, x: marks.map((m) => m.x),
+        y: marks.map((m) => m.y), going: false, focused: run.path === state.focused, marks,
+      };
+    });
+  });
+};
+
 const drawCurves = () => {
   const smooth = Number($("smooth").value);
   const xName = { step: "step", tokens: "tokens", seconds: "seconds" }[$("axis").value];
   $("smooth-value").textContent = smooth.toFixed(2);
   plots.loss.set(series("loss"), { log: $("log").checked, smooth, xName });
-  plots.accuracy.set(series("accuracy"), { log: false, smooth, xName });
+  plots.accuracy.set([...series("accuracy"), ...conditionSeries()], { log: false, smooth, xName });
 };
 
 // --- the list ---------------------------------------------------------------------------------------
@@ -173,6 +191,11 @@ const factsOf = (run) => [
   ["speed", run.progress.tokens_per_s === null ? "–" : `${count(run.progress.tokens_per_s)} tokens/s`],
 ].filter(([, value]) => value !== "" && value !== null);
 
+const titleOf = (row) => [
+  `positions ${row.from} to ${row.to}`, `95 % over rows: ${number(row.low)} to ${number(row.high)}`,
+  `last eighth: ${number(row.last_eighth?.value)}`, `all positions: ${number(row.all?.value)}`,
+].join("; ");
+
 const resultsTable = (results) => {
   const lengths = [...new Set(results.rows.map((r) => r.length))].sort((a, b) => a - b);
   const lines = [...new Set(results.rows.map((r) => `${r.axis}${r.schedule ? ` (${r.schedule})` : ""}`))];
@@ -188,14 +211,30 @@ const resultsTable = (results) => {
       const found = results.rows.find((r) => r.length === length && `${r.axis}${r.schedule ? ` (${r.schedule})` : ""}` === line);
       const cell = element("td", "", !found ? "" : found.value === undefined || found.value === null ? "–"
         : share ? `${number(100 * found.value)} %` : number(found.value));
-      if (found?.low !== undefined && found.low !== null) {
-        cell.title = `95 %: ${number(found.low)} to ${number(found.high)}`;
-      }
+      if (found?.low !== undefined && found.low !== null) cell.title = titleOf(found);
       row.append(cell);
     }
     table.append(row);
   }
-  return table;
+  const note = element("p", "", `Longer rows are scored on the positions beyond the trained length, ${results.train_length}.`);
+  const part = element("div");
+  part.append(table, note);
+  return part;
+};
+
+const drawPositions = () => {
+  const { results } = state.shown;
+  const series = results ? positionSeries(results, theme()) : [];
+  $("position-figure").hidden = !series.length;
+  if (!series.length) return;
+  const share = results.metric !== "bits_per_byte";
+  Object.assign(plots.position.options, { percent: share, range: share ? [0, 1] : null });
+  plots.position.set(series, positionView(results));
+  $("position-names").replaceChildren(...series.filter((s) => !s.dash.length).map((s) => {
+    const name = element("b", "", ` ${s.name} `);
+    name.style.color = s.color;
+    return name;
+  }));
 };
 
 const renderDetails = async () => {
@@ -211,14 +250,21 @@ const renderDetails = async () => {
   const tag = `${run.path}|${run.evaluated}|${run.status.state}`;
   if (state.shown.tag === tag) return;
   const moved = state.shown.path !== run.path;
-  state.shown = { tag, path: run.path };
+  const shown = { tag, path: run.path };
+  state.shown = shown;
   if (moved) attention.open(run);
   try {
     const config = await ask(`${run.url}config`);
+    const results = run.evaluated ? await ask(`${run.url}results`) : null;
+    if (state.shown !== shown) return;  // another run was chosen meanwhile
     $("config").textContent = config.text;
-    $("results").replaceChildren(run.evaluated ? resultsTable(await ask(`${run.url}results`))
+    shown.results = results;
+    $("results").replaceChildren(results ? resultsTable(results)
       : element("p", "", "Not evaluated yet: posenc train does so at its end."));
+    drawPositions();
   } catch (error) {
+    if (state.shown !== shown) return;
+    shown.tag = null;  // try again
     $("results").replaceChildren(element("p", "error", error.message));
   }
 };

@@ -162,6 +162,7 @@ export class Plot {
     this.xs = limits.xs;
     this.ys = limits.ys;
     this.axes(g, color);
+    this.rules(g, color);
     g.save();
     g.beginPath();
     g.rect(this.box.left, this.box.top, this.box.right - this.box.left, this.box.bottom - this.box.top);
@@ -204,6 +205,20 @@ export class Plot {
     g.fillText(this.view.xName, right, bottom + 19);
     g.strokeStyle = color("--line");
     g.strokeRect(left + 0.5, top + 0.5, right - left - 1, bottom - top - 1);
+  }
+
+  // Upright lines with a word each: where the trained length ends.
+  rules(g, color) {
+    for (const rule of this.view.rules ?? []) {
+      if (rule.x < this.xs[0] || rule.x > this.xs[1]) continue;
+      const x = Math.round(this.px(rule.x)) + 0.5;
+      g.strokeStyle = color("--soft");
+      g.beginPath(); g.moveTo(x, this.box.top); g.lineTo(x, this.box.bottom); g.stroke();
+      g.fillStyle = color("--soft");
+      g.textAlign = "left";
+      g.textBaseline = "top";
+      g.fillText(rule.label, x + 4, this.box.top + 4);
+    }
   }
 
   path(g, xs, ys) {

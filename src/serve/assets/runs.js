@@ -17,6 +17,10 @@ const empty = () => ({
 // JSON has no NaN: null in its place breaks a curve as NaN does.
 const real = (x) => (typeof x === "number" ? x : NaN);
 
+// An evaluation during training: in domain, which chooses checkpoints, or another condition of train.eval_conditions.
+const IN_DOMAIN = "in domain";
+const conditionOf = (row) => ((row.axis ?? "train") === "train" ? IN_DOMAIN : `${row.axis} ${row.length}`);
+
 export class Curves {
   constructor() {
     this.from = 0;
@@ -41,7 +45,8 @@ export class Curves {
   add(row) {
     const r = this.rows;
     if (row.kind === "eval" && typeof row.value === "number") {
-      r.evals = r.evals.filter((e) => e.step < row.step);
+      const repeated = (e) => e.step > row.step || (e.step === row.step && conditionOf(e) === conditionOf(row));
+      r.evals = r.evals.filter((e) => !repeated(e));
       r.evals.push(row);
     }
     if (row.kind !== "train") return;
@@ -54,12 +59,19 @@ export class Curves {
   }
 
   // Where an evaluation stands on an axis: at the row of its step.
-  marks(axis) {
+  marks(axis, condition = IN_DOMAIN) {
     const r = this.rows;
-    return r.evals.map((e) => {
+    return r.evals.filter((e) => conditionOf(e) === condition).map((e) => {
       const i = r.step.findIndex((step) => step >= e.step);
-      return { x: axis === "step" ? e.step : r[axis][i < 0 ? r.step.length - 1 : i], y: e.value };
+      // An error is drawn as the share that is right; bits are no share.
+      const right = { accuracy: e.value, error: 1 - e.value }[e.metric ?? "accuracy"] ?? NaN;
+      return { x: axis === "step" ? e.step : r[axis][i < 0 ? r.step.length - 1 : i], y: right };
     }).filter((m) => m.x !== undefined && m.y >= 0 && m.y <= 1);
+  }
+
+  // The other conditions that were evaluated during training, in order of appearance.
+  conditions() {
+    return [...new Set(this.rows.evals.map(conditionOf))].filter((name) => name !== IN_DOMAIN);
   }
 }
 
