@@ -87,6 +87,9 @@ def test_command(mutation):
     if mutation.program == "python":
         return [python_with_torch(), "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider",
                 *mutation.selection.split()]
+    if mutation.program == "docs":
+        return [sys.executable, str(TREE / "tests/docs" / mutation.selection), "--root", str(TREE), "--posenc",
+                str(BUILD / "bin/posenc")]
     chosen = mutation.selection + ("" if "-" in mutation.selection else "-*Slow*:*OnGpu*")
     return [str(BUILD / "bin" / mutation.target), f"--gtest_filter={chosen}", "--gtest_fail_fast",
             "--gtest_brief=1"]
@@ -112,9 +115,11 @@ def count_of_tests(output):
     12
     >>> count_of_tests('4 passed, 1 skipped in 0.2s'), count_of_tests('no tests ran in 0.01s')
     (4, 0)
+    >>> count_of_tests('figures: 7 figures, 0 problem(s)')
+    7
     """
-    found = re.search(r"(\d+) tests? from|(\d+) passed", output)
-    return int(found[1] or found[2]) if found else 0
+    found = re.search(r"(\d+)(?: tests? from| passed| figures)", output)
+    return int(found[1]) if found else 0
 
 
 def baseline(mutations, jobs):

@@ -9,8 +9,8 @@ A file of the table has one section per source file:
       { kind = "bound", find = 'i < heads', put = 'i <= heads', tests = "kernels: *Slopes*" },
     ]
 
-`tests` names a test program and a gtest filter, or `python` and what pytest takes. `find` occurs exactly
-once in the source file. `make rules` runs the check, so a text that no longer matches is found early.
+`tests` names a test program and a gtest filter, `python` and what pytest takes, or `docs` and a script of
+tests/docs. `find` occurs exactly once in the source file. `make rules` runs the check, so a text that no longer matches is found early.
 """
 
 import re
@@ -21,6 +21,7 @@ from pathlib import Path
 
 KINDS = {"sign", "bound", "clamp", "mask", "index", "seed", "factor", "constant", "order", "branch",
          "dropped"}
+OTHER_RUNNERS = {"python": "posenc_python", "docs": "posenc"}  # what is built for those without gtest
 _TEST = re.compile(r"^TEST(?:_F|_P)?\(\s*(\w+),\s*(\w+)\)", re.M)
 
 
@@ -30,8 +31,8 @@ class Mutation:
     kind: str
     find: str
     put: str
-    program: str  # a layer, whose tests are posenc_<layer>_tests, or python
-    selection: str  # a gtest filter, or the arguments of pytest
+    program: str  # a layer, whose tests are posenc_<layer>_tests, or python, or docs
+    selection: str  # a gtest filter, the arguments of pytest, or a script of tests/docs
 
     @property
     def title(self):
@@ -39,7 +40,7 @@ class Mutation:
 
     @property
     def target(self):
-        return "posenc_python" if self.program == "python" else f"posenc_{self.program}_tests"
+        return OTHER_RUNNERS.get(self.program, f"posenc_{self.program}_tests")
 
 
 def one_line(text):
@@ -101,7 +102,7 @@ def problems_of(mutation, source, tests):
         yield "the replacement is the text itself"
     if mutation.kind not in KINDS:
         yield f"the kind is not one of {', '.join(sorted(KINDS))}"
-    if mutation.program == "python":
+    if mutation.program in OTHER_RUNNERS:
         return
     for pattern in mutation.selection.split("-")[0].split(":"):
         if not any(selects(pattern, test) for test in tests):
@@ -110,7 +111,7 @@ def problems_of(mutation, source, tests):
 
 def check(root, mutations):
     """The problems of the whole table, one line each."""
-    tests = {m.program: tests_of(root, m.program) for m in mutations if m.program != "python"}
+    tests = {m.program: tests_of(root, m.program) for m in mutations if m.program not in OTHER_RUNNERS}
     problems = []
     for m in mutations:
         path = root / m.file
