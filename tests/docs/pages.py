@@ -22,7 +22,7 @@ CODE = {"c", "cpp", "cmake", "console", "python", "bash", "sh"}
 
 _BLOCK = re.compile(
     r"^<!-- file: (?P<hidden>\S+)\n(?P<content>.*?)^-->$"
-    r"|(?P<notes>(?:^<!-- (?:not run|file|setup): .*-->\n)*)"
+    r"|(?P<notes>(?:^<!-- (?:not run|file|setup): [^\n]*-->\n)*)"
     r"^```(?P<language>\w*)\n(?P<body>.*?)^```$",
     re.DOTALL | re.MULTILINE,
 )
