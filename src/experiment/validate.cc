@@ -104,6 +104,13 @@ std::int64_t train_length(const TrainConfig& train) {
 }
 
 void validate(const EvalConfig& eval, const std::string& scope) {
+  const bool factors = eval.factors != EvalConfig{}.factors;
+  if (!eval.conditions.empty() && (factors || eval.lengths != EvalConfig{}.lengths)) {
+    throw conflict(scope, factors ? "eval.factors" : "eval.lengths",
+                   "is not read where eval.conditions lists axes and lengths",
+                   fmt::format("{}", fmt::join(factors ? eval.factors : eval.lengths, ", ")),
+                   "add conditions, or set eval.conditions=[]");
+  }
   const bool by_factors =
       std::find(eval.lengths.begin(), eval.lengths.end(), 0) != eval.lengths.end();
   if (!by_factors || eval.lengths.size() == 1) return;

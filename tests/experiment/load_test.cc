@@ -202,6 +202,10 @@ TEST(LoadConfig, PartsThatDoNotFitTogetherAreRefused) {
                   .find(name.substr(0, name.find('=')) + " needs softmax attention"),
               std::string::npos);
   }
+  EXPECT_NE(problem(kSmall, {"eval.conditions=[{axis: sparse}]", "eval.factors=[1, 3]"})
+                .find("eval.factors is not read where eval.conditions"),
+            std::string::npos);
+  EXPECT_EQ(problem(kSmall, {"eval.conditions=[{axis: sparse}]"}), "");
   EXPECT_NE(problem(kSmall, {"eval.lengths=[64, 0]"}).find("must not have 0 beside other lengths"),
             std::string::npos);
   EXPECT_NE(problem(kSmall, {"model.encoding=[sinusoidal, rope]"}).find("in every entry"),
