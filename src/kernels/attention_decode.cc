@@ -205,9 +205,7 @@ class Decoder {
       if (p.key_mask[m] == 0) gates[m] = 0.0f;
     }
   }
-  [[nodiscard]] bool gates_have_products() const {
-    return has_gate_vectors(*setup_.cope());
-  }
+  [[nodiscard]] bool gates_have_products() const { return has_gate_vectors(*setup_.cope()); }
 
   void add_cope(const cpu::HeadProblem& p, std::size_t row, std::int64_t first, std::int64_t end,
                 int worker, float* scores) {

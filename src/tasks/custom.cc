@@ -131,8 +131,8 @@ std::vector<const Example*> CustomTask::fitting(const Request& request) const {
     if (positions > above && positions <= request.length) found.push_back(&example);
   }
   if (!found.empty()) return found;
-  constexpr std::array<std::string_view, 3> kHints = {
-      "", "raise validation_share", "raise test_share, or name a test_path"};
+  constexpr std::array<std::string_view, 3> kHints = {"", "raise validation_share",
+                                                      "raise test_share, or name a test_path"};
   throw error(ErrorKind::kOutOfRange,
               {.key = "length",
                .rule = fmt::format("must leave {} examples of {} to {} positions",

@@ -208,8 +208,7 @@ std::vector<double> Task::chances(const Condition& condition,
   const std::vector<Scored> answers = sample_answers(*this, condition);
   std::vector<double> values;
   for (const Region& range : ranges) {
-    values.push_back(
-        chance_of(within(answers, range), condition.length, info(), range.single));
+    values.push_back(chance_of(within(answers, range), condition.length, info(), range.single));
   }
   return values;
 }

@@ -18,9 +18,8 @@ const std::vector<Case>& small_cases() {
           "t5(bidirectional=true)", "kerple", "kerple(kernel=power)",
           "relative(max_distance=20, init_std=1)", "fire(init_threshold=20)",
           "fire(init_threshold=500)", "cope(npos_max=8)", "cope(npos_max=8, gate_source=separate)",
-          "cope(npos_max=8, gate_source=open)",
-          "cope(npos_max=8, variant=alibi)", "rope + t5 + kerple + cope(npos_max=16)",
-          "cope(npos_max=8) + cope(npos_max=4)"}) {
+          "cope(npos_max=8, gate_source=open)", "cope(npos_max=8, variant=alibi)",
+          "rope + t5 + kerple + cope(npos_max=16)", "cope(npos_max=8) + cope(npos_max=4)"}) {
       all.push_back({.spec = spec, .queries = 70, .keys = 70});
       all.push_back({.spec = spec, .queries = 33, .keys = 150, .causal = false});
       all.push_back({.op = Operation::kDecode, .spec = spec, .queries = 2, .keys = 300});

@@ -81,7 +81,8 @@ void check_report(const std::string& name, std::string text) {
   std::string json = "{}";
   attempt([&] {
     const report::Comparison comparison = report::compare({read(files), read(whole)});
-    for (const auto& table : report::text_tables(comparison, report::CurveLetters::kDigits)) (void)report::fitted(table, 100);
+    for (const auto& table : report::text_tables(comparison, report::CurveLetters::kDigits))
+      (void)report::fitted(table, 100);
     (void)report::to_csv(comparison);
     json = posenc::to_json(runs::without_non_finite(report::to_value(comparison)));
   });

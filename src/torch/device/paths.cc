@@ -74,7 +74,8 @@ std::string cuda_obstacle(const AttentionPlan::State& state, const CudaProblem& 
   if (!state.obstacle.empty()) return state.obstacle;
   if (std::string type = type_obstacle(problem); !type.empty()) return type;
   const Cope* cope = cope_of(state);
-  if (cope != nullptr && cope->gate_source == Cope::GateSource::kOpen) return "cope with open gates";
+  if (cope != nullptr && cope->gate_source == Cope::GateSource::kOpen)
+    return "cope with open gates";
   if (problem.head_dim % 8 != 0 || problem.head_dim > kMostChannels) {
     return "head_dim is not a multiple of 8 up to 256";
   }
