@@ -146,6 +146,20 @@ TEST(PairedDifference, EqualRowsKeepTheDoubtAboutTheNextOne) {
   EXPECT_LT(all.interval->low, 0.98);
 }
 
+// Seeds: 0.01 / 3 each with 2 degrees of freedom. Rows: 1 / (8 + 2)^2 with 7.
+TEST(PairedDifference, EqualRowsAddTheirDoubtToThatOfTheSeeds) {
+  const Difference d =
+      between(condition("", Metric::kAccuracy,
+                        {encoding("a", {0.5, 0.6, 0.7}, 8), encoding("b", {0.2, 0.3, 0.4}, 8)}));
+  const double seeds = 0.01 / 3.0;
+  const double rows = 0.01;
+  const double variance = 2.0 * seeds + rows;
+  const double freedom = variance * variance / (seeds * seeds + rows * rows / 7.0);
+  ASSERT_TRUE(d.interval);
+  EXPECT_NEAR(d.value - d.interval->low, student_t_quantile(0.975, freedom) * std::sqrt(variance),
+              1e-9);
+}
+
 TEST(PairedDifference, BitsWithoutAnySpreadHaveNoInterval) {
   const Difference d = between(condition(
       "", Metric::kBitsPerByte, {encoding("a", {2, 2, 2}, 4), encoding("b", {3, 3, 3}, 4)}));
