@@ -139,7 +139,7 @@ def test_cope_counts_with_open_gates():
 
 
 def test_open_gates_are_relative_position_vectors():
-    """Shaw et al. 2018, written out: q_i . e[min(i - j + 1, last)] beside the score."""
+    """Shaw et al. 2018, written out: q_i . e[min(i - j + 1, last)] added to the score."""
     torch.manual_seed(0)
     q, k, v = (torch.randn(2, 3, 20, 8, dtype=torch.float64, requires_grad=True) for _ in range(3))
     e = torch.randn(8, 6, dtype=torch.float64, requires_grad=True)

@@ -130,7 +130,7 @@ void require_lengths(const LabConfig& config, const DataShape& data,
     if (needed <= available) continue;
     const std::int64_t rows = eval_rows(config.eval, length);
     const bool by_length = config.eval.lengths.front() > 0;
-    const bool listed = !config.eval.conditions.empty() || !config.train.eval_conditions.empty();
+    const bool listed = !config.eval.conditions.empty();
     const std::string key = rows > 1    ? "eval.tokens_per_batch"
                             : listed    ? "eval.conditions"
                             : by_length ? "eval.lengths"

@@ -120,12 +120,12 @@ struct TrainConfig {
     visit("stages", self.stages,
           FieldRule{.doc = "a curriculum: lengths and batches one after another, in place of "
                            "length, batch and steps"});
-    visit("dataset", self.dataset,
-          FieldRule{
-              .doc =
-                  "so many fixed samples, shuffled anew in each epoch; 0: never the same one twice",
-              .min = 0,
-              .max = 1e12});
+    visit(
+        "dataset", self.dataset,
+        FieldRule{
+            .doc = "number of fixed samples, reshuffled in each epoch; 0: no sample is drawn twice",
+            .min = 0,
+            .max = 1e12});
   }
   template <class Self, class Visitor>
   static void visit_optimizer(Self& self, Visitor& visit) {
@@ -138,7 +138,7 @@ struct TrainConfig {
     visit("beta2", self.beta2,
           FieldRule{.doc = "of the gradient's square", .min = 0, .max = 0.999999});
     visit("epsilon", self.epsilon,
-          FieldRule{.doc = "beside the root of it", .min = 0, .max = 1, .open_min = true});
+          FieldRule{.doc = "added to the root of it", .min = 0, .max = 1, .open_min = true});
     visit("weight_decay", self.weight_decay,
           FieldRule{.doc = "of matrices; vectors and encodings have none", .min = 0, .max = 10});
     visit("momentum", self.momentum, FieldRule{.doc = "of sgd", .min = 0, .max = 0.9999});
@@ -151,10 +151,10 @@ struct TrainConfig {
           FieldRule{.doc = "parts that a step's batch is computed in", .min = 1, .max = 1e6});
     visit("precision", self.precision, FieldRule{.doc = "bfloat16 is mixed, and for cuda"});
     visit("device", self.device, FieldRule{.doc = "where"});
-    visit("onednn", self.onednn,
-          FieldRule{.doc = "libtorch's products on the CPU through oneDNN: other last bits, slower "
-                           "or faster by "
-                           "the CPU"});
+    visit(
+        "onednn", self.onednn,
+        FieldRule{.doc = "oneDNN for libtorch's products on a CPU: other last bits, and faster or "
+                         "slower depending on the CPU"});
   }
   template <class Self, class Visitor>
   static void visit_positions(Self& self, Visitor& visit) {
@@ -183,7 +183,7 @@ struct TrainConfig {
     visit("checkpoint_every", self.checkpoint_every,
           FieldRule{.doc = "steps per checkpoint; 0: at the end", .min = 0, .max = 1e9});
     visit("keep_last", self.keep_last,
-          FieldRule{.doc = "checkpoints kept beside the best", .min = 1, .max = 1e6});
+          FieldRule{.doc = "checkpoints kept in addition to the best", .min = 1, .max = 1e6});
   }
 };
 

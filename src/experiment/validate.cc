@@ -114,7 +114,7 @@ void validate(const EvalConfig& eval, const std::string& scope) {
   const bool by_factors =
       std::find(eval.lengths.begin(), eval.lengths.end(), 0) != eval.lengths.end();
   if (!by_factors || eval.lengths.size() == 1) return;
-  throw conflict(scope, "eval.lengths", "must not have 0 beside other lengths",
+  throw conflict(scope, "eval.lengths", "must not mix 0 with other lengths",
                  fmt::format("{}", fmt::join(eval.lengths, ", ")), "0 alone means eval.factors");
 }
 

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 namespace posenc::lab {
 namespace {
 
 constexpr std::size_t kMostAnswers = 256;  // a vocabulary of bytes is no list of answers
 constexpr std::size_t kDepths = 10;
-const double kLn2 = std::log(2.0);
 
 void add_to(Tally& tally, bool correct, double loss) {
   ++tally.scored;
@@ -123,7 +123,7 @@ std::vector<runs::RowSum> Collector::row_sums(std::size_t region) const {
     const auto correct = static_cast<double>(tally.correct);
     const auto scored = static_cast<double>(tally.scored);
     if (task_.info().metric == Metric::kBitsPerByte) {
-      sums.push_back({tally.loss / kLn2, scored});
+      sums.push_back({tally.loss / std::numbers::ln2, scored});
     } else if (task_.info().row_metric) {
       sums.push_back({tally.scored > 0 && tally.correct == tally.scored ? 1.0 : 0.0,
                       tally.scored > 0 ? 1.0 : 0.0});

@@ -9,6 +9,7 @@
 #include "lab/results.h"
 #include "lab/run.h"
 #include "lab/session.h"
+#include "lab/session_setup.h"
 #include "posenc/encodings/spec.h"
 #include "runs/environment.h"
 

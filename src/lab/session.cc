@@ -12,6 +12,7 @@
 #include "lab/data_check.h"
 #include "lab/machine.h"
 #include "lab/preflight.h"
+#include "lab/session_setup.h"
 #include "lab/values.h"
 #include "runs/environment.h"
 
@@ -30,60 +31,7 @@ double ratio(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
-struct Evaluations {
-  EvalSetting setting;
-  std::vector<EvalCase> cases;
-};
-
-// What this run will evaluate: at its end on the test split, on the way on the validation split.
-std::vector<Evaluations> evaluations_to_come(const experiment::LabConfig& config, bool evaluate,
-                                             const tasks::Task& task, const EvalSetting& setting) {
-  Evaluations last{setting, eval_cases(task, setting)};  // a wrong name of an axis is said here
-  if (!evaluate) last.cases.clear();
-  if (config.train.eval_every == 0) return {last};
-  Evaluations on_the_way{setting, cases_on_the_way(task, setting)};
-  on_the_way.setting.split = tasks::Split::kValidation;
-  return {last, on_the_way};
-}
-
-// Before there is a model, which may not fit into memory.
-std::unique_ptr<tasks::Task> checked_task(const experiment::LabConfig& config, bool evaluate,
-                                          runs::Progress& progress, const runs::StopRequest& stop) {
-  auto task = tasks::make_task(config.task);
-  if (config.train.stop_at > 0.0 && task->info().metric == Metric::kBitsPerByte) {
-    throw Error(ErrorKind::kConflict, {.scope = "train",
-                                       .key = "stop_at",
-                                       .rule = "is an accuracy, and the task is scored in bits",
-                                       .value = fmt::format("{}", config.train.stop_at),
-                                       .hint = "use train.patience"});
-  }
-  const EvalSetting setting = eval_setting(config, device_of(config.train), stop);
-  for (const auto& [of_split, cases] : evaluations_to_come(config, evaluate, *task, setting)) {
-    const std::string note =
-        check_cases(config, *task, of_split, cases, experiment::Work::kTraining);
-    if (!note.empty()) progress.message(note);
-  }
-  if (const std::string data = task->data_summary(); !data.empty()) progress.message(data);
-  return task;
-}
-
 }  // namespace
-
-EvalSetting eval_setting(const experiment::LabConfig& config, at::Device device,
-                         const runs::StopRequest& stop) {
-  EvalSetting setting;
-  setting.config = config.eval;
-  setting.train = config.train;
-  setting.train_length = train_length(config.train);
-  setting.longest = longest_length(config.model);
-  if (config.train.positions == experiment::PositionPolicy::kSubset) {
-    const std::int64_t range = config.train.position_range;
-    setting.longest = setting.longest < 0 ? range : std::min(setting.longest, range);
-  }
-  setting.device = device;
-  setting.stop = stop.flag();
-  return setting;
-}
 
 Session::Session(const experiment::Loaded& loaded, const TrainOptions& options,
                  runs::Progress& progress, const runs::StopRequest& stop)
@@ -138,8 +86,8 @@ void Session::take_up() {
   const runs::RunStatus status = directory_->status();
   if (status.config_hash == loaded_.hash) return;
   const auto trained = experiment::load_config(directory_->config_path().string()).config;
-  if (config_hash(trained) == loaded_.hash)
-    return;  // an extension that ended before its first step
+  // Of an extension that ended before its first step, only the config is of the longer run.
+  if (config_hash(trained) == loaded_.hash) return;
   if (extends(loaded_.config, trained)) {
     if (!extends_exactly(loaded_.config, trained)) {
       throw Error(
@@ -250,16 +198,15 @@ void Session::show(const StepReport& report) {
 
 void Session::log_evaluation(const EvalRow& row) {
   const runs::Estimate& e = row.headline();
-  metrics_->append(
-      {Value::Data(Value::Map{{"kind", text("eval")},
-                              {"step", integer(memory_.step)},
-                              {"axis", text(row.axis)},
-                              {"length", integer(row.length)},
-                              {"metric", text(std::string(name_of(task_->info().metric)))},
-                              {"value", number(e.value)},
-                              {"low", number(e.interval.low)},
-                              {"high", number(e.interval.high)}})});
-  const std::string_view metric = name_of(task_->info().metric);
+  const std::string metric(name_of(task_->info().metric));
+  metrics_->append({Value::Data(Value::Map{{"kind", text("eval")},
+                                           {"step", integer(memory_.step)},
+                                           {"axis", text(row.axis)},
+                                           {"length", integer(row.length)},
+                                           {"metric", text(metric)},
+                                           {"value", number(e.value)},
+                                           {"low", number(e.interval.low)},
+                                           {"high", number(e.interval.high)}})});
   const bool in_domain = row.axis == "train" && row.length == train_length(loaded_.config.train);
   const std::string place = in_domain ? "" : fmt::format("/{}_{}", row.axis, row.length);
   events_->scalar(fmt::format("eval{}/{}", place, metric), memory_.step, e.value);

@@ -91,7 +91,4 @@ class Session {
   std::int64_t saved_step_ = -1;
 };
 
-EvalSetting eval_setting(const experiment::LabConfig& config, at::Device device,
-                         const runs::StopRequest& stop);
-
 }  // namespace posenc::lab

@@ -48,13 +48,21 @@ std::string attention_text(const std::string& text, bool causal) {
   return to_text(spec);
 }
 
-// Learned positions with their usual deviation, which other libraries give tokens as well, start on the scale
-// that tokens have here: 1 / sqrt(dim).
-std::string input_text(const Spec& input, std::int64_t dim) {
-  Spec spec = input;
+// Whether the spec itself gives learned positions their deviation: a parsed one no longer tells a value that
+// was written from the default.
+bool writes_init_std(const std::string& text) {
+  const std::size_t begin = text.find(Learned::kTraits.name);
+  if (begin == std::string::npos) return false;
+  const std::string fields = text.substr(begin, text.find_first_of(")}+", begin) - begin);
+  return fields.find("init_std") != std::string::npos;
+}
+
+// Learned positions start on the scale that tokens have here, 1 / sqrt(dim), unless the spec says otherwise.
+std::string input_text(const std::string& text, std::int64_t dim) {
+  Spec spec = input_part(parse_spec(text));
   for (Encoding& e : spec.encodings) {
     auto* learned = std::get_if<Learned>(&e);
-    if (learned == nullptr || learned->init_std != Learned{}.init_std) continue;
+    if (learned == nullptr || writes_init_std(text)) continue;
     learned->init_std = 1.0 / std::sqrt(static_cast<double>(dim));
   }
   return to_text(spec);
@@ -155,8 +163,9 @@ TransformerImpl::TransformerImpl(ModelConfig config, const ModelContext& context
   embed_ = register_module("embed", torch::nn::Embedding(context.vocabulary, config_.dim));
   const Spec input = input_part(parse_spec(config_.encoding.front()));
   if (!input.encodings.empty()) {
-    input_ = register_module("input", nn::PositionalEmbedding(input_text(input, config_.dim),
-                                                              config_.dim, context.seed));
+    input_ = register_module(
+        "input", nn::PositionalEmbedding(input_text(config_.encoding.front(), config_.dim),
+                                         config_.dim, context.seed));
   }
   if (has_sinusoidal(config_.encoding.front())) {
     token_scale_ = std::sqrt(static_cast<double>(config_.dim));

@@ -15,8 +15,6 @@
 namespace posenc::report {
 namespace {
 
-constexpr const char* kSeveralMachines = "several machines";
-
 template <class T>
 void add_once(std::vector<T>& list, const T& item) {
   if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);

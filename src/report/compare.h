@@ -19,6 +19,8 @@
 namespace posenc::report {
 
 inline constexpr const char* kInDomain = "train";  // the axis of samples as they are trained on
+inline constexpr const char* kSeveralMachines =
+    "several machines";  // Entry::machine where seeds differ
 
 // One figure of an entry, over one range of positions.
 struct RegionFigure {

@@ -11,7 +11,7 @@ namespace {
 
 double label_width(const std::string& text) { return 6.4 * static_cast<double>(text.size()); }
 
-// Labels beside points, moved down where they would cover each other. Pixels are those of the panel.
+// Labels next to points, moved down where they would cover each other. Pixels are those of the panel.
 void add_labels(draw::Panel& panel, double width, double height) {
   const draw::Range x = draw::x_range(panel);
   const draw::Range y = draw::y_range(panel);
@@ -30,9 +30,9 @@ void add_labels(draw::Panel& panel, double width, double height) {
     for (std::size_t j = 0; j < i; ++j) {
       const double room = label_width(labels[j].text);
       const double own = label_width(labels[i].text);
-      const bool beside =
+      const bool apart =
           labels[i].left > labels[j].left + room || labels[j].left > labels[i].left + own;
-      if (!beside && labels[i].top < labels[j].top + 13) labels[i].top = labels[j].top + 13;
+      if (!apart && labels[i].top < labels[j].top + 13) labels[i].top = labels[j].top + 13;
     }
     const Label& label = labels[i];
     panel.notes.push_back({x.low + label.left / width * (x.high - x.low),

@@ -42,7 +42,7 @@ bool one_machine(const TaskTable& table) {
   for (const Entry& entry : table.entries) {
     if (!entry.seeds.empty()) machines.insert(entry.machine);
   }
-  return machines.size() < 2 && !machines.contains("several machines");
+  return machines.size() < 2 && !machines.contains(kSeveralMachines);
 }
 
 // Of any entry that has one.

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "experiment/load.h"
 #include "posenc/core/error.h"

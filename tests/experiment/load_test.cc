@@ -206,7 +206,7 @@ TEST(LoadConfig, PartsThatDoNotFitTogetherAreRefused) {
                 .find("eval.factors is not read where eval.conditions"),
             std::string::npos);
   EXPECT_EQ(problem(kSmall, {"eval.conditions=[{axis: sparse}]"}), "");
-  EXPECT_NE(problem(kSmall, {"eval.lengths=[64, 0]"}).find("must not have 0 beside other lengths"),
+  EXPECT_NE(problem(kSmall, {"eval.lengths=[64, 0]"}).find("must not mix 0 with other lengths"),
             std::string::npos);
   EXPECT_NE(problem(kSmall, {"model.encoding=[sinusoidal, rope]"}).find("in every entry"),
             std::string::npos);

@@ -193,6 +193,9 @@ TEST(Transformer, LearnedPositionsStartOnTheScaleOfTheTokens) {
   };
   EXPECT_NEAR(deviation("learned(max_positions=512)"), 1.0 / std::sqrt(32.0), 0.01);
   EXPECT_NEAR(deviation("learned(max_positions=512, init_std=0.5)"), 0.5, 0.03);
+  EXPECT_NEAR(deviation("learned(max_positions=512, init_std=0.02)"), 0.02, 0.002) << "as written";
+  EXPECT_NEAR(deviation("learned(max_positions=512) + relative(init_std=1)"), 1.0 / std::sqrt(32.0),
+              0.01);
   ModelConfig tied = small({"none"});
   tied.tied = true;
   ModelContext many = context();

@@ -62,9 +62,9 @@ std::string out_directory(const Arguments& a, const experiment::Loaded& loaded) 
                      loaded.config.seed);
 }
 
-void use_onednn_of(const std::string& run) {
+void use_onednn_of(const std::string& run, const std::vector<std::string>& overrides) {
   const auto path = runs::RunDirectory::open(run, runs::Access::kRead).config_path();
-  set_onednn(experiment::load_config(path.string()).config.train.onednn);
+  set_onednn(experiment::load_config(path.string(), overrides).config.train.onednn);
 }
 
 int train(const Arguments& a, const std::vector<std::string>& command_line) {
@@ -110,9 +110,9 @@ int evaluate(const Arguments& a) {
   runs::Progress progress(mode, output_of(mode));
   set_threads(a.threads);
   check_schedule(a.eval.schedule);
-  use_onednn_of(a.run);
   EvalOptions options = a.eval;
   for (const std::string& o : a.overrides) options.overrides.push_back(o);
+  use_onednn_of(a.run, options.overrides);
   // Locked from the start: results that cannot be kept are not computed first.
   const bool keep =
       a.out.empty() && options.encoding.empty() && options.schedule.empty() && !options.best;
@@ -136,7 +136,7 @@ int look(const Arguments& a) {
   const auto mode = mode_of(a.progress);
   runs::Progress progress(mode, output_of(mode));
   set_threads(a.threads);
-  use_onednn_of(a.run);
+  use_onednn_of(a.run, {});
   const auto path = attention_run(a.run, a.attention, a.eval.best, progress);
   progress.finish();
   fmt::print("{}\n", path.string());
