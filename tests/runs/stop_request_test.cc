@@ -1,6 +1,7 @@
 #include "runs/stop_request.h"
 
 #include <gtest/gtest.h>
+#include <sys/time.h>
 
 #include <chrono>
 #include <thread>
@@ -59,6 +60,52 @@ TEST(StopRequest, ALaterSignalEndsAtOnce) {
     ASSERT_TRUE(WIFSIGNALED(status));
     EXPECT_EQ(WTERMSIG(status), second) << "shells make 128 + the number of it";
   }
+}
+
+void wait_for(const StopRequest& stop) {
+  for (int i = 0; i < 30'000 && !stop.requested(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+TEST(StopRequest, ATimeBoxIsARequestWithAnExitCodeOfItsOwn) {
+  StopRequest stop;
+  stop.end_within(0.01);
+  wait_for(stop);
+  EXPECT_TRUE(stop.requested());
+  EXPECT_EQ(stop.exit_code(), kTimeIsUp);
+  EXPECT_EQ(stop.reason(), "by the time box of 0.01 minutes");
+}
+
+TEST(StopRequest, ATimeBoxDoesNotEndBeforeItIsAlmostOver) {
+  StopRequest stop;
+  stop.end_within(10.0);
+  itimerval timer{};
+  ::getitimer(ITIMER_REAL, &timer);
+  EXPECT_NEAR(static_cast<double>(timer.it_value.tv_sec), 600 - 15, 2) << "15 seconds to save";
+}
+
+// The sweep that a job belongs to may signal it while it saves, and a box may end after a signal.
+TEST(StopRequest, OneSignalAfterATimeBoxAndABoxAfterASignalDoNotEndIt) {
+  Child after_box([](const Child::Say& say) {
+    StopRequest stop;
+    stop.end_within(0.001);
+    wait_for(stop);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    ::raise(SIGTERM);
+    say(std::to_string(stop.exit_code()));
+  });
+  EXPECT_EQ(after_box.line(), "75");
+  EXPECT_EQ(after_box.wait(), 0);
+  Child before_box([](const Child::Say& say) {
+    const StopRequest stop;
+    ::raise(SIGTERM);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    ::raise(SIGALRM);
+    say(std::to_string(stop.exit_code()) + stop.reason());
+  });
+  EXPECT_EQ(before_box.line(), "143by a signal");
+  EXPECT_EQ(before_box.wait(), 0);
 }
 
 TEST(StopRequest, HandlersComeBackAndIgnoredSignalsStayIgnored) {

@@ -33,6 +33,7 @@ struct Arguments {
   std::string out;
   std::string progress = "auto";
   int threads = 0;
+  double minutes = 0.0;  // 0: no time box
   bool resume = false;
   bool force = false;
   bool no_eval = false;
@@ -68,8 +69,9 @@ void use_onednn_of(const std::string& run, const std::vector<std::string>& overr
 }
 
 int train(const Arguments& a, const std::vector<std::string>& command_line) {
+  runs::StopRequest stop;
+  if (a.minutes > 0.0) stop.end_within(a.minutes);
   const experiment::Loaded loaded = experiment::load_config(a.config, a.overrides);
-  const runs::StopRequest stop;
   const auto mode = mode_of(a.progress);
   runs::Progress progress(mode, output_of(mode));
   TrainOptions options;
@@ -179,6 +181,10 @@ int run_program(int argc, char** argv) {
   train_verb->add_option("--out", a.out, "run directory; default runs/NAME-HASH-sSEED");
   train_verb->add_flag("--resume", a.resume, "go on from the last checkpoint if there is one");
   train_verb->add_flag("--no-eval", a.no_eval, "leave out the evaluation at the end");
+  train_verb
+      ->add_option("--minutes", a.minutes,
+                   "time box: save and exit with code 75 before it is over; --resume goes on")
+      ->check(CLI::PositiveNumber);
   add_overrides(*train_verb, a);
   add_common(*train_verb, a);
   CLI::App* eval_verb = app.add_subcommand("eval", "evaluate a trained model");
