@@ -135,22 +135,24 @@ class RunEvaluation {
       rows.push_back(std::move(*row));
     }
     const auto memory = bind_config<Memory>(checkpoint_->state, checkpoint_->path.string());
-    const TrainFigures figures{.step = memory.step,
-                               .tokens = memory.tokens,
-                               .seconds = memory.seconds,
-                               .data_seconds = memory.data_seconds,
-                               .peak_memory_bytes = training_peak()};
+    const TrainFigures figures{
+        .step = memory.step,
+        .tokens = memory.tokens,
+        .seconds = memory.seconds,
+        .data_seconds = memory.data_seconds,
+        .peak_memory_bytes = known_bytes("peak_memory_bytes").value_or(runs::peak_resident_bytes()),
+        .peak_gpu_bytes = known_bytes("peak_gpu_bytes")};
     Value results = results_value(loaded_, *task_, parameters_, figures, rows);
     return Evaluated{std::move(results), tallies_of(loaded_, std::move(rows))};
   }
 
  private:
   // What training took, which an evaluation does not know by itself.
-  [[nodiscard]] std::int64_t training_peak() const {
+  [[nodiscard]] std::optional<std::int64_t> known_bytes(const char* name) const {
     const auto known = directory_.results();
-    const Value* peak = known ? known->find("peak_memory_bytes") : nullptr;
-    const auto* bytes = peak == nullptr ? nullptr : peak->get_if<std::int64_t>();
-    return bytes == nullptr ? runs::peak_resident_bytes() : *bytes;
+    const Value* member = known ? known->find(name) : nullptr;
+    const auto* bytes = member == nullptr ? nullptr : member->get_if<std::int64_t>();
+    return bytes == nullptr ? std::nullopt : std::optional(*bytes);
   }
   model::Transformer model_for(double factor) {
     experiment::LabConfig config = loaded_.config;

@@ -5,12 +5,29 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <thread>
 
 #include "core/restart.h"
 #include "runs/memory.h"
+#include "torch/torch_version.h"
+
+#if POSENC_TORCH_AT_LEAST(2, 9)
+#include <c10/core/CachingDeviceAllocator.h>
+#endif
 
 namespace posenc::lab {
+namespace {
+
+// The part of a GPU's memory that a sweep leaves to each of its jobs.
+double gpu_share() {
+  const char* text = std::getenv("POSENC_GPU_SHARE");  // NOLINT(concurrency-mt-unsafe)
+  const double share = text == nullptr ? 1.0 : std::strtod(text, nullptr);
+  return share > 0.0 && share < 1.0 ? share : 1.0;
+}
+
+}  // namespace
+
 int set_threads(int threads) {
   const int count =
       threads >= 1 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
@@ -32,7 +49,20 @@ std::optional<double> available_bytes(at::Device device) {
   std::size_t left = 0;
   std::size_t all = 0;
   if (get == nullptr || get(&left, &all) != 0) return std::nullopt;
-  return static_cast<double>(left);
+  return std::min(static_cast<double>(left), gpu_share() * static_cast<double>(all));
+}
+
+std::optional<std::int64_t> peak_gpu_bytes(at::Device device) {
+#if POSENC_TORCH_AT_LEAST(2, 9)
+  if (!device.is_cuda()) return std::nullopt;
+  auto* allocator = dynamic_cast<c10::DeviceAllocator*>(c10::GetAllocator(device.type()));
+  if (allocator == nullptr || !allocator->initialized()) return std::nullopt;
+  const c10::DeviceIndex index = device.has_index() ? device.index() : c10::DeviceIndex{0};
+  return allocator->getDeviceStats(index).allocated_bytes[0].peak;
+#else
+  (void)device;
+  return std::nullopt;
+#endif
 }
 
 Value::Map machine_facts(at::Device device) {

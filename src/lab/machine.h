@@ -3,6 +3,7 @@
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -19,6 +20,10 @@ void set_onednn(bool on);
 
 // Bytes of memory that this process can still take on the device; nothing where the system does not say.
 std::optional<double> available_bytes(at::Device device);
+
+// The most bytes that tensors of this process have taken on a GPU; nothing on a CPU, or where libtorch does not
+// say (before 2.9).
+std::optional<std::int64_t> peak_gpu_bytes(at::Device device);
 
 // For environment.json: device, oneDNN, the CPU that OpenBLAS takes this one for.
 Value::Map machine_facts(at::Device device);

@@ -1,8 +1,10 @@
 #include "lab/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "model/transformer.h"
+#include "torch/torch_version.h"
 
 namespace posenc::lab {
 namespace {
@@ -12,6 +14,10 @@ using experiment::OptimizerKind;
 constexpr std::int64_t kAlign = 16;  // numbers: every parameter starts on a cache line
 
 std::int64_t padded(std::int64_t numbers) { return (numbers + kAlign - 1) / kAlign * kAlign; }
+
+bool has_fused_adam(const at::Tensor& weights, OptimizerKind kind) {
+  return POSENC_TORCH_AT_LEAST(2, 4) && weights.is_cuda() && kind != OptimizerKind::kSgd;
+}
 
 }  // namespace
 
@@ -28,35 +34,79 @@ Optimizer::Optimizer(const experiment::TrainConfig& config, torch::nn::Module& m
   mean_ = at::zeros({total}, options);
   if (config_.encoding_lr != 1.0) rate_ = at::ones({total}, options);
   if (config_.optimizer != OptimizerKind::kSgd) square_ = at::zeros({total}, options);
+  const bool fused = has_fused_adam(weights_, config_.optimizer);
+  if (fused) step_ = at::zeros({1}, options);
   std::int64_t offset = 0;
   for (auto& item : model.named_parameters()) {
     at::Tensor parameter = item.value();
+    const bool positional = model::is_positional(item.key());
+    const double decay = parameter.dim() >= 2 && !positional ? config_.weight_decay : 0.0;
+    const double rate = positional ? config_.encoding_lr : 1.0;
     const at::Tensor place = weights_.narrow(0, offset, parameter.numel()).view_as(parameter);
     place.copy_(parameter);
     parameter.set_data(place);
     parameter.mutable_grad() = gradient_.narrow(0, offset, parameter.numel()).view_as(parameter);
-    if (parameter.dim() >= 2 && !model::is_positional(item.key())) {
-      decay_.narrow(0, offset, parameter.numel()).fill_(config_.weight_decay);
-    }
-    if (rate_.defined() && model::is_positional(item.key())) {
-      rate_.narrow(0, offset, parameter.numel()).fill_(config_.encoding_lr);
-    }
+    if (decay > 0.0) decay_.narrow(0, offset, parameter.numel()).fill_(decay);
+    if (rate_.defined()) rate_.narrow(0, offset, parameter.numel()).fill_(rate);
+    if (fused) add_to_group(offset, parameter.numel(), decay, rate);
     offset += padded(parameter.numel());
   }
 }
 
+void Optimizer::add_to_group(std::int64_t offset, std::int64_t numbers, double decay, double rate) {
+  auto group = std::find_if(groups_.begin(), groups_.end(),
+                            [&](const Group& g) { return g.decay == decay && g.rate == rate; });
+  if (group == groups_.end()) {
+    group = groups_.insert(groups_.end(), Group{});
+    group->decay = decay;
+    group->rate = rate;
+  }
+  group->weights.push_back(weights_.narrow(0, offset, numbers));
+  group->gradients.push_back(gradient_.narrow(0, offset, numbers));
+  group->means.push_back(mean_.narrow(0, offset, numbers));
+  group->squares.push_back(square_.narrow(0, offset, numbers));
+  group->steps.push_back(step_);
+}
+
 void Optimizer::zero_grad() { gradient_.zero_(); }
 
-double Optimizer::clip() {
-  const auto norm = gradient_.norm().item<double>();
-  if (config_.clip > 0.0 && norm > config_.clip) gradient_.mul_(config_.clip / norm);
+at::Tensor Optimizer::clip() {
+  const at::NoGradGuard quiet;
+  const at::Tensor norm = gradient_.norm().to(at::kDouble);
+  if (config_.clip > 0.0) gradient_.mul_((config_.clip / norm).clamp_max(1.0));
   return norm;
 }
 
 void Optimizer::step(double lr) {
   const at::NoGradGuard quiet;
   ++steps_;
-  config_.optimizer == OptimizerKind::kSgd ? sgd_step(lr) : adam_step(lr);
+  if (config_.optimizer == OptimizerKind::kSgd) return sgd_step(lr);
+  if (!fused_adam_step(lr)) adam_step(lr);
+}
+
+// False where there are no such kernels.
+bool Optimizer::fused_adam_step(double lr) {
+  if (groups_.empty()) return false;
+#if POSENC_TORCH_AT_LEAST(2, 4)
+  step_.fill_(static_cast<double>(steps_));
+  const auto call = [&](const auto& update, const Group& g) {
+    const std::vector<at::Tensor> no_maxima;
+    update(g.weights, g.gradients, g.means, g.squares, no_maxima, g.steps, lr * g.rate,
+           config_.beta1, config_.beta2, g.decay, config_.epsilon, /*amsgrad=*/false,
+           /*maximize=*/false);
+  };
+  for (const Group& g : groups_) {
+    if (config_.optimizer == OptimizerKind::kAdam) {
+      call([](const auto&... x) { at::_fused_adam_(x...); }, g);
+    } else {
+      call([](const auto&... x) { at::_fused_adamw_(x...); }, g);
+    }
+  }
+  return true;
+#else
+  (void)lr;
+  return false;
+#endif
 }
 
 void Optimizer::adam_step(double lr) {

@@ -1,5 +1,6 @@
 // AdamW, Adam and SGD over one flat vector of all parameters, so that a step is a handful of operations
-// however many tensors there are, and its state is a few vectors with stable names.
+// however many tensors there are, and its state is a few vectors with stable names. Nothing here waits for
+// the device. On a GPU, Adam and AdamW are libtorch's fused kernels, where it has them.
 //
 //   adamw   m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2
 //           w -= lr (m / (1-b1^t)) / (sqrt(v / (1-b2^t)) + eps) + lr decay w     (Loshchilov, Hutter 2019)
@@ -27,8 +28,8 @@ class Optimizer {
   Optimizer(const experiment::TrainConfig& config, torch::nn::Module& model);
 
   void zero_grad();
-  // Scales the gradient to the longest allowed; returns its length before that.
-  double clip();
+  // Scales the gradient to the longest allowed; returns its length before that, as float64 on the device.
+  at::Tensor clip();
   void step(double lr);
 
   // Steps done and moments, for checkpoints; load() takes what state() gave.
@@ -37,6 +38,14 @@ class Optimizer {
   [[nodiscard]] std::int64_t steps() const { return steps_; }
 
  private:
+  // Parameters with the same decay and rate, as libtorch's fused kernels take them.
+  struct Group {
+    std::vector<at::Tensor> weights, gradients, means, squares, steps;
+    double decay = 0.0;
+    double rate = 1.0;
+  };
+  void add_to_group(std::int64_t offset, std::int64_t numbers, double decay, double rate);
+  bool fused_adam_step(double lr);
   void adam_step(double lr);
   void sgd_step(double lr);
 
@@ -46,6 +55,8 @@ class Optimizer {
   at::Tensor decay_;  // per number
   at::Tensor rate_;   // per number, times the rate; not there where all are 1
   at::Tensor mean_, square_;
+  std::vector<Group> groups_;
+  at::Tensor step_;  // on the device, for fused kernels
 };
 
 }  // namespace posenc::lab

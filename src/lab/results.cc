@@ -138,6 +138,7 @@ Value results_value(const experiment::Loaded& loaded, const tasks::Task& task,
   Value::List list;
   for (const EvalRow& row : rows) list.push_back(row_value(row));
   const double seconds = std::max(figures.seconds, 1e-9);
+  const auto& gpu = figures.peak_gpu_bytes;
   return map({{"task", text(task.info().name)},
               {"encoding", text(joined(config.model.encoding))},
               {"config_hash", text(loaded.hash)},
@@ -153,6 +154,7 @@ Value results_value(const experiment::Loaded& loaded, const tasks::Task& task,
               {"train_seconds", number(figures.seconds)},
               {"data_share", number(figures.data_seconds / seconds)},
               {"peak_memory_bytes", integer(figures.peak_memory_bytes)},
+              {"peak_gpu_bytes", gpu ? integer(*gpu) : Value()},
               {"threshold", number(config.eval.threshold)},
               {"effective_length", effective_lengths(task, rows, config.eval.threshold)},
               {"rows", Value(Value::Data(std::move(list)))}});

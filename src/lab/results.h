@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct TrainFigures {
   double seconds = 0.0;  // of training steps alone
   double data_seconds = 0.0;
   std::int64_t peak_memory_bytes = 0;
+  std::optional<std::int64_t> peak_gpu_bytes;  // of runs on a GPU
 };
 
 Value row_value(const EvalRow& row);

@@ -8,10 +8,15 @@
 namespace posenc::lab {
 namespace {
 
-at::Tensor on_device(const std::vector<std::int64_t>& values, at::Device device) {
-  at::Tensor tensor = at::empty({static_cast<std::int64_t>(values.size())}, at::kLong);
+at::Tensor empty_integers(at::IntArrayRef shape, HostMemory memory) {
+  return at::empty(shape,
+                   at::TensorOptions(at::kLong).pinned_memory(memory == HostMemory::kPinned));
+}
+
+at::Tensor host_integers(const std::vector<std::int64_t>& values, HostMemory memory) {
+  at::Tensor tensor = empty_integers({static_cast<std::int64_t>(values.size())}, memory);
   std::copy(values.begin(), values.end(), tensor.data_ptr<std::int64_t>());
-  return tensor.to(device);
+  return tensor;
 }
 
 // One round of a Feistel network on two halves of `bits` bits.
@@ -57,11 +62,11 @@ void fill_training_rows(const tasks::Task& task, const experiment::LabConfig& co
   }
 }
 
-Samples to_samples(const tasks::Batch& batch, std::int64_t begin, std::int64_t rows,
-                   at::Device device) {
+Samples host_samples(const tasks::Batch& batch, std::int64_t begin, std::int64_t rows,
+                     HostMemory memory) {
   const std::int64_t first = begin * batch.length;
   const std::int64_t count = rows * batch.length;
-  at::Tensor tokens = at::empty({rows, batch.length}, at::kLong);
+  at::Tensor tokens = empty_integers({rows, batch.length}, memory);
   std::copy_n(batch.tokens.begin() + first, count, tokens.data_ptr<std::int64_t>());
   std::vector<std::int64_t> places;
   std::vector<std::int64_t> targets;
@@ -71,7 +76,17 @@ Samples to_samples(const tasks::Batch& batch, std::int64_t begin, std::int64_t r
     places.push_back(i);
     targets.push_back(target);
   }
-  return {tokens.to(device), on_device(places, device), on_device(targets, device)};
+  return {tokens, host_integers(places, memory), host_integers(targets, memory)};
+}
+
+Samples moved(const Samples& samples, at::Device device) {
+  const auto move = [&](const at::Tensor& x) { return x.to(device, x.scalar_type(), true); };
+  return {move(samples.tokens), move(samples.places), move(samples.targets)};
+}
+
+Samples to_samples(const tasks::Batch& batch, std::int64_t begin, std::int64_t rows,
+                   at::Device device) {
+  return moved(host_samples(batch, begin, rows, HostMemory::kPlain), device);
 }
 
 at::Tensor training_positions(const experiment::TrainConfig& train, std::int64_t length,
@@ -93,6 +108,25 @@ at::Tensor training_positions(const experiment::TrainConfig& train, std::int64_t
     if (rng.integer(0, left - 1) < length - taken) out[taken++] = place;
   }
   return positions;
+}
+
+StepSamples step_samples(const tasks::Task& task, const experiment::LabConfig& config,
+                         std::int64_t step, HostMemory memory) {
+  const experiment::StageAt place = experiment::stage_at(config.train, step);
+  tasks::Batch batch;
+  batch.rows = place.stage.batch;
+  fill_training_rows(task, config, place, batch);
+  StepSamples made{.step = step,
+                   .parts = {},
+                   .positions = training_positions(config.train, place.stage.length,
+                                                   static_cast<std::uint64_t>(config.seed), step),
+                   .tokens = batch.rows * batch.length};
+  const std::int64_t rows = batch.rows / config.train.accumulate;
+  for (std::int64_t part = 0; part < config.train.accumulate; ++part) {
+    made.parts.push_back(host_samples(batch, part * rows, rows, memory));
+    made.scored += made.parts.back().scored();
+  }
+  return made;
 }
 
 }  // namespace posenc::lab

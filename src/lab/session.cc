@@ -246,14 +246,35 @@ void Session::note_score(double score) {
   memory_.done = enough || (train.patience > 0 && memory_.since_best >= train.patience);
 }
 
-std::optional<Outcome> Session::step() {
+// Up to the next step after which something is written or saved, and about a second of work at the most.
+std::int64_t Session::steps_to_queue() const {
   const auto& train = loaded_.config.train;
-  StepReport report;
-  try {
-    report = trainer_.step(stop_.flag());
-  } catch (const Interrupted&) {
-    return stop_here(fmt::format("by a signal in step {}, which is left out", memory_.step + 1));
+  const std::int64_t fast_enough =
+      step_seconds_ > 0.0 ? static_cast<std::int64_t>(1.0 / step_seconds_) : 1;
+  std::int64_t count = std::min(trainer_.pace().steps, total_steps(train) - memory_.step);
+  for (const std::int64_t every : {train.log_every, train.eval_every, train.checkpoint_every}) {
+    if (every > 0) count = std::min(count, every - memory_.step % every);
   }
+  return std::max<std::int64_t>(1, std::min(count, fast_enough));
+}
+
+std::optional<Outcome> Session::advance() {
+  std::vector<StepReport> reports;
+  try {
+    reports = trainer_.run(steps_to_queue(), stop_.flag());
+  } catch (const Interrupted&) {
+    return stop_here(
+        fmt::format("{} in step {}, which is left out", stop_.reason(), memory_.step + 1));
+  }
+  for (const StepReport& report : reports) {
+    if (const auto outcome = take(report)) return outcome;
+  }
+  step_seconds_ = reports.back().seconds;
+  return std::nullopt;
+}
+
+std::optional<Outcome> Session::take(const StepReport& report) {
+  const auto& train = loaded_.config.train;
   if (const std::string problem = divergence(report); !problem.empty()) {
     const std::string kept = saved_step_ < 0
                                  ? "no checkpoint was written before"
@@ -283,8 +304,8 @@ std::optional<Outcome> Session::train() {
     if (evaluation_due() && !evaluate_on_the_way()) return stop_here("during an evaluation");
     if (train.checkpoint_every > 0 && memory_.step % train.checkpoint_every == 0) save();
     if (memory_.done || memory_.step == total_steps(train)) break;
-    if (stop_.requested()) return stop_here("by a signal");
-    if (const auto outcome = step()) return outcome;
+    if (stop_.requested()) return stop_here(stop_.reason());
+    if (const auto outcome = advance()) return outcome;
   }
   save();
   return std::nullopt;
@@ -328,7 +349,8 @@ Outcome Session::evaluate_and_finish() {
                        .tokens = memory_.tokens,
                        .seconds = memory_.seconds,
                        .data_seconds = memory_.data_seconds,
-                       .peak_memory_bytes = runs::peak_resident_bytes()};
+                       .peak_memory_bytes = runs::peak_resident_bytes(),
+                       .peak_gpu_bytes = peak_gpu_bytes(trainer_.device())};
   experiment::Loaded evaluated = loaded_;
   if (!options_.evaluate) evaluated.eval_hash.clear();  // of no evaluation, so that sweeps make one
   if (options_.evaluate) {

@@ -61,7 +61,9 @@ class Session {
  private:
   void take_up();
   std::optional<Outcome> train();
-  std::optional<Outcome> step();
+  std::optional<Outcome> advance();
+  [[nodiscard]] std::int64_t steps_to_queue() const;
+  std::optional<Outcome> take(const StepReport& report);
   void note(const StepReport& report);
   void log_row(const StepReport& report);
   [[nodiscard]] std::string divergence(const StepReport& report) const;
@@ -89,6 +91,7 @@ class Session {
   Memory memory_;
   std::optional<double> score_;  // of the evaluation at this very step
   std::int64_t saved_step_ = -1;
+  double step_seconds_ = 0.0;  // of the last steps
 };
 
 }  // namespace posenc::lab

@@ -5,6 +5,7 @@
 
 #include <chrono>
 
+#include "core/cancellation.h"
 #include "experiment/rate.h"
 #include "lab/mixed_precision.h"
 #include "model/interruptible.h"
@@ -87,82 +88,131 @@ model::ModelContext model_context(const experiment::LabConfig& config, const tas
           .pad = task.info().pad};
 }
 
+Pace Pace::of(at::Device device) {
+  return device.is_cpu() ? Pace{} : Pace{.steps = 1000, .prefetch = 4};
+}
+
 Trainer::Trainer(const experiment::LabConfig& config, const tasks::Task& task,
-                 const model::AttentionFactory& factory)
-    : config_(config), task_(task), device_(device_of(config.train)) {
+                 const model::AttentionFactory& factory, std::optional<Pace> pace)
+    : config_(config),
+      task_(task),
+      device_(device_of(config.train)),
+      pace_(pace.value_or(Pace::of(device_))) {
   model_ = model::Transformer(config.model, model_context(config, task), factory);
   model_->to(device_);
   model_->train();
   optimizer_ = std::make_unique<Optimizer>(config.train, *model_);
 }
 
-void Trainer::accumulate(const tasks::Batch& batch, const at::Tensor& positions,
-                         StepReport& report) {
-  const std::int64_t parts = config_.train.accumulate;
-  std::int64_t scored = 0;
-  for (const std::int32_t target : batch.targets) scored += target == tasks::kUnscored ? 0 : 1;
-  for (std::int64_t part = 0; part < parts; ++part) {
-    const std::int64_t rows = batch.rows / parts;
-    const Samples samples = to_samples(batch, part * rows, rows, device_);
-    const MixedPrecision mixed(config_.train.precision);
-    const at::Tensor hidden = model_->hidden(samples.tokens, positions).flatten(0, 1);
-    const at::Tensor logits = model_->logits(hidden.index_select(0, samples.places)).to(at::kFloat);
-    const at::Tensor loss =
-        at::cross_entropy_loss(logits, samples.targets, {}, at::Reduction::Sum) /
-        static_cast<double>(std::max<std::int64_t>(scored, 1));
-    loss.backward();
-    throw_if_cancelled();  // before the numbers are used: kernels may have left out a part
-    report.loss += loss.item<double>();
-    report.correct += logits.argmax(-1).eq(samples.targets).sum().item<std::int64_t>();
+// Starts over where the next batch is not the next step's: after a resume, or a step that was cut off.
+StepSamples Trainer::next_samples() {
+  if (!samples_ || samples_->next_step() != steps()) {
+    const HostMemory memory = device_.is_cuda() ? HostMemory::kPinned : HostMemory::kPlain;
+    samples_.reset();
+    samples_ = std::make_unique<Prefetch>(
+        [this, memory](std::int64_t step) { return step_samples(task_, config_, step, memory); },
+        steps(), total_steps(config_.train), pace_.prefetch);
   }
-  report.scored = scored;
+  return samples_->next();
 }
 
-StepReport Trainer::step(const std::atomic<bool>* stop) {
+void Trainer::accumulate(const StepSamples& samples, Queued& queued) {
+  const double scored = static_cast<double>(std::max<std::int64_t>(samples.scored, 1));
+  const auto add = [](at::Tensor& sum, const at::Tensor& part) {
+    const at::Tensor exact = part.detach().to(at::kDouble);
+    sum = sum.defined() ? sum + exact : exact;
+  };
+  for (const Samples& part : samples.parts) {
+    const Samples here = moved(part, device_);
+    const MixedPrecision mixed(config_.train.precision);
+    const at::Tensor hidden = model_->hidden(here.tokens, samples.positions).flatten(0, 1);
+    const at::Tensor logits = model_->logits(hidden.index_select(0, here.places)).to(at::kFloat);
+    const at::Tensor loss =
+        at::cross_entropy_loss(logits, here.targets, {}, at::Reduction::Sum) / scored;
+    loss.backward();
+    throw_if_cancelled();  // before the numbers are used: kernels may have left out a part
+    add(queued.loss, loss);
+    add(queued.correct, logits.argmax(-1).eq(here.targets).sum());
+  }
+}
+
+Trainer::Queued Trainer::queue_step(const std::atomic<bool>* stop) {
   const Stopwatch all;
   const std::int64_t at = steps();
-  const experiment::StageAt place = experiment::stage_at(config_.train, at);
-  tasks::Batch batch;
-  batch.rows = place.stage.batch;
-  fill_training_rows(task_, config_, place, batch);
-  StepReport report;
-  report.data_seconds = all.seconds();
-  report.tokens = batch.rows * batch.length;
+  Queued queued;
+  const StepSamples samples = next_samples();
+  queued.report.data_seconds = all.seconds();
+  queued.report.tokens = samples.tokens;
+  queued.report.scored = samples.scored;
   torch::manual_seed(mixed(config_.seed, at));
   model_->set_step(at * config_.train.accumulate);
   optimizer_->zero_grad();
   {
     const model::Interruptible scope(stop);
-    accumulate(batch,
-               training_positions(config_.train, place.stage.length,
-                                  static_cast<std::uint64_t>(config_.seed), at),
-               report);
+    accumulate(samples, queued);
   }
-  report.gradient_norm = optimizer_->clip();
-  report.rate = experiment::learning_rate(config_.train, at);
-  if (std::isfinite(report.loss) && std::isfinite(report.gradient_norm)) {
-    optimizer_->step(report.rate);
-  }
-  report.seconds = all.seconds();
-  return report;
+  queued.gradient_norm = optimizer_->clip();
+  queued.report.rate = experiment::learning_rate(config_.train, at);
+  optimizer_->step(queued.report.rate);
+  return queued;
 }
 
-std::vector<std::pair<std::string, double>> Trainer::positional_norms() const {
-  std::vector<std::pair<std::string, double>> norms;
-  for (const auto& item : model_->named_parameters()) {
-    if (!model::is_positional(item.key())) continue;
-    norms.emplace_back(item.key(), item.value().detach().norm().item<double>());
+std::vector<StepReport> Trainer::run(std::int64_t count, const std::atomic<bool>* stop) {
+  const Stopwatch all;
+  std::vector<Queued> queue;
+  while (static_cast<std::int64_t>(queue.size()) < count) {
+    if (!queue.empty() && stop != nullptr && stop->load(std::memory_order_relaxed)) break;
+    try {
+      queue.push_back(queue_step(stop));
+    } catch (const Interrupted&) {
+      if (queue.empty()) throw;
+      break;
+    }
   }
+  std::vector<at::Tensor> figures;
+  for (const Queued& q : queue) {
+    for (const at::Tensor& x : {q.loss, q.correct, q.gradient_norm}) figures.push_back(x);
+  }
+  const at::Tensor read = at::stack(figures).to(at::kCPU);  // the one place that waits
+  const auto* value = read.data_ptr<double>();
+  std::vector<StepReport> reports;
+  for (Queued& q : queue) {
+    q.report.loss = *value++;
+    q.report.correct = static_cast<std::int64_t>(*value++);
+    q.report.gradient_norm = *value++;
+    q.report.seconds = all.seconds() / static_cast<double>(queue.size());
+    reports.push_back(q.report);
+  }
+  return reports;
+}
+
+namespace {
+
+// Of every positional parameter, read from the device together.
+std::vector<std::pair<std::string, double>> norms_of(const torch::nn::Module& model,
+                                                     bool of_gradients) {
+  std::vector<std::pair<std::string, double>> norms;
+  std::vector<at::Tensor> values;
+  for (const auto& item : model.named_parameters()) {
+    if (!model::is_positional(item.key())) continue;
+    norms.emplace_back(item.key(), 0.0);
+    const at::Tensor& x = of_gradients ? item.value().grad() : item.value();
+    values.push_back(x.detach().norm().to(at::kDouble));
+  }
+  if (values.empty()) return norms;
+  const at::Tensor read = at::stack(values).to(at::kCPU);
+  for (std::size_t i = 0; i < norms.size(); ++i) norms[i].second = read.data_ptr<double>()[i];
   return norms;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, double>> Trainer::positional_norms() const {
+  return norms_of(*model_, false);
 }
 
 std::vector<std::pair<std::string, double>> Trainer::positional_gradient_norms() const {
-  std::vector<std::pair<std::string, double>> norms;
-  for (const auto& item : model_->named_parameters()) {
-    if (!model::is_positional(item.key())) continue;
-    norms.emplace_back(item.key(), item.value().grad().norm().item<double>());
-  }
-  return norms;
+  return norms_of(*model_, true);
 }
 
 void Trainer::save(runs::Checkpoints& checkpoints, const Value& state,

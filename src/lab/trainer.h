@@ -1,16 +1,17 @@
-// One model in training: a step at a time, everything it draws a function of (seed, step), so that a run
-// taken up from a checkpoint goes on as if nothing had happened.
+// One model in training. Everything it draws is a function of (seed, step), so that a run resumed from a
+// checkpoint gives the same bits. Several steps can be queued on a GPU without waiting for their figures.
 #pragma once
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "core/value.h"
 #include "experiment/load.h"
 #include "lab/optimizer.h"
-#include "lab/samples.h"
+#include "lab/prefetch.h"
 #include "model/transformer.h"
 #include "runs/checkpoints.h"
 
@@ -24,17 +25,30 @@ struct StepReport {
   double gradient_norm = 0.0;
   double rate = 0.0;
   double seconds = 0.0;
-  double data_seconds = 0.0;
+  double data_seconds = 0.0;  // of them, waiting for samples
+};
+
+// How far ahead of the device a training works; results do not depend on it.
+struct Pace {
+  std::int64_t steps = 1;    // queued before their figures are read, at the most
+  std::size_t prefetch = 0;  // batches made ahead on a thread of their own
+
+  // A CPU computes a step while it is queued, and needs its cores for that.
+  static Pace of(at::Device device);
 };
 
 class Trainer {
  public:
   Trainer(const experiment::LabConfig& config, const tasks::Task& task,
-          const model::AttentionFactory& factory = {});
+          const model::AttentionFactory& factory = {}, std::optional<Pace> pace = {});
 
-  // Throws Interrupted (core/cancellation.h) once `stop` is raised; the step is as if it had not begun.
-  StepReport step(const std::atomic<bool>* stop = nullptr);
+  // Up to `count` steps, queued one after another; their figures are read together at the end. Ends early once
+  // `stop` is raised, and throws Interrupted (core/cancellation.h) if that was in the first step. A step that is
+  // cut off is as if it had not begun.
+  std::vector<StepReport> run(std::int64_t count, const std::atomic<bool>* stop = nullptr);
+  StepReport step(const std::atomic<bool>* stop = nullptr) { return run(1, stop).front(); }
   [[nodiscard]] std::int64_t steps() const { return optimizer_->steps(); }
+  [[nodiscard]] const Pace& pace() const { return pace_; }
 
   // Norms of the encodings' own parameters and of their last gradients, by name.
   [[nodiscard]] std::vector<std::pair<std::string, double>> positional_norms() const;
@@ -49,13 +63,22 @@ class Trainer {
   [[nodiscard]] at::Device device() const { return device_; }
 
  private:
-  void accumulate(const tasks::Batch& batch, const at::Tensor& positions, StepReport& report);
+  // A step on its way: what the device knows of it stays there until it is read.
+  struct Queued {
+    StepReport report;
+    at::Tensor loss, correct, gradient_norm;  // float64, no dimensions
+  };
+  Queued queue_step(const std::atomic<bool>* stop);
+  void accumulate(const StepSamples& samples, Queued& queued);
+  [[nodiscard]] StepSamples next_samples();
 
   experiment::LabConfig config_;
   const tasks::Task& task_;
   at::Device device_;
+  Pace pace_;
   model::Transformer model_{nullptr};
   std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Prefetch> samples_;
 };
 
 model::ModelContext model_context(const experiment::LabConfig& config, const tasks::Task& task);

@@ -76,7 +76,7 @@ TEST(LabOptimizer, ClipsToTheLongestAllowed) {
   config.clip = 0.5;
   lab::Optimizer optimizer(config, m);
   (m.matrix.sum() * 2.0).backward();
-  EXPECT_NEAR(optimizer.clip(), 2.0 * std::sqrt(12.0), 1e-5);
+  EXPECT_NEAR(optimizer.clip().item<double>(), 2.0 * std::sqrt(12.0), 1e-5);
   EXPECT_NEAR(m.matrix.grad().norm().item<double>(), 0.5, 1e-6);
 }
 

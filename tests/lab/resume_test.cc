@@ -166,6 +166,20 @@ TEST_F(Resume, StoppedByASignalItSavesAndIsTheSameRun) {
   expect_same_run(folder_ / "whole", folder_ / "stopped");
 }
 
+// Far too short for a step, on any machine.
+TEST_F(Resume, StoppedByATimeBoxItIsTheSameRun) {
+  const std::string train =
+      "train " + config_ + " --out " + (folder_ / "boxed") + " --resume --progress plain";
+  const LabResult boxed = run_lab(train + " --minutes 0.0001");
+  EXPECT_EQ(boxed.code, 75) << boxed.out;
+  const auto status = runs::RunDirectory::open(folder_ / "boxed", runs::Access::kRead).status();
+  EXPECT_EQ(status.state, runs::RunState::kStopped);
+  EXPECT_EQ(status.message, "by the time box of 0.0001 minutes");
+  const LabResult rest = run_lab(train + " --minutes 60");
+  EXPECT_EQ(rest.code, 0) << rest.out;
+  expect_same_run(folder_ / "whole", folder_ / "boxed");
+}
+
 TEST_F(Resume, ADamagedCheckpointGivesWayToTheOneBefore) {
   const std::string run = folder_ / "whole";
   const runs::CheckpointReader reader(std::filesystem::path(run) / "checkpoints");

@@ -111,5 +111,28 @@ TEST(TrainingPositions, SubsetsAreUniform) {
   for (std::int64_t place = 0; place < 10; ++place) EXPECT_NEAR(counts[place], 800, 110) << place;
 }
 
+TEST(StepSamples, PartsOfAStepAreItsRowsInOrder) {
+  experiment::LabConfig config;
+  config.task = tasks::FlipFlop{};
+  config.train.length = 8;
+  config.train.batch = 6;
+  const auto task = tasks::make_task(config.task);
+  const StepSamples whole = step_samples(*task, config, 3, HostMemory::kPlain);
+  config.train.accumulate = 3;
+  const StepSamples split = step_samples(*task, config, 3, HostMemory::kPlain);
+  ASSERT_EQ(split.parts.size(), 3U);
+  EXPECT_EQ(split.tokens, 48);
+  EXPECT_EQ(split.scored, whole.scored);
+  EXPECT_EQ(whole.scored, whole.parts.front().scored());
+  EXPECT_TRUE(whole.parts.front().tokens.equal(
+      at::cat({split.parts[0].tokens, split.parts[1].tokens, split.parts[2].tokens})));
+  EXPECT_TRUE(whole.parts.front().targets.equal(
+      at::cat({split.parts[0].targets, split.parts[1].targets, split.parts[2].targets})));
+  EXPECT_FALSE(step_samples(*task, config, 4, HostMemory::kPlain)
+                   .parts[0]
+                   .tokens.equal(split.parts[0].tokens))
+      << "a step has rows of its own";
+}
+
 }  // namespace
 }  // namespace posenc::lab
