@@ -77,6 +77,7 @@ Session::Session(const experiment::Loaded& loaded, const TrainOptions& options,
   for (const std::string& word : words) progress_.message(word);
   metrics_->truncate_after(memory_.step);
   events_.emplace(directory_->path(), memory_.step);
+  note_jobs_at_once();
   progress_.message(fmt::format("goes on from step {}", memory_.step));
 }
 
@@ -110,6 +111,15 @@ void Session::take_up() {
                .rule = "holds a run of another config",
                .value = status.config_hash,
                .hint = "train into another directory, or resume with the config of that one"});
+}
+
+// Not of a finished run, which is only evaluated: its speed is that of its training.
+void Session::note_jobs_at_once() const {
+  const runs::RunStatus status = directory_->status();
+  if (status.state == RunState::kFinished && status.config_hash == loaded_.hash) return;
+  const Value before = directory_->environment();
+  const Value now = runs::with_jobs_at_once(before);
+  if (!(now == before)) directory_->write_environment(now);
 }
 
 void Session::set_status(RunState state, const std::string& message) {

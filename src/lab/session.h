@@ -60,6 +60,7 @@ class Session {
 
  private:
   void take_up();
+  void note_jobs_at_once() const;
   std::optional<Outcome> train();
   std::optional<Outcome> advance();
   [[nodiscard]] std::int64_t steps_to_queue() const;

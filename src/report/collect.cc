@@ -8,6 +8,7 @@
 
 #include "core/bind.h"
 #include "posenc/core/error.h"
+#include "runs/environment.h"
 #include "runs/numbers.h"
 #include "runs/run_directory.h"
 
@@ -52,6 +53,18 @@ std::string machine_of(const Value& environment) {
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key, plain(*value));
   }
   return text;
+}
+
+void read_environment(const Value& environment, Run& run) {
+  run.machine = machine_of(environment);
+  const Value* device = environment.find("device");
+  run.on_gpu = device != nullptr && plain(*device).starts_with("cuda");
+  const Value* jobs = environment.find("jobs_at_once");
+  const auto* count = jobs == nullptr ? nullptr : jobs->get_if<std::int64_t>();
+  if (count != nullptr) run.jobs_at_once = *count;
+  const Value* started = environment.find("started");
+  const auto* time = started == nullptr ? nullptr : started->get_if<std::string>();
+  if (time != nullptr) run.started = runs::utc_time(*time);
 }
 
 std::string state_remark(const runs::RunStatus& status, bool in_use) {
@@ -134,7 +147,7 @@ Run read_run(const fs::path& shown, const std::function<RunFiles()>& read) {
     run.failed =
         status.state == runs::RunState::kDiverged || status.state == runs::RunState::kFailed;
     run.config = parse_yaml(files.config, scope("config.yaml"));
-    run.machine = machine_of(tree(files.environment, "environment.json"));
+    read_environment(tree(files.environment, "environment.json"), run);
     if (run.failed) return run;
     if (files.results) {
       run.results = read_results(tree(*files.results, "results.json"), scope("results.json"));

@@ -17,6 +17,9 @@ struct Run {
   std::filesystem::path path;
   Value config;         // as resolved when it was trained
   std::string machine;  // processor, threads and device: what a speed depends on
+  bool on_gpu = false;
+  std::optional<std::int64_t> jobs_at_once;  // of its sweep; nothing where no sweep said so
+  std::optional<std::int64_t> started;       // seconds since 1970
   std::optional<Results> results;
   std::optional<runs::RunTallies> scores;  // by row, of the evaluation that results are of
   std::string scores_remark;               // why there are none: "has no scores.bin"

@@ -64,13 +64,14 @@ Entry make_entry(const SeedGroup& group, std::size_t variant, const TaskTable& t
   return entry;
 }
 
-// Only a speed from the same kind of machine tells the cost of an encoding.
-void add_costs(TaskTable& table) {
+// Only a speed from the same kind of machine, used in the same way, tells the cost of an encoding.
+void add_costs(const TaskGroup& group, TaskTable& table) {
   for (Entry& entry : table.entries) {
     for (const Entry& plain : table.entries) {
       const bool base = plain.encoding == "none" && plain.variant == entry.variant;
       if (!base || entry.tokens_per_s <= 0.0 || plain.tokens_per_s <= 0.0) continue;
       if (plain.machine == entry.machine && entry.machine != kSeveralMachines) {
+        if (note_sharing(group, {&entry, &plain}, table)) continue;
         entry.cost = plain.tokens_per_s / entry.tokens_per_s;
       } else {
         table.notes.push_back(
@@ -175,7 +176,7 @@ TaskTable make_table(const TaskGroup& group, const CompareOptions& options) {
   note_failures(table);
   note_missing(table);
   note_intervals(table);
-  add_costs(table);
+  add_costs(group, table);
   add_findings(group, table);
   tell_context(table);
   return table;

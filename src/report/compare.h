@@ -122,6 +122,7 @@ struct TaskTable {
   std::vector<Variant> variants;
   std::vector<Entry> entries;  // by variant, none first, then as found
   std::vector<std::string> notes;
+  std::string sharing;  // why training speeds are not compared (sharing.h); also among the notes
   std::vector<runs::Finding> findings;
   std::vector<BackedBest> best;
 };

@@ -3,7 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+
+#include "report/sharing.h"
 
 namespace posenc::report {
 namespace {
@@ -144,8 +145,33 @@ std::vector<TaskGroup> group_runs(const std::vector<Run>& runs,
                         });
     if (!run.remark.empty() && !joined) left_out.push_back(run.path.string() + " " + run.remark);
   }
-  for (TaskGroup& task : tasks) task.variants = name_variants(task.shared);
+  const std::set<const Run*> overlapping = overlapping_runs(runs);
+  for (TaskGroup& task : tasks) {
+    task.variants = name_variants(task.shared);
+    task.overlapping = overlapping;
+  }
   return tasks;
+}
+
+const SeedGroup& seeds_of(const TaskGroup& task, const Entry& entry) {
+  return *std::find_if(task.groups.begin(), task.groups.end(), [&](const SeedGroup& group) {
+    return group.encoding == entry.encoding && group.shared == task.shared[entry.variant];
+  });
+}
+
+bool note_sharing(const TaskGroup& task, const std::vector<const Entry*>& entries,
+                  TaskTable& table) {
+  std::vector<const Run*> runs;
+  for (const Entry* entry : entries) {
+    for (const auto& [seed, run] : seeds_of(task, *entry).runs) runs.push_back(run);
+  }
+  const std::string note = sharing_note(runs, task.overlapping);
+  if (note.empty()) return false;
+  if (std::find(table.notes.begin(), table.notes.end(), note) == table.notes.end()) {
+    table.notes.push_back(note);
+  }
+  table.sharing = note;
+  return true;
 }
 
 }  // namespace posenc::report

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -30,10 +31,18 @@ struct TaskGroup {
   std::vector<SeedGroup> groups;     // in the order of the runs
   std::vector<SharedFields> shared;  // variants, in that order
   std::vector<Variant> variants;
+  std::set<const Run*> overlapping;  // of all tasks (sharing.h)
 };
 
 // Finished runs with results, by task, and failed ones with the training config of such a variant. Others are
 // left out with a remark, and so is a second run of a config and seed.
 std::vector<TaskGroup> group_runs(const std::vector<Run>& runs, std::vector<std::string>& left_out);
+
+// The runs behind an entry of the task's table.
+const SeedGroup& seeds_of(const TaskGroup& task, const Entry& entry);
+
+// Notes, once, why speeds of these entries are not compared; whether there is such a reason.
+bool note_sharing(const TaskGroup& task, const std::vector<const Entry*>& entries,
+                  TaskTable& table);
 
 }  // namespace posenc::report

@@ -64,6 +64,10 @@ std::string cost_caption(const TaskTable& table) {
 }
 
 std::string machine_warning(const TaskTable& table) {
+  if (!table.sharing.empty()) {
+    return "<p class=\"warning\">These runs shared a machine with others: their speeds do not "
+           "compare.</p>\n";
+  }
   if (one_machine(table)) return "";
   return "<p class=\"warning\">These runs are of different machines: their speeds do not "
          "compare.</p>\n";

@@ -13,13 +13,6 @@
 namespace posenc::report {
 namespace {
 
-const SeedGroup& group_for(const TaskGroup& task, const TaskTable& table, std::size_t entry) {
-  const Entry& e = table.entries[entry];
-  return *std::find_if(task.groups.begin(), task.groups.end(), [&](const SeedGroup& group) {
-    return group.encoding == e.encoding && group.shared == task.shared[e.variant];
-  });
-}
-
 // The rows of a run in a condition; nothing where the run was not scored there as it is.
 const runs::ConditionTallies* tallies_at(const Run& run, const Cell& cell) {
   const auto scored =
@@ -83,7 +76,7 @@ TestedCondition make_condition(const TaskGroup& group, const TaskTable& table, s
       place_text(table, cell) + (name.empty() ? "" : fmt::format(" (variant {})", name));
   condition.scores.metric = table.metric;
   for (const std::size_t entry : entries_of(table, variant)) {
-    add_encoding(group_for(group, table, entry), cell, table, entry, condition);
+    add_encoding(seeds_of(group, table.entries[entry]), cell, table, entry, condition);
     const bool shown = table.entries[entry].cell(cell.axis, cell.factor) != nullptr;
     if (shown || table.entries[entry].seeds.empty()) ++condition.shown;
   }
@@ -117,7 +110,7 @@ std::optional<TestedCondition> speed_condition(const TaskGroup& group, const Tas
   condition.scores.metric = Metric::kTokensPerSecond;
   std::string machine;
   for (const std::size_t entry : entries_of(table, variant)) {
-    const SeedGroup& seeds = group_for(group, table, entry);
+    const SeedGroup& seeds = seeds_of(group, table.entries[entry]);
     if (seeds.runs.size() < runs::kFewestSeeds) return std::nullopt;
     if (machine.empty()) machine = seeds.runs.begin()->second->machine;
     runs::EncodingScores scores{.encoding = seeds.encoding, .runs = {}};
@@ -136,7 +129,7 @@ std::optional<TestedCondition> speed_condition(const TaskGroup& group, const Tas
 void note_scores(const TaskGroup& group, TaskTable& table) {
   for (std::size_t e = 0; e < table.entries.size(); ++e) {
     std::map<std::string, std::vector<std::int64_t>> seeds;
-    for (const auto& [seed, run] : group_for(group, table, e).runs) {
+    for (const auto& [seed, run] : seeds_of(group, table.entries[e]).runs) {
       if (!run->scores) seeds[run->scores_remark].push_back(seed);
     }
     for (const auto& [why, of] : seeds) {
@@ -165,6 +158,9 @@ void test_speeds(const TaskGroup& group, TaskTable& table) {
   for (std::size_t variant = 0; variant < table.variants.size(); ++variant) {
     const auto condition = speed_condition(group, table, variant);
     if (!condition) continue;
+    std::vector<const Entry*> entries;
+    for (const std::size_t entry : condition->entries) entries.push_back(&table.entries[entry]);
+    if (note_sharing(group, entries, table)) continue;
     const runs::TestedTable tested = test_conditions({*condition});
     for (const runs::Finding& finding : runs::findings(tested)) {
       if (!finding.place.empty()) table.findings.push_back(finding);

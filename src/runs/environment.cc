@@ -7,7 +7,10 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <charconv>
+#include <cstdlib>
 #include <ctime>
 #include <fstream>
 #include <string_view>
@@ -94,6 +97,7 @@ Value describe_environment(const EnvironmentInput& input) {
   for (const std::string& word : input.command_line) command.push_back(text(word));
   const std::int64_t memory =
       std::int64_t{::sysconf(_SC_PHYS_PAGES)} * std::int64_t{::sysconf(_SC_PAGE_SIZE)};
+  const std::optional<std::int64_t> jobs = jobs_at_once();
   Value::Map map = {{"posenc", text(POSENC_VERSION_STRING)},
                     {"commit", text_or_null(build_commit())},
                     {"compiler", text(compiler())},
@@ -102,6 +106,7 @@ Value describe_environment(const EnvironmentInput& input) {
                     {"architecture", text_or_null(machine())},
                     {"cores", whole(usable_cores())},
                     {"threads", whole(input.threads)},
+                    {"jobs_at_once", jobs ? whole(*jobs) : Value()},
                     {"memory_bytes", whole(memory)},
                     {"os", text_or_null(operating_system())},
                     {"started", text(utc_time_text(std::time(nullptr)))},
@@ -111,8 +116,42 @@ Value describe_environment(const EnvironmentInput& input) {
   return {Value::Data(std::move(map))};
 }
 
+std::optional<std::int64_t> jobs_at_once() {
+  const char* variable = std::getenv("POSENC_JOBS_AT_ONCE");
+  const std::string_view given = variable == nullptr ? "" : variable;
+  std::int64_t jobs = 0;
+  const auto read = std::from_chars(given.data(), given.data() + given.size(), jobs);
+  const bool number = read.ec == std::errc() && read.ptr == given.data() + given.size();
+  return number && jobs >= 1 ? std::optional(jobs) : std::nullopt;
+}
+
+Value with_jobs_at_once(Value environment) {
+  const auto now = jobs_at_once();
+  auto* members = environment.get_if<Value::Map>();
+  if (!now || members == nullptr) return environment;
+  const auto known = std::find_if(members->begin(), members->end(), [](const Member& member) {
+    return member.key == "jobs_at_once";
+  });
+  const auto* before = known == members->end() ? nullptr : known->value.get_if<std::int64_t>();
+  // A run that was alone now may have had company before.
+  if (*now <= (before == nullptr ? 1 : *before)) return environment;
+  if (known == members->end()) {
+    members->push_back({"jobs_at_once", whole(*now)});
+  } else {
+    known->value = whole(*now);
+  }
+  return environment;
+}
+
 std::string utc_time_text(std::int64_t unix_seconds) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(unix_seconds)));
+}
+
+std::optional<std::int64_t> utc_time(const std::string& text) {
+  std::tm parts{};
+  const char* end = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  if (end == nullptr || *end != '\0') return std::nullopt;
+  return std::int64_t{::timegm(&parts)};
 }
 
 std::int64_t resident_bytes() {

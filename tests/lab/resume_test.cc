@@ -236,5 +236,29 @@ TEST_F(Resume, AnotherConfigIsRefused) {
   EXPECT_EQ(again.code, 2) << again.out;
 }
 
+// A finished run is only evaluated: the speed that it tells is of its training.
+TEST_F(Resume, ARunSaysHowManyJobsSharedTheMachineWhileItTrained) {
+  const auto jobs = [&] {
+    const auto run = runs::RunDirectory::open(folder_ / "whole", runs::Access::kRead);
+    return to_json(*run.environment().find("jobs_at_once"));
+  };
+  const auto go_on = [&] {
+    return run_lab(
+        "train " + config_ + " --out " + (folder_ / "whole") + " --resume --progress quiet",
+        "POSENC_JOBS_AT_ONCE=4 ");
+  };
+  EXPECT_EQ(jobs(), "null") << "no sweep started it";
+  EXPECT_EQ(go_on().code, 0);
+  EXPECT_EQ(jobs(), "null");
+  {
+    const auto run = runs::RunDirectory::open(folder_ / "whole");
+    runs::RunStatus status = run.status();
+    status.state = runs::RunState::kStopped;
+    run.set_status(status);
+  }
+  EXPECT_EQ(go_on().code, 0);
+  EXPECT_EQ(jobs(), "4");
+}
+
 }  // namespace
 }  // namespace posenc::testing

@@ -43,6 +43,7 @@ struct CaseRun {
   int samples = 40;    // of the evaluation
   bool scores = true;  // write scores.bin
   bool row_metric = false;
+  std::string environment = {};  // further members, such as ", \"device\": \"cuda\""
 };
 
 inline std::string eval_hash_of(const CaseRun& run) { return fmt::format("eval{}", run.samples); }
@@ -131,8 +132,8 @@ inline runs::RunTallies scores_of(const CaseRun& run) {
 inline void write_run(const std::string& path, const CaseRun& run,
                       runs::RunState state = runs::RunState::kFinished,
                       const std::string& message = "") {
-  const Value environment =
-      parse_json(fmt::format(R"({{"cpu": "{}", "threads": 1}})", run.cpu), "environment");
+  const Value environment = parse_json(
+      fmt::format(R"({{"cpu": "{}", "threads": 1{}}})", run.cpu, run.environment), "environment");
   const auto directory = runs::RunDirectory::create(
       path, {.config = config_text(run), .config_hash = "0", .environment = environment});
   if (!run.rows.empty()) {

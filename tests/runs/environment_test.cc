@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <ctime>
 #include <regex>
+#include <utility>
 #include <vector>
 
 #include "runs/run_case.h"
@@ -22,8 +24,9 @@ TEST(Environment, SaysWhatTheRunRanOn) {
   std::vector<std::string> keys;
   for (const Member& member : *env.get_if<Value::Map>()) keys.push_back(member.key);
   EXPECT_EQ(keys, (std::vector<std::string>{"posenc", "commit", "compiler", "torch", "cpu",
-                                            "architecture", "cores", "threads", "memory_bytes",
-                                            "os", "started", "seed", "command_line", "device"}));
+                                            "architecture", "cores", "threads", "jobs_at_once",
+                                            "memory_bytes", "os", "started", "seed", "command_line",
+                                            "device"}));
   EXPECT_EQ(*env.find("seed")->get_if<std::int64_t>(), 17);
   EXPECT_EQ(*env.find("torch"), text("1.13.1"));
   EXPECT_GE(*env.find("cores")->get_if<std::int64_t>(), 1);
@@ -42,6 +45,48 @@ TEST(Environment, TheCommitIsOneOrUnknown) {
 TEST(Environment, TimesAreInUtc) {
   EXPECT_EQ(utc_time_text(0), "1970-01-01T00:00:00Z");
   EXPECT_EQ(utc_time_text(1'700'000'000), "2023-11-14T22:13:20Z");
+  EXPECT_EQ(utc_time("2023-11-14T22:13:20Z"), 1'700'000'000);
+  for (const char* text : {"", "yesterday", "2023-11-14", "2023-11-14T22:13:20Z and more"}) {
+    EXPECT_EQ(utc_time(text), std::nullopt) << text;
+  }
+}
+
+std::string jobs_text(const Value& environment) {
+  const Value* jobs = environment.find("jobs_at_once");
+  return jobs == nullptr ? "missing" : to_json(*jobs);
+}
+
+TEST(Environment, SaysHowManyJobsTheSweepRunsAtOnce) {
+  ::unsetenv("POSENC_JOBS_AT_ONCE");
+  EXPECT_EQ(jobs_text(describe_environment({})), "null") << "no sweep";
+  for (const auto& [given, written] :
+       std::vector<std::pair<std::string, std::string>>{{"4", "4"},
+                                                        {"1", "1"},
+                                                        {"0", "null"},
+                                                        {"-2", "null"},
+                                                        {"many", "null"},
+                                                        {"4x", "null"}}) {
+    ::setenv("POSENC_JOBS_AT_ONCE", given.c_str(), 1);
+    EXPECT_EQ(jobs_text(describe_environment({})), written) << given;
+  }
+  ::unsetenv("POSENC_JOBS_AT_ONCE");
+}
+
+// A run that goes on keeps the fullest of its sessions.
+TEST(Environment, ARunThatGoesOnKeepsItsFullestSession) {
+  const auto after = [](const std::string& before, const char* jobs) {
+    ::setenv("POSENC_JOBS_AT_ONCE", jobs, 1);
+    const std::string text = jobs_text(with_jobs_at_once(parse_json(before, "x")));
+    ::unsetenv("POSENC_JOBS_AT_ONCE");
+    return text;
+  };
+  EXPECT_EQ(after(R"({"jobs_at_once": 1})", "4"), "4");
+  EXPECT_EQ(after(R"({"jobs_at_once": 8})", "4"), "8");
+  EXPECT_EQ(after(R"({"jobs_at_once": null})", "4"), "4");
+  EXPECT_EQ(after(R"({"jobs_at_once": null})", "1"), "null") << "it may have had company before";
+  EXPECT_EQ(after("{}", "4"), "4");
+  EXPECT_EQ(after("{}", "1"), "missing");
+  EXPECT_EQ(jobs_text(with_jobs_at_once(parse_json(R"({"jobs_at_once": 2})", "x"))), "2");
 }
 
 TEST(Environment, MemoryGrowsWithWhatIsTouched) {
