@@ -13,6 +13,7 @@ namespace posenc::sweep {
 namespace {
 
 constexpr std::size_t kLongestName = 80;
+constexpr const char* kDeviceKey = "train.device";
 
 std::string key_of(const std::string& assignment) {
   return assignment.substr(0, assignment.find('='));
@@ -51,6 +52,10 @@ std::string job_name(const std::vector<std::string>& point) {
   return name.empty() ? "run" : name.substr(0, kLongestName);
 }
 
+std::string device_name(experiment::Device device) {
+  return std::string(enum_names(device)[static_cast<std::size_t>(device)]);
+}
+
 bool sets(const std::vector<std::string>& assignments, const std::string& key) {
   return std::any_of(assignments.begin(), assignments.end(),
                      [&](const std::string& a) { return key_of(a) == key; });
@@ -71,12 +76,18 @@ void check_settings(const SweepFile& file, const std::vector<std::string>& setti
 
 Job make_job(const SweepFile& file, const std::vector<std::string>& point,
              const std::vector<std::string>& settings) {
-  Job job{.name = job_name(point), .settings = settings, .hash = "", .eval_hash = "", .folder = {}};
+  Job job{.name = job_name(point),
+          .settings = settings,
+          .hash = "",
+          .eval_hash = "",
+          .folder = {},
+          .device = {}};
   job.settings.insert(job.settings.end(), point.begin(), point.end());
   try {
     const experiment::Loaded loaded = experiment::load_config(file.base.string(), job.settings);
     job.hash = loaded.hash;
     job.eval_hash = loaded.eval_hash;
+    job.device = loaded.config.train.device;
   } catch (const Error& e) {
     if (point.empty()) throw;
     throw Error(e.kind(), {.scope = file.path,
@@ -120,6 +131,29 @@ Plan make_plan(SweepFile file, const std::vector<std::string>& settings) {
   }
   plan.file = std::move(file);
   return plan;
+}
+
+std::vector<std::string> with_device(const SweepFile& file, std::vector<std::string> settings,
+                                     experiment::Device device) {
+  const bool varied = std::any_of(file.points.begin(), file.points.end(),
+                                  [](const auto& point) { return sets(point, kDeviceKey); });
+  if (!varied && !sets(settings, kDeviceKey)) {
+    settings.push_back(fmt::format("{}={}", kDeviceKey, device_name(device)));
+  }
+  return settings;
+}
+
+void require_device(const Plan& plan, experiment::Device device) {
+  for (const Job& job : plan.jobs) {
+    if (job.device == device) continue;
+    throw Error(ErrorKind::kConflict,
+                {.scope = "sweep",
+                 .key = "--device " + device_name(device),
+                 .rule = fmt::format("contradicts {}={} of the job {}", kDeviceKey,
+                                     device_name(job.device), job.name),
+                 .value = "",
+                 .hint = "leave out --device, or the --set or grid entry that sets it"});
+  }
 }
 
 std::vector<Job> shard(std::vector<Job> jobs, int part, int parts) {

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "core/value.h"
+#include "experiment/train_config.h"
 
 namespace posenc::sweep {
 
@@ -39,6 +40,7 @@ struct Job {
   std::string hash;                   // of what decides the trained model
   std::string eval_hash;              // of what decides the figures of its evaluation
   std::filesystem::path folder;       // of its run
+  experiment::Device device = experiment::Device::kCpu;  // that it trains on
 };
 
 struct Plan {
@@ -51,6 +53,12 @@ struct Plan {
 // starts. `settings` hold for all jobs and may not name what the sweep varies. Combinations that train the
 // same model and evaluate it in different ways are refused: a run has one evaluation.
 Plan make_plan(SweepFile file, const std::vector<std::string>& settings);
+
+// `settings` and train.device=`device`, unless they or the file set it already. An Error from
+// require_device says where they set another one.
+std::vector<std::string> with_device(const SweepFile& file, std::vector<std::string> settings,
+                                     experiment::Device device);
+void require_device(const Plan& plan, experiment::Device device);
 
 // Part `part` of `parts`, from 1: every parts-th job in the order of the hashes. Depends on the jobs
 // alone, so machines that share nothing but the sweep file agree; all parts together are all jobs.

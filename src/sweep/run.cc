@@ -53,11 +53,19 @@ std::string end_message(const JobReport& report, const Ending& ending,
   return said.empty() ? how : fmt::format("{}: {}", how, said);
 }
 
+bool is_waiting(const JobReport& report) {
+  return report.state == JobState::kNew || report.state == JobState::kResume;
+}
+
 class Runner {
  public:
   Runner(const Plan& plan, std::vector<JobReport>& reports, const RunOptions& options,
          const Observer& observer)
-      : plan_(plan), reports_(reports), options_(options), observer_(observer) {}
+      : plan_(plan),
+        reports_(reports),
+        options_(options),
+        observer_(observer),
+        at_once_(jobs_at_once(reports, options)) {}
 
   void run() {
     runs::NewFolders folders(plan_.file.out / "logs");
@@ -66,7 +74,8 @@ class Runner {
     auto next = reports_.begin();
     while (true) {
       forward_stop();
-      while (signal_ == 0 && running_.size() < static_cast<std::size_t>(options_.jobs)) {
+      close_time_box();
+      while (may_start() && running_.size() < static_cast<std::size_t>(options_.jobs)) {
         next = std::find_if(next, reports_.end(), is_waiting);
         if (next == reports_.end()) break;
         start(*next++);
@@ -78,12 +87,12 @@ class Runner {
   }
 
  private:
-  static bool is_waiting(const JobReport& report) {
-    return report.state == JobState::kNew || report.state == JobState::kResume;
+  [[nodiscard]] bool may_start() const {
+    return signal_ == 0 && !time_is_up_ && (!options_.time_box || options_.time_box->may_start());
   }
 
   void start(JobReport& report) {
-    const Command command = job_command(plan_, report, options_);
+    const Command command = job_command(plan_, report, options_, at_once_);
     report.state = JobState::kRunning;
     report.ran = true;
     observer_.started(report);
@@ -98,14 +107,29 @@ class Runner {
     }
   }
 
-  // A signal that came while jobs were being started reaches all of them, each once.
+  // A signal that came while jobs were being started reaches all of them, each once. Jobs that the time
+  // box has asked to save get no second one, which would end them.
   void forward_stop() {
     if (signal_ == 0) signal_ = options_.stop();
     if (signal_ == 0) return;
     const bool kill = options_.kill();
     if (forwarded_ && !kill) return;
     forwarded_ = true;
-    for (const Running& job : running_) job.process.signal(kill ? SIGKILL : signal_);
+    for (const Running& job : running_) {
+      if (kill || !time_box_closed_) job.process.signal(kill ? SIGKILL : signal_);
+    }
+  }
+
+  // Asks jobs that did not end by themselves in time to save, unless a signal has; kills them at the end.
+  void close_time_box() {
+    if (!options_.time_box || !options_.time_box->asks_to_save()) return;
+    const bool kill = options_.time_box->kills();
+    if (time_box_closed_ && !kill) return;
+    const bool saving = time_box_closed_ || signal_ != 0;
+    time_is_up_ = time_box_closed_ = true;
+    for (const Running& job : running_) {
+      if (kill || !saving) job.process.signal(kill ? SIGKILL : SIGTERM);
+    }
   }
 
   void reap() {
@@ -125,29 +149,48 @@ class Runner {
   void finish(JobReport& report, const Ending& ending, Clock::time_point since) {
     const auto status = status_of(report);
     report.seconds = std::chrono::duration<double>(Clock::now() - since).count();
-    report.state = end_state(ending, status, signal_ != 0);
-    report.message = end_message(report, ending, status);
+    const bool by_itself = options_.time_box && ending.code == kTimeIsUp;
+    time_is_up_ = time_is_up_ || by_itself;  // what is left is too short for another job, too
+    report.state = end_state(ending, status, signal_ != 0 || time_box_closed_ || by_itself);
+    report.boxed = report.state == JobState::kStopped && signal_ == 0;
+    report.message = report.boxed ? "the time box ended" : end_message(report, ending, status);
     observer_.ended(report, reports_);
     write_summary();
   }
 
   void write_summary() const {
     if (options_.summary_file.empty()) return;
-    runs::write_json(options_.summary_file, summary(plan_, reports_));
+    runs::write_json(options_.summary_file, summary(plan_, reports_, options_));
   }
 
   const Plan& plan_;
   std::vector<JobReport>& reports_;
   const RunOptions& options_;
   const Observer& observer_;
+  int at_once_;
   std::list<Running> running_;
   int signal_ = 0;
   bool forwarded_ = false;
+  bool time_is_up_ = false;       // no further job starts
+  bool time_box_closed_ = false;  // and those that run were asked to save
 };
 
 }  // namespace
 
-Command job_command(const Plan& plan, const JobReport& report, const RunOptions& options) {
+int jobs_at_once(const std::vector<JobReport>& reports, const RunOptions& options) {
+  const auto waiting = std::count_if(reports.begin(), reports.end(), is_waiting);
+  return static_cast<int>(std::clamp<std::ptrdiff_t>(waiting, 1, options.jobs));
+}
+
+bool share_gpu(const std::vector<JobReport>& reports, const RunOptions& options) {
+  return jobs_at_once(reports, options) > 1 &&
+         std::any_of(reports.begin(), reports.end(), [](const JobReport& report) {
+           return is_waiting(report) && report.job.device == experiment::Device::kCuda;
+         });
+}
+
+Command job_command(const Plan& plan, const JobReport& report, const RunOptions& options,
+                    int at_once) {
   Command command;
   command.words = options.trainer;
   command.words.push_back(plan.file.base.string());
@@ -159,7 +202,18 @@ Command job_command(const Plan& plan, const JobReport& report, const RunOptions&
   command.output = report.log;
   const std::string threads = std::to_string(options.threads);
   command.words.insert(command.words.end(), {"--threads", threads});
-  command.environment = {{"OMP_NUM_THREADS", threads}, {"OPENBLAS_NUM_THREADS", threads}};
+  if (options.time_box) {
+    command.words.insert(command.words.end(), {"--minutes", options.time_box->job_minutes()});
+  }
+  command.environment = options.environment;
+  command.environment.insert(command.environment.end(),
+                             {{"OMP_NUM_THREADS", threads},
+                              {"OPENBLAS_NUM_THREADS", threads},
+                              {"POSENC_JOBS_AT_ONCE", std::to_string(at_once)}});
+  if (report.job.device == experiment::Device::kCuda) {
+    // A twentieth is left to the contexts of the driver.
+    command.environment.emplace_back("POSENC_GPU_SHARE", fmt::format("{:.4f}", 0.95 / at_once));
+  }
   command.own_group = true;
   return command;
 }

@@ -5,12 +5,15 @@
 
 #include <array>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/process.h"
 #include "sweep/plan.h"
+#include "sweep/time_box.h"
 
 namespace posenc::sweep {
 
@@ -21,7 +24,7 @@ enum class JobState {
   kDiverged,  // it came to an end, and would again
   kInUse,     // another process trains it now
   kRunning,
-  kStopped,  // interrupted by a signal, saved
+  kStopped,  // interrupted by a signal or by the time box
   kFailed,
 };
 constexpr std::array<std::string_view, 8> enum_names(JobState /*tag*/) {
@@ -32,7 +35,8 @@ std::string state_name(JobState state);
 struct JobReport {
   Job job;
   JobState state = JobState::kNew;
-  bool ran = false;  // started by this sweep
+  bool ran = false;    // started by this sweep
+  bool boxed = false;  // stopped by the time box
   double seconds = 0.0;
   std::string message;  // why it failed: the run's own word, or the last line of its log
   std::string log;
@@ -42,12 +46,15 @@ struct JobReport {
 std::vector<JobReport> look_up(const Plan& plan, const std::vector<Job>& jobs);
 
 struct RunOptions {
-  // Program and first words of a job; CONFIG, --set K=V, --out DIR, --resume and
-  // --threads N follow.
+  // Program and first words of a job; CONFIG, --set K=V, --out DIR, --resume,
+  // --threads N and, in a time box, --minutes M follow.
   std::vector<std::string> trainer;
   int jobs = 1;
   int threads = 1;           // of each job
   std::string summary_file;  // brought up to date after every job
+  std::vector<std::pair<std::string, std::string>> environment;  // set for every job
+  // No job starts once its time is up; jobs that run are stopped.
+  std::optional<TimeBox> time_box = {};
   // The number of a signal that asks to stop, or 0. It is forwarded once to all jobs, which save and
   // end; no further job starts.
   std::function<int()> stop = [] { return 0; };
@@ -61,7 +68,8 @@ struct Tally {
   std::size_t finished = 0;  // by this sweep
   std::size_t failed = 0;
   std::size_t diverged = 0;
-  std::size_t stopped = 0;  // or not started any more
+  std::size_t stopped = 0;  // by a signal or the time box
+  std::size_t boxed = 0;    // of them, by the time box
   std::size_t in_use = 0;
   std::size_t running = 0;
   std::size_t waiting = 0;
@@ -79,10 +87,16 @@ struct Observer {
 void run_jobs(const Plan& plan, std::vector<JobReport>& reports, const RunOptions& options,
               const Observer& observer);
 
-// The command of one job, as run_jobs starts it.
-Command job_command(const Plan& plan, const JobReport& report, const RunOptions& options);
+// The most jobs that run at the same time: no more than there are to run.
+int jobs_at_once(const std::vector<JobReport>& reports, const RunOptions& options);
+// Whether jobs that are to run share the GPU with each other.
+bool share_gpu(const std::vector<JobReport>& reports, const RunOptions& options);
 
-// sweep.json: the plan and what became of each job.
-Value summary(const Plan& plan, const std::vector<JobReport>& reports);
+// The command of one job, as run_jobs starts it with up to `at_once` jobs at the same time.
+Command job_command(const Plan& plan, const JobReport& report, const RunOptions& options,
+                    int at_once);
+
+// sweep.json: the plan, how jobs were run and what became of each.
+Value summary(const Plan& plan, const std::vector<JobReport>& reports, const RunOptions& options);
 
 }  // namespace posenc::sweep

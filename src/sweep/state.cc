@@ -68,6 +68,10 @@ Value texts(const std::vector<std::string>& words) {
   return {Value::Data(std::move(list))};
 }
 
+Value minutes_value(const RunOptions& options) {
+  return options.time_box ? write_field(options.time_box->minutes()) : Value();
+}
+
 Value job_value(const JobReport& report) {
   return {Value::Data(Value::Map{{"name", text(report.job.name)},
                                  {"hash", text(report.job.hash)},
@@ -76,6 +80,7 @@ Value job_value(const JobReport& report) {
                                  {"set", texts(report.job.settings)},
                                  {"state", text(state_name(report.state))},
                                  {"ran", write_field(report.ran)},
+                                 {"device", write_field(report.job.device)},
                                  {"seconds", write_field(report.seconds)},
                                  {"message", text(report.message)},
                                  {"log", text(report.log)}})};
@@ -132,6 +137,7 @@ Tally tally(const std::vector<JobReport>& reports) {
         break;
       case JobState::kStopped:
         ++t.stopped;
+        t.boxed += report.boxed ? 1 : 0;
         break;
       case JobState::kFailed:
         ++t.failed;
@@ -141,7 +147,7 @@ Tally tally(const std::vector<JobReport>& reports) {
   return t;
 }
 
-Value summary(const Plan& plan, const std::vector<JobReport>& reports) {
+Value summary(const Plan& plan, const std::vector<JobReport>& reports, const RunOptions& options) {
   const Tally t = tally(reports);
   const auto count = [](std::size_t n) { return write_field(static_cast<std::int64_t>(n)); };
   Value::List jobs;
@@ -149,6 +155,9 @@ Value summary(const Plan& plan, const std::vector<JobReport>& reports) {
   return {Value::Data(Value::Map{{"sweep", text(plan.file.path)},
                                  {"base", text(plan.file.base.string())},
                                  {"out", text(plan.file.out.string())},
+                                 {"jobs_at_once", write_field(std::int64_t{options.jobs})},
+                                 {"threads", write_field(std::int64_t{options.threads})},
+                                 {"minutes", minutes_value(options)},
                                  {"counts",
                                   {Value::Data(Value::Map{{"all", count(t.all)},
                                                           {"skipped", count(t.skipped)},
@@ -156,6 +165,7 @@ Value summary(const Plan& plan, const std::vector<JobReport>& reports) {
                                                           {"failed", count(t.failed)},
                                                           {"diverged", count(t.diverged)},
                                                           {"stopped", count(t.stopped)},
+                                                          {"boxed", count(t.boxed)},
                                                           {"in_use", count(t.in_use)},
                                                           {"running", count(t.running)},
                                                           {"waiting", count(t.waiting)}})}},

@@ -170,6 +170,35 @@ TEST_F(Planned, SettingsHoldForAllAndMayNotCross) {
   EXPECT_THROW(plan("grid: {seed: [0, 1]}", {"seed=2"}), Error);
 }
 
+TEST_F(Planned, ADeviceHoldsForAllJobsUnlessTheySetIt) {
+  using experiment::Device;
+  const auto on = [&](Device device, const std::string& grid,
+                      const std::vector<std::string>& settings = {}) {
+    const SweepFile file = parse_sweep("base: base.yaml\nout: o\n" + grid, folder_ / "s.yaml");
+    const Plan p = make_plan(file, with_device(file, settings, device));
+    require_device(p, device);
+    return p;
+  };
+  const Plan p = on(Device::kCuda, "grid: {seed: [0, 1]}");
+  EXPECT_EQ(p.jobs[1].device, Device::kCuda);
+  EXPECT_EQ(p.jobs[1].settings[0], "train.device=cuda");
+  EXPECT_EQ(p.jobs[1].name, "seed1");
+  EXPECT_EQ(on(Device::kCuda, "grid: {seed: 0}", {"train.device=cuda"}).jobs[0].settings.size(),
+            3U);
+  EXPECT_EQ(on(Device::kCuda, "grid: {train.device: cuda}").jobs[0].device, Device::kCuda);
+  EXPECT_THROW(on(Device::kCuda, "grid: {seed: 0}", {"train.device=cpu"}), Error);
+  EXPECT_THROW(on(Device::kCpu, "grid: {seed: 0}", {"train={device: cuda}", "train.device=cuda"}),
+               Error);
+  try {
+    on(Device::kCuda, "grid: {train.device: [cuda, cpu]}");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("--device cuda contradicts train.device=cpu of the job"),
+              std::string::npos)
+        << e.what();
+  }
+}
+
 TEST_F(Planned, AMistakeInOneCombinationStopsThePlan) {
   try {
     plan("grid: {model.encoding: [rope, rop], seed: [0]}");

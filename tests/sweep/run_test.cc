@@ -10,81 +10,14 @@
 #include "posenc/core/error.h"
 #include "runs/files.h"
 #include "runs/run_directory.h"
-#include "support/temporary_folder.h"
+#include "sweep/sweep_case.h"
 
 namespace posenc::sweep {
 namespace {
 
-using testing::TemporaryFolder;
 using testing::write_content;
 
-// Takes a trainer's options, writes the status of a run, and does what `act-seedN` in its folder says.
-constexpr const char* kTrainer = R"(#!/bin/sh
-here=$(dirname "$0"); shift 2
-resume=no; seed=none
-while [ $# -gt 0 ]; do case $1 in
-  --set) case $2 in seed=*) seed=${2#seed=};; esac; shift 2;;
-  --out) out=$2; shift 2;;
-  --threads) threads=$2; shift 2;;
-  --resume) resume=yes; shift;;
-  *) echo "what is $1?"; exit 9;;
-esac; done
-hash=$(grep "^$(basename "$out") " "$here/hashes" | cut -d' ' -f2)
-say() { echo "$* seed=$seed" >> "$here/calls"; }
-status() {
-  mkdir -p "$out"
-  printf '{"state": "%s", "step": 3, "message": "%s", "config_hash": "%s"}' "$1" "$2" "$hash" \
-    > "$out/status.json"
-}
-say "start resume=$resume threads=$threads omp=$OMP_NUM_THREADS"
-[ -f "$here/act-seed$seed" ] && . "$here/act-seed$seed"
-status finished
-evaluation=$(grep "^$(basename "$out") " "$here/hashes" | cut -d' ' -f3)
-printf '{"eval_hash": "%s"}' "$evaluation" > "$out/results.json"
-)";
-
-class Sweep : public ::testing::Test {
- protected:
-  Sweep() {
-    write_content(folder_ / "base.yaml", "task: selective_counting\n");
-    write_content(folder_ / "trainer", kTrainer);
-    std::filesystem::permissions(folder_ / "trainer", std::filesystem::perms::owner_all);
-    options_.trainer = {folder_ / "trainer", "train"};
-    options_.jobs = 2;
-    options_.threads = 3;
-    options_.summary_file = folder_ / "out/sweep.json";
-    plan_ = make_plan(parse_sweep("base: base.yaml\nout: " + (folder_ / "out") +
-                                      "\ngrid: {seed: [0, 1, 2, 3, 4]}\n",
-                                  folder_ / "s.yaml"),
-                      {});
-    std::string hashes;
-    for (const Job& job : plan_.jobs) {
-      hashes += job.folder.filename().string() + " " + job.hash + " " + job.eval_hash + "\n";
-    }
-    write_content(folder_ / "hashes", hashes);
-  }
-
-  void act(int seed, const std::string& script) const {
-    write_content(folder_ / ("act-seed" + std::to_string(seed)), script);
-  }
-  std::vector<JobReport> run(const Observer& observer = {}) {
-    auto reports = look_up(plan_, plan_.jobs);
-    run_jobs(plan_, reports, options_, observer);
-    return reports;
-  }
-  [[nodiscard]] std::string calls() const { return testing::file_content(folder_ / "calls"); }
-  [[nodiscard]] std::size_t count(const std::string& part) const {
-    const std::string text = calls();
-    std::size_t n = 0;
-    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
-      ++n;
-    return n;
-  }
-
-  TemporaryFolder folder_;
-  Plan plan_;
-  RunOptions options_;
-};
+using Sweep = testing::SweepCase;
 
 TEST_F(Sweep, RunsEachJobOnceWithItsShareOfThreads) {
   std::size_t most = 0;

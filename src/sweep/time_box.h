@@ -1,0 +1,48 @@
+// The time box of a sweep: how long jobs may run, when they are asked to save, when they are killed.
+//
+//   start ............... asks_to_save ...... kills .. end
+//   jobs start and train   SIGTERM: save      SIGKILL   the sweep has ended
+//
+// Jobs are told to end by themselves at asks_to_save; signals are for those that do not.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+
+namespace posenc::sweep {
+
+// Exit code of a trainer and of a sweep whose time box ended before the work did (EX_TEMPFAIL).
+inline constexpr int kTimeIsUp = 75;
+
+class TimeBox {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Seconds = std::chrono::duration<double>;
+  using Now = std::function<Clock::time_point()>;
+
+  // Begins now. An Error signed [sweep] where the minutes are not a positive number.
+  explicit TimeBox(double minutes, Now now = Clock::now);
+
+  [[nodiscard]] double minutes() const { return length_.count() / 60.0; }
+  // Time in which jobs save: 5 % of the box, 10 s to 60 s, and at most half of the box.
+  [[nodiscard]] Seconds margin() const;
+  // What a job that starts now may use; below zero once asks_to_save.
+  [[nodiscard]] Seconds for_a_job() const { return left() - margin(); }
+  // The same in minutes, as --minutes takes it.
+  [[nodiscard]] std::string job_minutes() const;
+
+  [[nodiscard]] bool may_start() const;
+  [[nodiscard]] bool asks_to_save() const { return for_a_job() <= Seconds::zero(); }
+  // A little before the end, so that the sweep itself ends in time.
+  [[nodiscard]] bool kills() const;
+
+ private:
+  [[nodiscard]] Seconds left() const { return length_ - (now_() - start_); }
+
+  Now now_;
+  Clock::time_point start_;
+  Seconds length_;
+};
+
+}  // namespace posenc::sweep
