@@ -11,13 +11,16 @@
 #include <ctime>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
+#include "cli/choices.h"
 #include "cli/print.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
 #include "posenc/core/error.h"
+#include "sweep/gpu_service.h"
 #include "sweep/run.h"
 
 namespace posenc::cli {
@@ -34,6 +37,9 @@ struct SweepOptions {
   std::vector<std::string> settings;
   int jobs = 1;
   int threads = 0;
+  std::optional<double> minutes;
+  std::string device;
+  bool no_mps = false;
   bool dry_run = false;
 };
 
@@ -171,6 +177,16 @@ void print_jobs(const std::vector<JobReport>& reports) {
   print("{}", table.text());
 }
 
+bool time_is_up(const sweep::Tally& t, const sweep::RunOptions& options) {
+  return options.time_box && signal_seen == 0 && t.stopped + t.waiting > 0;
+}
+
+std::string time_box_text(const sweep::Tally& t) {
+  const std::string stopped = fmt::format("{} stopped by the time box", t.boxed);
+  return fmt::format("{}{}; run the same command again to go on", stopped,
+                     t.waiting == 0 ? "" : fmt::format(", {} not started", t.waiting));
+}
+
 void print_summary(const std::vector<JobReport>& reports, double seconds,
                    const sweep::RunOptions& options, const std::string& out) {
   for (const JobReport& report : reports) {
@@ -191,13 +207,15 @@ void print_summary(const std::vector<JobReport>& reports, double seconds,
   add(t.waiting, "not started");
   add(t.in_use, "in use by another process");
   print_line(fmt::format("{} jobs in {}: {}", t.all, time_text(seconds), fmt::join(parts, ", ")));
+  if (time_is_up(t, options)) print_line(time_box_text(t));
   print_line(fmt::format("summary: {}; table: posenc compare {}", options.summary_file, out));
 }
 
-int exit_code(const std::vector<JobReport>& reports) {
+int exit_code(const std::vector<JobReport>& reports, const sweep::RunOptions& options) {
   if (signal_seen != 0) return 128 + signal_seen;
   const sweep::Tally t = sweep::tally(reports);
-  return t.failed + t.diverged > 0 ? kFailure : kFine;
+  if (t.failed + t.diverged > 0) return kFailure;
+  return time_is_up(t, options) ? sweep::kTimeIsUp : kFine;
 }
 
 std::size_t left_to_do(const std::vector<JobReport>& reports) {
@@ -227,13 +245,33 @@ sweep::RunOptions run_options(const SweepOptions& options, const sweep::Plan& pl
   return run;
 }
 
+sweep::Plan plan_on_device(sweep::SweepFile file, const SweepOptions& options) {
+  if (options.device.empty()) return sweep::make_plan(std::move(file), options.settings);
+  const auto device = value_of<experiment::Device>(options.device);
+  const auto settings = sweep::with_device(file, options.settings, device);
+  sweep::Plan plan = sweep::make_plan(std::move(file), settings);
+  sweep::require_device(plan, device);
+  return plan;
+}
+
+void print_remark(const sweep::GpuService& service) {
+  if (service.failed()) {
+    print_error("posenc: warning: {}", service.remark());
+  } else {
+    print_line(service.remark());
+  }
+}
+
 int run_sweep(const SweepOptions& options) {
   const Shard shard = parse_shard(options.shard);
+  std::optional<sweep::TimeBox> time_box;
+  if (options.minutes) time_box.emplace(*options.minutes);
   sweep::SweepFile file = sweep::read_sweep(options.file);
   if (!options.out.empty()) file.out = options.out;
-  const sweep::Plan plan = sweep::make_plan(std::move(file), options.settings);
+  const sweep::Plan plan = plan_on_device(std::move(file), options);
   auto reports = look_up(plan, sweep::shard(plan.jobs, shard.part, shard.parts));
   sweep::RunOptions run = run_options(options, plan, shard);
+  run.time_box = time_box;
   print_line(heading(plan, reports, run));
   if (options.dry_run) {
     print_jobs(reports);
@@ -247,12 +285,18 @@ int run_sweep(const SweepOptions& options) {
     return signal_seen;
   };
   run.kill = [] { return signal_again.exchange(false); };
+  std::optional<sweep::GpuService> service;  // shut down after the jobs, however they end
+  if (!options.no_mps && share_gpu(reports, run)) {
+    service.emplace();
+    run.environment = service->job_environment();
+    print_remark(*service);
+  }
   Lines lines(left_to_do(reports), options.jobs);
   const auto since = std::chrono::steady_clock::now();
   run_jobs(plan, reports, run, lines.observer());
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - since;
   print_summary(reports, took.count(), run, plan.file.out.string());
-  return exit_code(reports);
+  return exit_code(reports, run);
 }
 
 }  // namespace
@@ -266,6 +310,12 @@ void add_sweep(CLI::App& app, Action& chosen) {
       ->check(CLI::Range(1, 4096));
   verb->add_option("--set", options->settings, "for every job, such as train.steps=100")
       ->allow_extra_args(false);
+  verb->add_option("--device", options->device, "cpu or cuda, as --set train.device=...")
+      ->check(CLI::IsMember(names_of<experiment::Device>()));
+  verb->add_option("--minutes", options->minutes,
+                   "time box: jobs save and end in time, exit code 75 if some are left");
+  verb->add_flag("--no-mps", options->no_mps,
+                 "do not start NVIDIA's multi-process service for several jobs on a GPU");
   verb->add_option("--shard", options->shard, "i/n: the i-th of n parts, for several machines");
   verb->add_option("--out", options->out, "folder of the runs, instead of the file's");
   verb->add_option("--trainer", options->trainer,
@@ -275,7 +325,8 @@ void add_sweep(CLI::App& app, Action& chosen) {
       "A finished run is skipped, an interrupted one goes on; Ctrl-C lets the jobs save and end.\n"
       "Examples:\n"
       "  posenc sweep configs/theta.yaml --jobs 2 --dry-run\n"
-      "  posenc sweep configs/theta.yaml --shard 1/4\n");
+      "  posenc sweep configs/theta.yaml --shard 1/4\n"
+      "  posenc sweep configs/theta.yaml --device cuda --jobs 8 --minutes 30\n");
   verb->callback([&chosen, options] { chosen = [options] { return run_sweep(*options); }; });
 }
 
