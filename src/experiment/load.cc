@@ -53,6 +53,14 @@ std::string hash_text(std::string_view text) {
   return fmt::format("{:016x}", hash);
 }
 
+// A field that came later: configs that leave it at its default keep the hashes they had before it.
+void drop_no_schedules(Value::Map& eval) {
+  const Value none = write_field(EvalConfig{}.schedules);
+  std::erase_if(eval, [&](const Member& member) {
+    return member.key == "schedules" && to_json(member.value) == to_json(none);
+  });
+}
+
 struct PresetField {
   Preset preset;
   std::string_view field;
@@ -184,7 +192,11 @@ std::string config_hash(const LabConfig& config) {
   same.train.keep_last = TrainConfig{}.keep_last;
   same.train.eval_conditions = {};
   same.eval = {};
-  return hash_text(to_json(resolved_tree(same)));
+  Value tree = resolved_tree(same);
+  for (Member& member : *tree.get_if<Value::Map>()) {
+    if (member.key == "eval") drop_no_schedules(*member.value.get_if<Value::Map>());
+  }
+  return hash_text(to_json(tree));
 }
 
 std::string eval_hash(const EvalConfig& config) {
@@ -193,7 +205,9 @@ std::string eval_hash(const EvalConfig& config) {
   same.threshold = EvalConfig{}.threshold;
   same.tokens_per_batch = EvalConfig{}.tokens_per_batch;
   same.attention_samples = EvalConfig{}.attention_samples;
-  return hash_text(to_json({Value::Data(all_fields(same))}));
+  Value::Map fields = all_fields(same);
+  drop_no_schedules(fields);
+  return hash_text(to_json({Value::Data(std::move(fields))}));
 }
 
 bool extends(const LabConfig& longer, const LabConfig& config) {

@@ -193,11 +193,16 @@ std::int64_t total_steps(const TrainConfig& train);
 // What factors of length are counted from: the longest length trained on.
 std::int64_t train_length(const TrainConfig& train);
 
+// RoPE schedules that an evaluation can stretch to a length (lab/schedules.h).
+inline constexpr std::array<std::string_view, 5> kStretchSchedules = {"linear", "ntk", "dynamic",
+                                                                      "yarn", "longrope"};
+
 struct EvalConfig {
   std::vector<EvalCondition> conditions;
   std::vector<std::int64_t> factors = {1, 2, 4, 8};
   std::vector<std::int64_t> lengths = {0};
   std::vector<std::string> axes = {"all"};
+  std::vector<std::string> schedules = {"none"};
   std::int64_t samples = 512;
   std::int64_t free_running = 64;
   std::int64_t seed = 1000003;
@@ -216,6 +221,9 @@ struct EvalConfig {
                     .min = 0,
                     .max = 1e8});
     visit("axes", self.axes, FieldRule{.doc = "of the task; all: every one"});
+    visit("schedules", self.schedules,
+          FieldRule{.doc = "RoPE schedules that longer rows are also evaluated under, each "
+                           "stretched to the length; none: no other"});
     visit("samples", self.samples,
           FieldRule{.doc = "samples per axis and length", .min = 1, .max = 1e9});
     visit("free_running", self.free_running,
@@ -232,6 +240,9 @@ struct EvalConfig {
   }
   bool operator==(const EvalConfig&) const = default;
 };
+
+// eval.schedules without the word none.
+std::vector<std::string> stretch_schedules(const EvalConfig& eval);
 
 // Throws an Error signed `scope` where fields contradict each other.
 void validate(const TrainConfig& train, const std::string& scope);

@@ -2,7 +2,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <set>
 
+#include "core/bind.h"
 #include "experiment/model_config.h"
 #include "experiment/train_config.h"
 #include "posenc/core/error.h"
@@ -35,6 +37,23 @@ void check_encodings(const ModelConfig& model, const std::string& scope) {
       throw conflict(scope, "model.encoding", "does not go with linear attention",
                      std::string(traits(e).name), "use rope, xpos, sinusoidal or learned");
     }
+  }
+}
+
+void check_schedules(const EvalConfig& eval, const std::string& scope) {
+  std::set<std::string> seen;
+  for (const std::string& name : stretch_schedules(eval)) {
+    const bool known = std::find(kStretchSchedules.begin(), kStretchSchedules.end(), name) !=
+                       kStretchSchedules.end();
+    if (!known) {
+      throw Error(ErrorKind::kUnknownKey, {.scope = scope,
+                                           .key = "eval.schedules",
+                                           .rule = "must be schedules that can be stretched",
+                                           .value = "'" + name + "'",
+                                           .hint = suggestion(name, kStretchSchedules)});
+    }
+    if (seen.insert(name).second) continue;
+    throw conflict(scope, "eval.schedules", "must name each schedule once", "'" + name + "' twice");
   }
 }
 
@@ -103,7 +122,13 @@ std::int64_t train_length(const TrainConfig& train) {
   return longest;
 }
 
+std::vector<std::string> stretch_schedules(const EvalConfig& eval) {
+  if (eval.schedules == EvalConfig{}.schedules) return {};
+  return eval.schedules;
+}
+
 void validate(const EvalConfig& eval, const std::string& scope) {
+  check_schedules(eval, scope);
   const bool factors = eval.factors != EvalConfig{}.factors;
   if (!eval.conditions.empty() && (factors || eval.lengths != EvalConfig{}.lengths)) {
     throw conflict(scope, factors ? "eval.factors" : "eval.lengths",

@@ -1,7 +1,5 @@
 #include "lab/collector.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -156,7 +154,7 @@ void Collector::add_chances() {
 
 runs::ConditionTallies Collector::condition_tallies() const {
   runs::ConditionTallies tallies;
-  tallies.name = fmt::format("{} {}", condition_.axis, condition_.length);
+  tallies.name = runs::condition_name(condition_.axis, condition_.length);
   tallies.clusters = clusters_;
   for (std::size_t r = 0; r < tallies.regions.size(); ++r) {
     for (const RegionTallies& row : rows_) tallies.regions[r].push_back(compact(row[r]));

@@ -167,17 +167,6 @@ std::vector<EvalCase> cases_on_the_way(const tasks::Task& task, const EvalSettin
   return cases;
 }
 
-std::optional<std::vector<EvalRow>> evaluate_all(model::Transformer& model, const tasks::Task& task,
-                                                 const EvalSetting& setting) {
-  std::vector<EvalRow> rows;
-  for (const EvalCase& c : eval_cases(task, setting)) {
-    auto row = evaluate_row(model, task, c, setting);
-    if (!row) return std::nullopt;
-    rows.push_back(std::move(*row));
-  }
-  return rows;
-}
-
 double score_of(const EvalRow& row, Metric metric) {
   const double value = row.headline().value;
   return traits_of(metric).higher_better ? value : -value;

@@ -128,9 +128,6 @@ std::optional<EvalRow> evaluate_row(model::Transformer& model, const tasks::Task
 std::vector<EvalCase> eval_cases(const tasks::Task& task, const EvalSetting& setting);
 // Those that training evaluates on the way: in domain, then train.eval_conditions.
 std::vector<EvalCase> cases_on_the_way(const tasks::Task& task, const EvalSetting& setting);
-// All of them, in order.
-std::optional<std::vector<EvalRow>> evaluate_all(model::Transformer& model, const tasks::Task& task,
-                                                 const EvalSetting& setting);
 
 // The headline figure so that more is better, whatever the metric.
 double score_of(const EvalRow& row, Metric metric);

@@ -85,19 +85,32 @@ std::string joined(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, " | "));
 }
 
-// The longest length of each axis that passes the threshold; of accuracies and errors alone.
+// Rows no longer than the trained length are the model's own under every schedule.
+bool counts_under(const EvalRow& row, const std::string& schedule) {
+  return row.skipped.empty() &&
+         (row.schedule == schedule || (row.schedule.empty() && row.factor <= 1.0));
+}
+
+// The longest length of each axis that passes the threshold, under a schedule as "longer, yarn"; of accuracies
+// and errors alone.
 Value effective_lengths(const tasks::Task& task, const std::vector<EvalRow>& rows,
                         double threshold) {
   const MetricTraits metric = traits_of(task.info().metric);
   if (!metric.share) return {};
+  const double limit = metric.higher_better ? threshold : 1.0 - threshold;
   std::map<std::string, std::vector<runs::LengthValue>> lengths;
-  for (const EvalRow& row : rows) {
-    if (row.skipped.empty()) lengths[row.axis].push_back({row.length, row.headline().value});
+  for (const EvalRow& named : rows) {
+    const std::string name =
+        named.axis + (named.schedule.empty() ? "" : fmt::format(", {}", named.schedule));
+    if (!named.skipped.empty() || lengths.contains(name)) continue;
+    for (const EvalRow& row : rows) {
+      if (row.axis != named.axis || !counts_under(row, named.schedule)) continue;
+      lengths[name].push_back({row.length, row.headline().value});
+    }
   }
   Value::Map members;
-  for (const auto& [axis, values] : lengths) {
-    const double limit = metric.higher_better ? threshold : 1.0 - threshold;
-    members.push_back({axis, integer(runs::effective_length(values, limit, metric.higher_better))});
+  for (const auto& [name, values] : lengths) {
+    members.push_back({name, integer(runs::effective_length(values, limit, metric.higher_better))});
   }
   return map(std::move(members));
 }
@@ -169,7 +182,8 @@ runs::RunTallies tallies_of(const experiment::Loaded& loaded, std::vector<EvalRo
 }
 
 std::string row_text(const EvalRow& row, Metric metric) {
-  const std::string place = fmt::format("{:<10} {:>6} ({:.3g}x)", row.axis, row.length, row.factor);
+  const std::string place = fmt::format("{:<10} {:>6} ({:.3g}x){}{}", row.axis, row.length,
+                                        row.factor, row.schedule.empty() ? "" : ", ", row.schedule);
   if (!row.skipped.empty()) return fmt::format("{}  none: {}", place, row.skipped);
   const RegionScore& score = row.region(runs::Region::kHeadline);
   const bool part = score.positions.begin > 0;

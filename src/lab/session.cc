@@ -12,6 +12,7 @@
 #include "lab/data_check.h"
 #include "lab/machine.h"
 #include "lab/preflight.h"
+#include "lab/schedules.h"
 #include "lab/session_setup.h"
 #include "lab/values.h"
 #include "runs/environment.h"
@@ -351,7 +352,15 @@ Outcome Session::evaluate_and_finish() {
       state.total = all;
       progress_.update(state);
     };
-    auto found = evaluate_all(trainer_.model(), *task_, setting);
+    std::optional<runs::Loaded> checkpoint;  // read where a schedule needs it, and once
+    const auto model_of = [&](const ScheduledCase& c) {
+      if (c.schedule.empty()) return trainer_.model();
+      if (!checkpoint) checkpoint = checkpoints_->load(memory_.step);
+      return model_for(loaded_.config, *task_, *checkpoint, c, setting);
+    };
+    auto found = evaluate_scheduled(
+        model_of, *task_, setting,
+        scheduled_cases(eval_cases(*task_, setting), setting, schedules_of(loaded_.config)));
     if (!found) return stop_here("during the last evaluation");
     rows = std::move(*found);
   }

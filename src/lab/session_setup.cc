@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lab/preflight.h"
+#include "lab/schedules.h"
 #include "lab/trainer.h"
 #include "posenc/core/error.h"
 
@@ -50,6 +51,10 @@ std::unique_ptr<tasks::Task> checked_task(const experiment::LabConfig& config, b
   for (const auto& [of_split, cases] : evaluations_to_come(config, evaluate, *task, setting)) {
     const std::string note =
         check_cases(config, *task, of_split, cases, experiment::Work::kTraining);
+    if (!note.empty()) progress.message(note);
+  }
+  if (evaluate) {
+    const std::string note = check_schedules(config);
     if (!note.empty()) progress.message(note);
   }
   if (const std::string data = task->data_summary(); !data.empty()) progress.message(data);

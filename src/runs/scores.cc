@@ -139,6 +139,10 @@ double total_of(const Tally& tally, Metric metric) {
 
 }  // namespace
 
+std::string condition_name(std::string_view axis, std::int64_t length, std::string_view schedule) {
+  return fmt::format("{} {}{}{}", axis, length, schedule.empty() ? "" : " ", schedule);
+}
+
 fs::path scores_path(const fs::path& run) { return run / "scores.bin"; }
 
 void write_scores(const fs::path& path, const RunTallies& scores) {

@@ -10,7 +10,7 @@
 //   uint32      version, 1
 //   text        evaluation hash: rows of two runs are the same rows where it is the same
 //   uint32      conditions; for each of them:
-//     text        name, unique within the file
+//     text        name, unique within the file: axis, length and schedule (condition_name)
 //     uint32      rows
 //     uint8       1 where rows have clusters (documents), else 0
 //     uint8       bytes of a count, 2 or 4: the fewest that hold them all
@@ -56,6 +56,10 @@ struct RunTallies {
 
   bool operator==(const RunTallies&) const = default;
 };
+
+// "longer 64", or "longer 64 yarn" under a schedule that is not the model's own.
+std::string condition_name(std::string_view axis, std::int64_t length,
+                           std::string_view schedule = "");
 
 std::filesystem::path scores_path(const std::filesystem::path& run);
 

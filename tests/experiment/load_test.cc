@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
+
+#include "core/bind.h"
 
 namespace posenc::experiment {
 namespace {
@@ -106,6 +109,53 @@ TEST(LoadConfig, EvaluationsHaveAHashOfTheirOwn) {
                             "eval.conditions=[{axis: sparse, length: 40}]"}) {
     EXPECT_NE(parse_config(kSmall, "b.yaml", {other}).eval_hash, base) << other;
   }
+}
+
+TEST(LoadConfig, SchedulesBelongToTheEvaluation) {
+  const Loaded base = parse_config(kSmall, "a.yaml");
+  const auto with = [](const std::string& schedules) {
+    return parse_config(kSmall, "b.yaml", {"eval.schedules=" + schedules});
+  };
+  EXPECT_EQ(with("none").eval_hash, base.eval_hash);
+  EXPECT_NE(with("yarn").eval_hash, base.eval_hash);
+  EXPECT_NE(with("[yarn, ntk]").eval_hash, with("yarn").eval_hash);
+  EXPECT_EQ(with("[yarn, ntk]").hash, base.hash) << "the model is the same";
+  EXPECT_EQ(stretch_schedules(base.config.eval), std::vector<std::string>{});
+  EXPECT_EQ(stretch_schedules(with("[yarn, ntk]").config.eval),
+            (std::vector<std::string>{"yarn", "ntk"}));
+  EXPECT_EQ(parse_config(to_yaml(base.tree), "again").config, base.config) << "none reads back";
+}
+
+TEST(LoadConfig, SchedulesAreKnownAndNamedOnce) {
+  const auto error = [](const std::string& schedules) {
+    return problem(kSmall, {"eval.schedules=" + schedules});
+  };
+  EXPECT_NE(error("[ntk, yarm]").find("eval.schedules"), std::string::npos) << error("[ntk, yarm]");
+  EXPECT_NE(error("[ntk, yarm]").find("'yarm'; did you mean 'yarn'?"), std::string::npos)
+      << error("[ntk, yarm]");
+  EXPECT_NE(error("[ntk, ntk]").find("must name each schedule once"), std::string::npos);
+  EXPECT_NE(error("[none, ntk]").find("'none'"), std::string::npos) << error("[none, ntk]");
+}
+
+// Runs that are committed must stay the runs of their configs: fields that came later change no hash.
+TEST(LoadConfig, CommittedRunsKeepTheirHashes) {
+  namespace fs = std::filesystem;
+  int checked = 0;
+  for (const char* name : {"text", "copy"}) {
+    const fs::path folder = fs::path(POSENC_TEST_DATA_DIR) / "../docs/evidence" / name;
+    for (const fs::directory_entry& run : fs::directory_iterator(folder)) {
+      if (!fs::exists(run.path() / "config.yaml")) continue;
+      const std::string path = (run.path() / "results.json").string();
+      const Value results = parse_json(read_file(path), path);
+      const auto eval = bind_config<EvalConfig>(*results.find("eval"), path);
+      EXPECT_EQ(eval_hash(eval), *results.find("eval_hash")->get_if<std::string>()) << path;
+      EXPECT_EQ(load_config((run.path() / "config.yaml").string()).hash,
+                *results.find("config_hash")->get_if<std::string>())
+          << path;
+      ++checked;
+    }
+  }
+  EXPECT_GE(checked, 80);
 }
 
 TEST(LoadConfig, MoreStepsExtendARunAndNothingElseDoes) {

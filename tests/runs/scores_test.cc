@@ -57,6 +57,16 @@ TEST_F(ScoresFile, ReadsBackWhatWasWritten) {
   EXPECT_EQ(read_scores(path()), (RunTallies{"hash", {}}));
 }
 
+TEST_F(ScoresFile, NamesAConditionByItsScheduleToo) {
+  EXPECT_EQ(condition_name("longer", 128), "longer 128")
+      << "as files from before schedules have it";
+  RunTallies scores = example();
+  scores.conditions.push_back(scores.conditions[0]);
+  scores.conditions.back().name = condition_name("longer", 128, "yarn");
+  write_scores(path(), scores);
+  EXPECT_EQ(read_scores(path()).conditions.back().name, "longer 128 yarn");
+}
+
 TEST_F(ScoresFile, HasTheBytesOfTheManual) {
   write_scores(path(), {"h", {{"c", {}, {{{{1, 2, 1.0F}}, {{0, 1, 0.0F}}, {{3, 4, 2.0F}}}}}}});
   using namespace std::string_literals;
