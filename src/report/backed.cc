@@ -11,19 +11,20 @@ namespace {
 
 using Conditions = std::vector<TestedCondition>;
 
-std::optional<std::size_t> best_entry(const runs::TestedTable& tested, const Conditions& conditions,
-                                      std::size_t c) {
+std::optional<TestedRow> best_row(const runs::TestedTable& tested, const Conditions& conditions,
+                                  std::size_t c) {
   const auto best = tested.backed_best(c);
-  return best ? std::optional(conditions[c].entries[*best]) : std::nullopt;
+  return best ? std::optional(conditions[c].rows[*best]) : std::nullopt;
 }
 
-// Whether a condition allows the entry to be called best beyond training.
+// Whether a condition allows the row to be called best beyond training.
 bool allows(const runs::TestedTable& tested, const TestedCondition& condition, std::size_t c,
-            std::size_t entry) {
-  const auto found = std::find(condition.entries.begin(), condition.entries.end(), entry);
-  if (found == condition.entries.end() || condition.entries.size() < condition.shown) return false;
-  const auto own = static_cast<std::size_t>(found - condition.entries.begin());
-  for (std::size_t other = 0; other < condition.entries.size(); ++other) {
+            const TestedRow& row) {
+  const TestedRow here{row.entry, condition.longer ? row.schedule : ""};
+  const auto found = std::find(condition.rows.begin(), condition.rows.end(), here);
+  if (found == condition.rows.end() || condition.rows.size() < condition.shown) return false;
+  const auto own = static_cast<std::size_t>(found - condition.rows.begin());
+  for (std::size_t other = 0; other < condition.rows.size(); ++other) {
     if (other != own && tested.ahead(c, other, own)) return false;
   }
   return true;
@@ -39,21 +40,21 @@ std::string support_text(const std::vector<std::string>& won,
 // Of the conditions of one variant and merit.
 std::optional<BackedBest> best_of(const runs::TestedTable& tested, const Conditions& conditions,
                                   std::size_t variant, Merit merit) {
-  std::optional<std::size_t> best;
+  std::optional<TestedRow> best;
   std::vector<std::size_t> mine;
   for (std::size_t c = 0; c < conditions.size(); ++c) {
     if (conditions[c].variant != variant || conditions[c].merit != merit) continue;
     mine.push_back(c);
-    if (!best) best = best_entry(tested, conditions, c);
+    if (!best) best = best_row(tested, conditions, c);
   }
   if (!best) return std::nullopt;
   std::vector<std::string> won;
   std::vector<std::string> level;
   for (const std::size_t c : mine) {
     if (!allows(tested, conditions[c], c, *best)) return std::nullopt;
-    (best_entry(tested, conditions, c) == best ? won : level).push_back(conditions[c].scores.place);
+    (best_row(tested, conditions, c) == best ? won : level).push_back(conditions[c].scores.place);
   }
-  return BackedBest{merit, *best, support_text(won, level)};
+  return BackedBest{merit, best->entry, best->schedule, support_text(won, level)};
 }
 
 }  // namespace

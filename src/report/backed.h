@@ -8,13 +8,22 @@
 
 namespace posenc::report {
 
-// One condition of one variant, and the entries that its encodings are.
+// An entry under a schedule; empty: the models' own.
+struct TestedRow {
+  std::size_t entry = 0;
+  std::string schedule;
+
+  bool operator==(const TestedRow&) const = default;
+};
+
+// One condition of one variant, and the rows that its encodings are.
 struct TestedCondition {
   std::size_t variant = 0;
   Merit merit = Merit::kInDistribution;
   runs::ConditionScores scores;
-  std::vector<std::size_t> entries;  // of the table, in the order of the scores' encodings
-  std::size_t shown = 0;             // entries that the table has here, also those without scores
+  std::vector<TestedRow> rows;  // of the table, in the order of the scores' encodings
+  std::size_t shown = 0;        // rows that the table has here, also those without scores
+  bool longer = false;          // than the trained length: models have other schedules there alone
 };
 
 runs::TestedTable test_conditions(const std::vector<TestedCondition>& conditions);

@@ -120,7 +120,9 @@ Cell make_cell(const SeedGroup& group, const ResultRow& first, Metric metric, bo
 std::int64_t effective_length_of(const Results& results, const EffectiveLength& of, double limit) {
   std::vector<runs::LengthValue> values;
   for (const ResultRow& row : results.rows) {
-    if (row.axis == of.axis && row.schedule == of.schedule && row.skipped.empty()) {
+    // Rows no longer than the trained length are the model's own under every schedule.
+    const bool counts = row.schedule == of.schedule || (row.schedule.empty() && row.factor <= 1.0);
+    if (row.axis == of.axis && counts && row.skipped.empty()) {
       values.push_back({row.length, row.headline().value});
     }
   }

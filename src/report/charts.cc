@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "report/words.h"
 
@@ -17,7 +18,7 @@ constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 draw::Curve length_curve(const TaskTable& table, const Entry& entry, const std::string& axis,
                          const std::string& schedule) {
   draw::Curve curve;
-  curve.name = series_name(table, entry) + (schedule.empty() ? "" : " as " + schedule);
+  curve.name = series_name(table, entry, schedule);
   curve.stroke = schedule.empty() ? draw::Stroke::kDotsAndLine : draw::Stroke::kDashed;
   for (const Cell& cell : entry.cells) {
     if (cell.axis != axis || cell.schedule != schedule) continue;
@@ -75,7 +76,7 @@ draw::Panel length_panel(const TaskTable& table, const std::string& axis,
   for (const Entry& entry : table.entries) {
     for (const std::string& schedule : schedules_of(entry, axis)) {
       draw::Curve curve = length_curve(table, entry, axis, schedule);
-      curve.color = colors.of(series_name(table, entry));
+      curve.color = colors.of(curve.name);
       panel.curves.push_back(std::move(curve));
     }
     draw::Curve dots = seed_dots(table, entry, axis);
@@ -109,18 +110,25 @@ draw::Axis metric_axis(Metric metric, const std::string& what) {
   return axis;
 }
 
-std::string series_name(const TaskTable& table, const Entry& entry) {
+std::string series_name(const TaskTable& table, const Entry& entry, const std::string& schedule) {
   const std::string& variant = table.variants[entry.variant].name;
-  return variant.empty() ? entry.encoding : fmt::format("{} [{}]", entry.encoding, variant);
+  return row_name(
+      variant.empty() ? entry.encoding : fmt::format("{} [{}]", entry.encoding, variant), schedule);
 }
 
 SeriesColors::SeriesColors(const Comparison& comparison) {
+  std::vector<std::string>
+      others;  // after the encodings, which keep their colours with and without them
   for (const TaskTable& table : comparison.tasks) {
     for (const Entry& entry : table.entries) {
-      const std::string name = series_name(table, entry);
-      if (std::find(names_.begin(), names_.end(), name) == names_.end()) names_.push_back(name);
+      for (const std::string& schedule : schedules_of(entry)) {
+        (schedule.empty() ? names_ : others).push_back(series_name(table, entry, schedule));
+      }
     }
   }
+  names_.insert(names_.end(), others.begin(), others.end());
+  std::set<std::string> seen;
+  std::erase_if(names_, [&](const std::string& name) { return !seen.insert(name).second; });
 }
 
 int SeriesColors::of(const std::string& name) const {

@@ -10,8 +10,9 @@
 
 namespace posenc::report {
 
-// "rope [B]": what tables, legends and maps call an entry.
-std::string series_name(const TaskTable& table, const Entry& entry);
+// "rope [B]", or "rope [B], yarn": what tables, legends and maps call an entry under a schedule.
+std::string series_name(const TaskTable& table, const Entry& entry,
+                        const std::string& schedule = "");
 
 // One colour per name, through all charts of a page.
 class SeriesColors {

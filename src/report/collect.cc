@@ -197,6 +197,8 @@ FlatConfig training_fields(const Value& config) {
 FlatConfig eval_fields(const Results& results) {
   FlatConfig flat;
   flatten(results.eval, "eval", flat);
+  // Results from before this field are of the same evaluation, as experiment::eval_hash says too.
+  std::erase(flat, std::pair<std::string, std::string>("eval.schedules", "none"));
   return flat;
 }
 

@@ -11,6 +11,7 @@
 #include "report/context_use.h"
 #include "report/group.h"
 #include "report/tested.h"
+#include "report/words.h"
 
 namespace posenc::report {
 namespace {
@@ -94,8 +95,8 @@ void note_variants(TaskTable& table) {
 void note_missing(TaskTable& table) {
   for (const Entry& entry : table.entries) {
     for (const Cell& cell : entry.cells) {
-      const std::string place =
-          fmt::format("{} at {} {:.3g}x", entry.encoding, cell.axis, cell.factor);
+      const std::string place = fmt::format(
+          "{} at {} {:.3g}x", row_name(entry.encoding, cell.schedule), cell.axis, cell.factor);
       if (!cell.skipped.empty()) {
         table.notes.push_back(fmt::format("{}: no figure: {}", place, cell.skipped));
       } else if (cell.n < entry.runs()) {
@@ -191,7 +192,14 @@ const Cell* Entry::cell(const std::string& axis, double factor, const std::strin
   return found == cells.end() || found->n == 0 ? nullptr : &*found;
 }
 
-std::optional<double> beyond_training(const TaskTable& table, const Entry& entry) {
+const Cell* Entry::row_cell(const std::string& axis, double factor,
+                            const std::string& schedule) const {
+  const Cell* exact = cell(axis, factor, schedule);
+  return exact != nullptr || factor > 1.0 ? exact : cell(axis, factor);
+}
+
+std::optional<double> beyond_training(const TaskTable& table, const Entry& entry,
+                                      const std::string& schedule) {
   std::vector<double> values;
   std::set<std::pair<std::string, double>> seen;
   for (const Entry& other : table.entries) {
@@ -199,7 +207,7 @@ std::optional<double> beyond_training(const TaskTable& table, const Entry& entry
     for (const Cell& cell : other.cells) {
       if (!cell.beyond_training || !cell.schedule.empty()) continue;
       if (!seen.emplace(cell.axis, cell.factor).second) continue;
-      const Cell* own = entry.cell(cell.axis, cell.factor);
+      const Cell* own = entry.row_cell(cell.axis, cell.factor, schedule);
       values.push_back(own == nullptr ? std::numeric_limits<double>::quiet_NaN()
                                       : own->headline().mean);
     }

@@ -93,6 +93,9 @@ struct Entry {
   [[nodiscard]] std::size_t runs() const { return seeds.size() + failed.size(); }
   [[nodiscard]] const Cell* cell(const std::string& axis, double factor,
                                  const std::string& schedule = "") const;
+  // The same for a row of a table: up to the trained length a model has its own schedule.
+  [[nodiscard]] const Cell* row_cell(const std::string& axis, double factor,
+                                     const std::string& schedule) const;
 };
 
 struct Variant {
@@ -108,7 +111,8 @@ constexpr std::array<std::string_view, 3> enum_names(Merit /*tag*/) {
 struct BackedBest {
   Merit merit = Merit::kInDistribution;
   std::size_t entry = 0;
-  std::string support;  // "ahead of every other encoding at 2x and at 4x"
+  std::string schedule = {};  // that it is best under; empty: the model's own
+  std::string support;        // "ahead of every other encoding at 2x and at 4x"
 };
 
 struct TaskTable {
@@ -139,8 +143,9 @@ struct CompareOptions {
 
 Comparison compare(const std::vector<Run>& runs, const CompareOptions& options = {});
 
-// The mean headline over the conditions beyond training: NaN where the entry lacks one that others of its
-// variant have; nothing where none has any.
-std::optional<double> beyond_training(const TaskTable& table, const Entry& entry);
+// The mean headline over the conditions beyond training, those longer than training under the schedule: NaN
+// where the entry lacks one that others of its variant have; nothing where none has any.
+std::optional<double> beyond_training(const TaskTable& table, const Entry& entry,
+                                      const std::string& schedule = "");
 
 }  // namespace posenc::report

@@ -117,6 +117,7 @@ Value best_value(const BackedBest& best, const TaskTable& table) {
   const Entry& entry = table.entries[best.entry];
   return map({{"what", write_field(best.merit)},
               {"encoding", text(entry.encoding)},
+              {"schedule", text(best.schedule)},
               {"variant", text(table.variants[entry.variant].name)},
               {"support", text(best.support)}});
 }

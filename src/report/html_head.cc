@@ -56,7 +56,7 @@ std::string machines(const Details& details) {
 
 std::string card(const PageContent& page, const TaskTable& table, const BackedBest& best,
                  const std::string& what, const std::string& figure) {
-  const std::string name = series_name(table, table.entries[best.entry]);
+  const std::string name = series_name(table, table.entries[best.entry], best.schedule);
   return fmt::format(
       "<div class=\"card\"><h3>{}</h3><p class=\"name\">{}<code>{}</code></p><p "
       "class=\"figure\">{}</p><p class=\"more\">{}</p></div>\n",
@@ -81,7 +81,7 @@ std::string best_card(const PageContent& page, const TaskTable& table, const Bac
                   mean_figure(entry.cell(kInDomain, 1)->headline().mean, table.metric));
     case Merit::kBeyondTraining:
       return card(page, table, best, "Best beyond training",
-                  mean_figure(*beyond_training(table, entry), table.metric));
+                  mean_figure(*beyond_training(table, entry, best.schedule), table.metric));
     case Merit::kSpeed:
       return card(page, table, best, "Fastest training",
                   speed_text(entry.tokens_per_s) + " tokens/s");

@@ -72,9 +72,9 @@ std::string effective_cell(const EffectiveLength* length) {
 
 std::string name_cell(const TaskTable& table, const Entry& entry, const SeriesColors& colors,
                       const std::string& schedule = "") {
-  const std::string name = series_name(table, entry);
-  return fmt::format("<th scope=\"row\">{}<code>{}</code>{}</th>", swatch(colors.of(name)),
-                     escaped(name), schedule.empty() ? "" : " as " + escaped(schedule));
+  const std::string name = series_name(table, entry, schedule);
+  return fmt::format("<th scope=\"row\">{}<code>{}</code></th>", swatch(colors.of(name)),
+                     escaped(name));
 }
 
 std::string header_row(const std::vector<std::string>& names) {
@@ -212,7 +212,7 @@ std::string axis_table(const TaskTable& table, const std::string& axis, const Se
     for (const std::string& schedule : schedules_of(entry, axis)) {
       rows += "<tr>" + name_cell(table, entry, colors, schedule);
       for (const double factor : factors) {
-        rows += condition_cells(table, axis, factor, entry.cell(axis, factor, schedule));
+        rows += condition_cells(table, axis, factor, entry.row_cell(axis, factor, schedule));
       }
       if (effective) rows += effective_cell(effective_of(entry, axis, schedule));
       rows += "</tr>\n";

@@ -8,6 +8,7 @@
 
 #include "experiment/load.h"
 #include "posenc/core/error.h"
+#include "report/words.h"
 #include "tasks/task.h"
 
 namespace posenc::report {
@@ -72,9 +73,12 @@ template <class Value>
 std::vector<Reached> reached_by(const TaskTable& table, Value value) {
   std::vector<Reached> all;
   for (const Entry& entry : table.entries) {
-    const std::optional<double> found = value(entry);
-    if (!found || !std::isfinite(*found)) continue;
-    all.push_back({series_name(table, entry), taken(*found, table.metric)});
+    for (const std::string& schedule : schedules_of(entry)) {
+      const std::optional<double> found = value(entry, schedule);
+      if (!found || !std::isfinite(*found)) continue;
+      const std::string name = name_in_sentence(series_name(table, entry), schedule);
+      all.push_back({name, taken(*found, table.metric)});
+    }
   }
   const bool shares = traits_of(table.metric).share;
   std::stable_sort(all.begin(), all.end(), [&](const Reached& a, const Reached& b) {
@@ -83,8 +87,9 @@ std::vector<Reached> reached_by(const TaskTable& table, Value value) {
   return all;
 }
 
-std::optional<double> in_domain(const Entry& entry) {
-  const Cell* cell = entry.cell(kInDomain, 1);
+// A model has its own schedule there.
+std::optional<double> in_domain(const Entry& entry, const std::string& schedule) {
+  const Cell* cell = entry.cell(kInDomain, 1, schedule);
   return cell == nullptr ? std::nullopt : std::optional(cell->headline().mean);
 }
 
@@ -198,7 +203,9 @@ std::string outcome_text(const TaskTable& table) {
       fmt::format("Each model was trained on rows of {} positions. On such rows {}.",
                   fmt::join(table.train_lengths, " or "), range_text(table, trained));
   const std::vector<Reached> beyond =
-      reached_by(table, [&](const Entry& entry) { return beyond_training(table, entry); });
+      reached_by(table, [&](const Entry& entry, const std::string& schedule) {
+        return beyond_training(table, entry, schedule);
+      });
   if (!beyond.empty()) text += beyond_text(table, beyond);
   return text + missing_text(table, beyond);
 }

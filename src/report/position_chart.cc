@@ -48,12 +48,14 @@ draw::Panel position_panel(const TaskTable& table, const Cell& first, const Seri
     panel.rules.push_back({static_cast<double>(trained_length(first)), "trained"});
   }
   for (const Entry& entry : table.entries) {
-    const Cell* cell = entry.cell(first.axis, first.factor);
-    if (cell == nullptr || !has_curve(*cell)) continue;
-    draw::Curve curve = position_curve(*cell, table.metric);
-    curve.name = series_name(table, entry);
-    curve.color = colors.of(curve.name);
-    panel.curves.push_back(std::move(curve));
+    for (const std::string& schedule : schedules_of(entry, first.axis)) {
+      const Cell* cell = entry.cell(first.axis, first.factor, schedule);
+      if (cell == nullptr || !has_curve(*cell)) continue;
+      draw::Curve curve = position_curve(*cell, table.metric);
+      curve.name = series_name(table, entry, schedule);
+      curve.color = colors.of(curve.name);
+      panel.curves.push_back(std::move(curve));
+    }
   }
   if (!traits_of(table.metric).share) return panel;
   draw::Curve chance = position_chance(first, table.metric);

@@ -19,8 +19,7 @@ class Labels {
   explicit Labels(const TaskTable& table) : table_(table) {}
 
   std::string of(const Entry& entry, const std::string& schedule = "") {
-    std::string label = entry.encoding;
-    if (!schedule.empty()) label += " as " + schedule;
+    const std::string label = row_name(entry.encoding, schedule);
     const std::string& variant = table_.variants[entry.variant].name;
     const std::string tail = variant.empty() ? "" : fmt::format(" [{}]", variant);
     if (label.size() + tail.size() <= kLongestLabel) return label + tail;
@@ -86,7 +85,9 @@ void add_condition(const TaskTable& table, const std::string& axis, double facto
                    std::vector<Column>& columns) {
   const std::string length = fmt::format("{:.3g}x", factor);
   const Metric metric = table.metric;
-  const auto cell = [=](const RowOf& row) { return row.entry.cell(axis, factor, row.schedule); };
+  const auto cell = [=](const RowOf& row) {
+    return row.entry.row_cell(axis, factor, row.schedule);
+  };
   columns.push_back({length, [=](const RowOf& row) { return headline_text(cell(row), metric); },
                      chance_text(table, axis, factor), trained_text(table, axis, factor)});
   const auto add_region = [&](const char* name, runs::Region region) {
@@ -158,13 +159,17 @@ TextTable overview(const TaskTable& table) {
   return text;
 }
 
-TextTable axis_table(const TaskTable& table, const std::string& axis) {
+std::vector<RowOf> axis_rows(const TaskTable& table, const std::string& axis) {
   std::vector<RowOf> rows;
   for (const Entry& entry : table.entries) {
     for (const std::string& schedule : schedules_of(entry, axis)) rows.push_back({entry, schedule});
   }
+  return rows;
+}
+
+TextTable axis_table(const TaskTable& table, const std::string& axis) {
   const std::vector<Column> columns = axis_columns(table, axis);
-  TextTable text = filled(table, rows, columns);
+  TextTable text = filled(table, axis_rows(table, axis), columns);
   text.title = fmt::format("{}, axis {}: {} at multiples of the trained length", table.task, axis,
                            metric_title(table));
   const std::vector<double> factors = factors_of(table, axis);
@@ -200,14 +205,13 @@ std::optional<TextTable> curve_table(const TaskTable& table, const std::string& 
     if (first == nullptr) continue;
     columns.push_back({fmt::format("{:.3g}x", factor),
                        [=](const RowOf& row) {
-                         return curve_line(row.entry.cell(axis, factor), scale, letters, false);
+                         return curve_line(row.entry.row_cell(axis, factor, row.schedule), scale,
+                                           letters, false);
                        },
                        curve_line(first, scale, letters, true)});
   }
   if (columns.empty()) return std::nullopt;
-  std::vector<RowOf> rows;
-  for (const Entry& entry : table.entries) rows.push_back({entry, ""});
-  TextTable text = filled(table, rows, columns);
+  TextTable text = filled(table, axis_rows(table, axis), columns);
   if (!traits_of(table.metric).share) text.rows.pop_back();  // of bits no chance is worth the name
   text.title =
       fmt::format("{}, axis {}: {}{} by position", table.task, axis, traits_of(table.metric).title,

@@ -8,20 +8,22 @@
 
 #include "posenc/core/error.h"
 #include "report/backed.h"
+#include "report/words.h"
 #include "runs/finding_words.h"
 
 namespace posenc::report {
 namespace {
 
-// The rows of a run in a condition; nothing where the run was not scored there as it is.
-const runs::ConditionTallies* tallies_at(const Run& run, const Cell& cell) {
+// The rows of a run in a condition under a schedule; nothing where the run was not scored so.
+const runs::ConditionTallies* tallies_at(const Run& run, const Cell& cell,
+                                         const std::string& schedule) {
   const auto scored =
       std::any_of(run.results->rows.begin(), run.results->rows.end(), [&](const ResultRow& row) {
         return row.axis == cell.axis && row.length == cell.length && row.skipped.empty() &&
-               row.schedule.empty();
+               row.schedule == schedule;
       });
   if (!run.scores || !scored) return nullptr;
-  const std::string name = fmt::format("{} {}", cell.axis, cell.length);
+  const std::string name = runs::condition_name(cell.axis, cell.length, schedule);
   const auto& all = run.scores->conditions;
   const auto found = std::find_if(all.begin(), all.end(),
                                   [&](const runs::ConditionTallies& c) { return c.name == name; });
@@ -40,12 +42,14 @@ bool says_nothing(const Entry& entry, const Cell& cell) {
   return entry.used_positions && cell.factor > 1.0;
 }
 
-void add_encoding(const SeedGroup& group, const Cell& cell, const TaskTable& table,
-                  std::size_t entry, TestedCondition& condition) {
-  if (says_nothing(table.entries[entry], cell)) return;
-  runs::EncodingScores scores{.encoding = group.encoding, .runs = {}};
+void add_row(const SeedGroup& group, const Cell& cell, const TaskTable& table, const TestedRow& row,
+             TestedCondition& condition) {
+  if (says_nothing(table.entries[row.entry], cell)) return;
+  runs::EncodingScores scores{.encoding = name_in_sentence(group.encoding, row.schedule),
+                              .runs = {},
+                              .same_runs = !row.schedule.empty()};
   for (const auto& [seed, run] : group.runs) {
-    const runs::ConditionTallies* tallies = tallies_at(*run, cell);
+    const runs::ConditionTallies* tallies = tallies_at(*run, cell, row.schedule);
     if (tallies == nullptr) continue;
     condition.scores.clusters = tallies->clusters;
     scores.runs.push_back({.seed = seed, .rows = headline_rows(*tallies, table)});
@@ -55,7 +59,20 @@ void add_encoding(const SeedGroup& group, const Cell& cell, const TaskTable& tab
     scores.runs.push_back({.seed = seed, .rows = {}, .failed = true});
   }
   condition.scores.encodings.push_back(std::move(scores));
-  condition.entries.push_back(entry);
+  condition.rows.push_back(row);
+}
+
+// The model's own schedule and those that it was evaluated under here.
+void add_rows(const SeedGroup& group, const Cell& cell, const TaskTable& table, std::size_t entry,
+              TestedCondition& condition) {
+  const Entry& e = table.entries[entry];
+  for (const std::string& schedule : schedules_of(e)) {
+    const bool shown = e.cell(cell.axis, cell.factor, schedule) != nullptr;
+    const bool all_failed = e.seeds.empty() && schedule.empty();
+    if (!schedule.empty() && !shown) continue;
+    if (shown || all_failed) ++condition.shown;
+    add_row(group, cell, table, {entry, schedule}, condition);
+  }
 }
 
 std::vector<std::size_t> entries_of(const TaskTable& table, std::size_t variant) {
@@ -70,20 +87,19 @@ TestedCondition make_condition(const TaskGroup& group, const TaskTable& table, s
                                const Cell& cell) {
   TestedCondition condition{
       .variant = variant,
-      .merit = cell.beyond_training ? Merit::kBeyondTraining : Merit::kInDistribution};
+      .merit = cell.beyond_training ? Merit::kBeyondTraining : Merit::kInDistribution,
+      .longer = cell.factor > 1.0};
   const std::string& name = table.variants[variant].name;
   condition.scores.place =
       place_text(table, cell) + (name.empty() ? "" : fmt::format(" (variant {})", name));
   condition.scores.metric = table.metric;
   for (const std::size_t entry : entries_of(table, variant)) {
-    add_encoding(seeds_of(group, table.entries[entry]), cell, table, entry, condition);
-    const bool shown = table.entries[entry].cell(cell.axis, cell.factor) != nullptr;
-    if (shown || table.entries[entry].seeds.empty()) ++condition.shown;
+    add_rows(seeds_of(group, table.entries[entry]), cell, table, entry, condition);
   }
   return condition;
 }
 
-// In domain and beyond training, each once, with two encodings or more.
+// In domain and beyond training, each once, with two rows or more.
 std::vector<TestedCondition> conditions_of(const TaskGroup& group, const TaskTable& table,
                                            std::size_t variant) {
   std::vector<TestedCondition> conditions;
@@ -94,7 +110,7 @@ std::vector<TestedCondition> conditions_of(const TaskGroup& group, const TaskTab
       if (cell.n == 0 || !cell.schedule.empty() || !asks) continue;
       if (!seen.emplace(std::pair(cell.axis, cell.factor), true).second) continue;
       TestedCondition condition = make_condition(group, table, variant, cell);
-      if (condition.entries.size() > 1) conditions.push_back(std::move(condition));
+      if (condition.rows.size() > 1) conditions.push_back(std::move(condition));
     }
   }
   return conditions;
@@ -120,9 +136,9 @@ std::optional<TestedCondition> speed_condition(const TaskGroup& group, const Tas
       scores.runs.push_back({.seed = seed, .rows = {{speed, 1.0}}});
     }
     condition.scores.encodings.push_back(std::move(scores));
-    condition.entries.push_back(entry);
+    condition.rows.push_back({entry, ""});
   }
-  condition.shown = condition.entries.size();
+  condition.shown = condition.rows.size();
   return condition.shown < 2 ? std::nullopt : std::optional(condition);
 }
 
@@ -159,7 +175,7 @@ void test_speeds(const TaskGroup& group, TaskTable& table) {
     const auto condition = speed_condition(group, table, variant);
     if (!condition) continue;
     std::vector<const Entry*> entries;
-    for (const std::size_t entry : condition->entries) entries.push_back(&table.entries[entry]);
+    for (const TestedRow& row : condition->rows) entries.push_back(&table.entries[row.entry]);
     if (note_sharing(group, entries, table)) continue;
     const runs::TestedTable tested = test_conditions({*condition});
     for (const runs::Finding& finding : runs::findings(tested)) {

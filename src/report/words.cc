@@ -32,6 +32,14 @@ std::string figure_text(double value, Metric metric) {
   return fmt::format("{:.3f}", value);
 }
 
+std::string row_name(const std::string& name, const std::string& schedule) {
+  return schedule.empty() ? name : fmt::format("{}, {}", name, schedule);
+}
+
+std::string name_in_sentence(const std::string& name, const std::string& schedule) {
+  return schedule.empty() ? name : fmt::format("{} with {}", name, schedule);
+}
+
 std::string headline_text(const Cell* cell, Metric metric) {
   if (cell == nullptr) return kNothing;
   const RegionFigure& figure = cell->headline();
@@ -159,6 +167,16 @@ std::vector<std::string> schedules_of(const Entry& entry, const std::string& axi
   std::vector<std::string> schedules;
   for (const Cell& cell : entry.cells) {
     if (cell.axis != axis) continue;
+    if (std::find(schedules.begin(), schedules.end(), cell.schedule) == schedules.end()) {
+      schedules.push_back(cell.schedule);
+    }
+  }
+  return schedules;
+}
+
+std::vector<std::string> schedules_of(const Entry& entry) {
+  std::vector<std::string> schedules = {""};
+  for (const Cell& cell : entry.cells) {
     if (std::find(schedules.begin(), schedules.end(), cell.schedule) == schedules.end()) {
       schedules.push_back(cell.schedule);
     }

@@ -28,6 +28,11 @@ std::string points_text(const Cell* cell, runs::Region region, Metric metric);
 // "accuracy in %", "error in % of whole rows"
 std::string metric_title(const TaskTable& table);
 
+// "rope, yarn": the row of an encoding under a schedule that is not the model's own.
+std::string row_name(const std::string& name, const std::string& schedule);
+// "rope with yarn": the same in a sentence, whose commas stand between encodings.
+std::string name_in_sentence(const std::string& name, const std::string& schedule);
+
 // "5", or "1 of 5 diverged".
 std::string runs_text(const Entry& entry);
 bool any_failed(const TaskTable& table);
@@ -52,6 +57,8 @@ std::string cost_text(const Entry& entry);
 // Lengths that an axis has anywhere, and the schedules that an entry has on it.
 std::vector<double> factors_of(const TaskTable& table, const std::string& axis);
 std::vector<std::string> schedules_of(const Entry& entry, const std::string& axis);
+// On any axis; its own, the empty one, comes first.
+std::vector<std::string> schedules_of(const Entry& entry);
 // Whether the headline is over a part of the row, so that the last eighth and all positions differ from it.
 bool has_regions(const TaskTable& table, const std::string& axis, double factor);
 bool has_figures(const TaskTable& table, const std::string& axis, double factor,

@@ -191,6 +191,7 @@ void tell_table(const TestedTable& table, std::vector<Finding>& findings) {
   for (std::size_t c = 0; c < table.conditions().size(); ++c) {
     const ConditionScores& scores = table.conditions()[c];
     for (const EncodingScores& encoding : scores.encodings) {
+      if (encoding.same_runs) continue;  // their failures are told once
       add(findings, "", failure_text(encoding, scores.metric));
     }
     const Indices order = table.order(c);

@@ -42,6 +42,7 @@ struct RunScores {
 struct EncodingScores {
   std::string encoding;
   std::vector<RunScores> runs;  // one per seed
+  bool same_runs = false;  // trainings of another encoding of the condition, evaluated otherwise
 };
 
 // One column of a table: every encoding on the same rows.

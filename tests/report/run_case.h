@@ -24,10 +24,11 @@ struct CaseRow {
   double value = 0.0;  // of the headline
   double low = 0.0;
   double high = 0.0;
-  std::string more = {};                   // further members, such as ", \"schedule\": \"yarn\""
+  std::string more = {};                   // further members, such as ", \"skipped\": \"...\""
   std::optional<double> last_eighth = {};  // else that of the headline
   std::optional<double> all = {};
   bool shifted = false;  // rows drawn in another way: beyond training at any length
+  std::string schedule = {};
 };
 
 struct CaseRun {
@@ -68,7 +69,8 @@ inline std::string row_text(const CaseRow& row) {
       row.axis, length, row.factor, row.factor > 1 || row.shifted,
       region_text(row.value, row.low, row.high, from, length - 1),
       part("last_eighth", row.last_eighth.value_or(row.value), length - length / 8),
-      part("all", row.all.value_or(row.value), 0), row.more);
+      part("all", row.all.value_or(row.value), 0),
+      row.more + (row.schedule.empty() ? "" : fmt::format(R"(, "schedule": "{}")", row.schedule)));
 }
 
 inline std::string results_text(const CaseRun& run) {
@@ -119,7 +121,7 @@ inline runs::RunTallies scores_of(const CaseRun& run) {
   for (const CaseRow& row : run.rows) {
     if (row.more.find("skipped") != std::string::npos) continue;
     runs::ConditionTallies condition{
-        .name = fmt::format("{} {}", row.axis, kTrainedLength * row.factor)};
+        .name = runs::condition_name(row.axis, kTrainedLength * row.factor, row.schedule)};
     condition.regions = {tallies_of(row.value, run.metric),
                          tallies_of(row.last_eighth.value_or(row.value), run.metric),
                          tallies_of(row.all.value_or(row.value), run.metric)};

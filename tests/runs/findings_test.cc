@@ -32,6 +32,16 @@ TEST(Findings, AClearWin) {
             Texts{"cope is ahead of rope at 2x by 93 points [88, 97], 5 seeds."});
 }
 
+TEST(Findings, RunsThatAreEvaluatedInAnotherWayFailOnce) {
+  EncodingScores rope = encoding("rope", {0.02, 0.08, 0.05, 0.03, kFailed});
+  EncodingScores stretched = encoding("rope with yarn", {1.00, 0.97, 1.00, 0.99, kFailed});
+  stretched.same_runs = true;
+  std::string said;
+  for (const std::string& text : texts_at_2x(Metric::kAccuracy, {rope, stretched})) said += text;
+  EXPECT_NE(said.find("1 of 5 runs of rope diverged or failed"), std::string::npos) << said;
+  EXPECT_EQ(said.find("runs of rope with yarn"), std::string::npos) << said;
+}
+
 TEST(Findings, ATie) {
   EXPECT_EQ(texts_at_2x(Metric::kAccuracy, {encoding("kerple", {0.5, 0.6, 0.7, 0.6, 0.5}),
                                             encoding("none", {0.6, 0.5, 0.6, 0.7, 0.4})}),
