@@ -8,21 +8,9 @@
 #include <vector>
 
 #include "bench/timing.h"
+#include "experiment/train_config.h"
 
 namespace posenc::bench {
-
-struct TrainingRow {
-  std::string encoding;
-  double tokens_per_s = 0.0;
-  double composed_tokens_per_s = 0.0;  // with the faster of oneDNN on and off
-  bool composed_onednn = false;
-  double data_share = 0.0;  // of a step, for making samples
-  std::optional<std::int64_t> peak_bytes;
-  std::optional<std::int64_t> composed_peak_bytes;
-  double loss_difference = 0.0;  // of the first steps, relative
-  [[nodiscard]] bool checked() const { return loss_difference < 1e-4; }
-  [[nodiscard]] double speedup() const { return tokens_per_s / composed_tokens_per_s; }
-};
 
 struct TrainingShape {
   std::int64_t length = 512;
@@ -32,9 +20,49 @@ struct TrainingShape {
   std::int64_t batch = 8;
 };
 
-// Empty where this was built without libtorch.
-std::vector<std::string> training_encodings();
+struct TrainingPlace {
+  experiment::Device device = experiment::Device::kCpu;
+  experiment::TrainPrecision precision = experiment::TrainPrecision::kFloat32;
+  std::optional<double> memory_bytes = {};  // that may be used; nothing: what the device has left
+};
+
+// The training of one model.
+struct TrainingFigures {
+  double tokens_per_s = 0.0;
+  double data_share = 0.0;  // of a step, for making samples
+  std::optional<std::int64_t> peak_bytes;
+  std::vector<double> losses;  // of the first steps
+};
+
+struct TrainingRow {
+  std::string encoding;
+  TrainingShape shape;
+  std::optional<TrainingFigures> ours;  // nothing where it does not fit into memory
+  // Nothing where there is no composition of the encoding, or where it does not fit into memory.
+  std::optional<TrainingFigures> composed;
+  bool composed_onednn = false;  // the faster of oneDNN on and off, on a CPU
+  double tolerance = 1e-4;       // of the first losses, relative
+
+  // Of the first losses, relative; nothing where one of the two was not trained.
+  [[nodiscard]] std::optional<double> loss_difference() const;
+  [[nodiscard]] std::optional<double> speedup() const;
+  // False where the losses differ; a row without a composition has nothing to be compared with.
+  [[nodiscard]] bool checked() const { return loss_difference().value_or(0.0) < tolerance; }
+};
+
+// The shapes of a table over lengths: as many samples as keep the tokens of a step constant, at least one.
+std::vector<TrainingShape> shapes_for(const TrainingShape& shape,
+                                      const std::vector<std::int64_t>& lengths,
+                                      std::int64_t tokens_per_step);
+
+// Bytes of the tensors that grow with the square of the length where attention is composed.
+double composed_score_bytes(const std::string& encoding, const TrainingShape& shape);
+
+// Every encoding, with a table of positions that is long enough. Empty without libtorch.
+std::vector<std::string> training_encodings(std::int64_t length);
+bool cuda_found();
+// An Error where the shape is no model.
 TrainingRow measure_training(const std::string& encoding, const TrainingShape& shape,
-                             const Effort& effort);
+                             const TrainingPlace& place, const Effort& effort);
 
 }  // namespace posenc::bench

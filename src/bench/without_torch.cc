@@ -12,9 +12,10 @@ std::string baseline_library() { return ""; }
 void set_baseline_threads(int /*threads*/) {}
 void set_baseline_onednn(bool /*on*/) {}
 std::vector<Job> operator_jobs() { return {}; }
-std::vector<std::string> training_encodings() { return {}; }
+std::vector<std::string> training_encodings(std::int64_t /*length*/) { return {}; }
+bool cuda_found() { return false; }
 TrainingRow measure_training(const std::string& /*encoding*/, const TrainingShape& /*shape*/,
-                             const Effort& /*effort*/) {
+                             const TrainingPlace& /*place*/, const Effort& /*effort*/) {
   return {};
 }
 

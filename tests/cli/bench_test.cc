@@ -31,6 +31,55 @@ TEST(CliBench, ListsItsRowsAndMeasuresNothing) {
   EXPECT_EQ(result.out.find("rope/half"), std::string::npos);
 }
 
+// Times are not looked at; what is looked at is which rows there are and what they say of themselves.
+TEST(CliBench, TrainHasARowPerEncodingAndLength) {
+  const auto rows = testing::run_json(
+      "bench train --lengths 32,64,128 --filter kerple --dim 16 --layers 1 --heads 2 --seconds 0");
+  ASSERT_EQ(rows.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const auto& row = rows[i];
+    EXPECT_EQ(row["encoding"], "kerple");
+    EXPECT_EQ(row["length"], 32 << i);
+    EXPECT_EQ(row["batch"], 4 >> i) << "the tokens of a step stay";
+    EXPECT_EQ(row["device"], "cpu");
+    EXPECT_EQ(row["precision"], "float32");
+    EXPECT_EQ(row["fits"], true);
+    EXPECT_EQ(row["checked"], true);
+    EXPECT_GT(row["tokens_per_s"], 0.0);
+    EXPECT_GT(row["composed_tokens_per_s"], 0.0);
+    for (const char* key : {"dim", "layers", "heads", "speedup", "peak_bytes",
+                            "composed_peak_bytes", "data_share", "loss_difference"}) {
+      EXPECT_TRUE(row.contains(key)) << key;
+    }
+  }
+}
+
+TEST(CliBench, TrainSaysWhatHasNoBaselineOrDoesNotFit) {
+  const std::string small = "bench train --length 32 --batch 2 --layers 1 --seconds 0 --filter ";
+  const auto xpos = testing::run_json(small + "xpos --dim 16 --heads 2");
+  ASSERT_EQ(xpos.size(), 1u);
+  EXPECT_EQ(xpos[0]["fits"], true);
+  EXPECT_TRUE(xpos[0]["composed_tokens_per_s"].is_null());
+  EXPECT_TRUE(xpos[0]["checked"].is_null());
+  const auto huge = run(small + "alibi --dim 1048576 --heads 1024");
+  EXPECT_EQ(huge.code, 0) << huge.out;
+  EXPECT_NE(huge.out.find("does not fit"), std::string::npos) << huge.out;
+}
+
+TEST(CliBench, TrainRefusesWhatIsNotThere) {
+  const auto says = [](const std::string& arguments, const std::string& part) {
+    const auto result = run("bench train " + arguments);
+    EXPECT_EQ(result.code, 2) << result.out;
+    EXPECT_NE(result.out.find(part), std::string::npos) << result.out;
+  };
+  says("--precision bfloat16", "--precision needs --device cuda");
+  says("--filter nothing_like_it", "--filter matches no encoding");
+  says("--lengths 32,x", "--lengths");
+  says("--lengths 32 --length 32", "--length");
+  says("--device tpu", "--device");
+  says("--heads 3 --filter alibi", "model.heads must divide");
+}
+
 TEST(CliBench, MistakesAreOneLine) {
   const auto unknown = run("bench cpu --filter nothing_like_it");
   EXPECT_EQ(unknown.code, 2);

@@ -9,7 +9,8 @@
 #include "bench/limits.h"
 #include "bench/measure.h"
 #include "bench/memory.h"
-#include "bench/training.h"
+#include "bench/program/figures.h"
+#include "bench/program/training_table.h"
 #include "core/failure.h"
 #include "core/plain_text.h"
 #include "core/restart.h"
@@ -18,8 +19,6 @@
 
 namespace posenc::bench {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // Exit codes, as of the other verbs.
 constexpr int kFailure = 1;
@@ -33,11 +32,6 @@ struct BenchArguments {
   bool list = false;
   bool no_baseline = false;
 };
-
-template <class Number>
-Json or_null(const std::optional<Number>& number) {
-  return number ? Json(*number) : Json(nullptr);
-}
 
 Json row_json(const Row& row) {
   Json shape = {{"batch", row.c.batch},     {"heads", row.c.heads}, {"kv_heads", row.c.kv_heads},
@@ -65,13 +59,6 @@ Json row_json(const Row& row) {
                {"checked", row.checked}};
   if (!row.problem.empty()) json["problem"] = row.problem;
   return json;
-}
-
-std::string number(const std::optional<double>& x, int digits) {
-  return x ? fmt::format("{:.{}f}", *x, digits) : "-";
-}
-std::string mebibytes(const std::optional<std::int64_t>& bytes) {
-  return number(bytes ? std::optional(static_cast<double>(*bytes) / (1 << 20)) : std::nullopt, 1);
 }
 
 void print_header() {
@@ -135,55 +122,6 @@ int run_bench(const BenchArguments& arguments) {
   return checked ? 0 : kFailure;
 }
 
-Json training_json(const TrainingRow& row) {
-  return {{"encoding", row.encoding},
-          {"tokens_per_s", row.tokens_per_s},
-          {"composed_tokens_per_s", row.composed_tokens_per_s},
-          {"composed_onednn", row.composed_onednn},
-          {"speedup", row.speedup()},
-          {"peak_bytes", or_null(row.peak_bytes)},
-          {"composed_peak_bytes", or_null(row.composed_peak_bytes)},
-          {"data_share", row.data_share},
-          {"loss_difference", row.loss_difference},
-          {"checked", row.checked()}};
-}
-
-void print_training(const TrainingRow& row) {
-  fmt::print("{:<28}{:>10.0f}{:>12.0f}{:>9.2f}{:>9}{:>14}{:>8.2f} %  {}\n", row.encoding,
-             row.tokens_per_s, row.composed_tokens_per_s, row.speedup(), mebibytes(row.peak_bytes),
-             mebibytes(row.composed_peak_bytes), 100 * row.data_share,
-             row.checked() ? "yes" : fmt::format("NO: losses differ by {}", row.loss_difference));
-  std::fflush(stdout);
-}
-
-// Threads take turns as in the lab; the composition gains from that too.
-int run_training(const BenchArguments& arguments, const TrainingShape& shape) {
-  EnvironmentSettings settings = patient_threads();
-  for (auto& setting : better_openblas()) settings.push_back(std::move(setting));
-  restart_with(settings);
-  give_freed_memory_back();
-  if (arguments.threads > 0) set_baseline_threads(arguments.threads);
-  if (!arguments.json) {
-    fmt::print(
-        "training steps, T {}, d {}, {} layers, batch {}, float32, {}; composed: the same model "
-        "with\nattention from libtorch's operations, oneDNN on or off, whichever is faster\n"
-        "{:<28}{:>10}{:>12}{:>9}{:>9}{:>14}{:>10}  {}\n",
-        shape.length, shape.dim, shape.layers, shape.batch, baseline_library(), "encoding",
-        "tokens/s", "composed", "x", "MiB", "composed MiB", "samples", "checked");
-  }
-  Json all = Json::array();
-  bool checked = true;
-  for (const std::string& encoding : training_encodings()) {
-    if (encoding.find(arguments.filter) == std::string::npos) continue;
-    const TrainingRow row = measure_training(encoding, shape, {arguments.seconds, 3});
-    checked = checked && row.checked();
-    all.push_back(training_json(row));
-    if (!arguments.json) print_training(row);
-  }
-  if (arguments.json) fmt::print("{}\n", all.dump(2));
-  return checked ? 0 : kFailure;
-}
-
 void add_options(CLI::App& cpu, BenchArguments& arguments) {
   cpu.add_option("--filter", arguments.filter, "only rows whose name contains this");
   cpu.add_option("--seconds", arguments.seconds, "time to spend on a row, at least three runs")
@@ -197,19 +135,6 @@ void add_options(CLI::App& cpu, BenchArguments& arguments) {
   cpu.add_flag("--no-baseline", arguments.no_baseline, "leave libtorch's compositions out");
 }
 
-void add_training_options(CLI::App& train, BenchArguments& arguments, TrainingShape& shape) {
-  train.add_option("--filter", arguments.filter, "only encodings whose spec contains this");
-  train.add_option("--seconds", arguments.seconds, "time to spend on each, at least three steps")
-      ->check(CLI::Range(0.0, 600.0))
-      ->capture_default_str();
-  train.add_option("--threads", arguments.threads, "0: all cores")->check(CLI::Range(0, 1024));
-  train.add_option("--length", shape.length, "tokens of a sample")->capture_default_str();
-  train.add_option("--dim", shape.dim, "width")->capture_default_str();
-  train.add_option("--layers", shape.layers, "blocks")->capture_default_str();
-  train.add_option("--batch", shape.batch, "samples")->capture_default_str();
-  train.add_flag("--json", arguments.json, "a list of rows, for programs");
-}
-
 int run_program(int argc, char** argv) {
   CLI::App app("measure the kernels against baselines and limits", "posenc bench");
   app.require_subcommand(1);
@@ -217,8 +142,8 @@ int run_program(int argc, char** argv) {
   BenchArguments arguments;
   add_options(*cpu, arguments);
   CLI::App* train = app.add_subcommand("train", "whole training steps against compositions");
-  TrainingShape shape;
-  add_training_options(*train, arguments, shape);
+  TrainingArguments training;
+  add_training_options(*train, training);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for) {
@@ -227,7 +152,7 @@ int run_program(int argc, char** argv) {
     fmt::print(stderr, "posenc bench: {}; see posenc bench --help\n", one_line(problem.what()));
     return kMistake;
   }
-  return train->parsed() ? run_training(arguments, shape) : run_bench(arguments);
+  return train->parsed() ? run_training(training) : run_bench(arguments);
 }
 
 }  // namespace

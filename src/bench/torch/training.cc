@@ -1,10 +1,18 @@
 #include "bench/training.h"
 
+#include <fmt/format.h>
+#include <torch/cuda.h>
+
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "bench/baseline.h"
 #include "bench/memory.h"
 #include "bench/torch/compositions.h"
+#include "bench/torch/gpu_memory.h"
+#include "experiment/memory.h"
+#include "lab/machine.h"
 #include "lab/trainer.h"
 
 namespace posenc::bench {
@@ -21,7 +29,7 @@ class ComposedAttention : public nn::AttentionImpl {
  protected:
   at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                     const ops::AttentionOptions& /*options*/) override {
-    prepare(q.size(2));
+    prepare(q);
     at::Tensor turned_q = q;
     at::Tensor turned_k = k;
     for (const RopeTables& tables : ropes_) {
@@ -36,10 +44,23 @@ class ComposedAttention : public nn::AttentionImpl {
   }
 
  private:
-  void prepare(std::int64_t tokens) {
+  void prepare(const at::Tensor& q) {
+    const std::int64_t tokens = q.size(2);
     if (distances_ && distances_->distance.size(0) == tokens) return;
     distances_.emplace(tokens, spec_);
     ropes_ = rope_tables(spec_, shape_, tokens, at::kFloat);
+    move_to(q.device());
+  }
+  void move_to(at::Device device) {
+    distances_->hidden = distances_->hidden.to(device);
+    distances_->distance = distances_->distance.to(device);
+    for (at::Tensor& entries : distances_->entries) {
+      if (entries.defined()) entries = entries.to(device);
+    }
+    for (RopeTables& tables : ropes_) {
+      tables.cos = tables.cos.to(device);
+      tables.sin = tables.sin.to(device);
+    }
   }
 
   TorchParameters grouped() {
@@ -58,7 +79,8 @@ class ComposedAttention : public nn::AttentionImpl {
   std::vector<RopeTables> ropes_;
 };
 
-experiment::LabConfig config_for(const std::string& encoding, const TrainingShape& shape) {
+experiment::LabConfig config_for(const std::string& encoding, const TrainingShape& shape,
+                                 const TrainingPlace& place) {
   experiment::LabConfig config;
   config.task = tasks::FlipFlop{};
   config.model.encoding = {encoding};
@@ -68,82 +90,155 @@ experiment::LabConfig config_for(const std::string& encoding, const TrainingShap
   config.train.length = shape.length;
   config.train.batch = shape.batch;
   config.train.steps = 1000000;
+  config.train.device = place.device;
+  config.train.precision = place.precision;
+  validate(config.model, "bench");
+  validate(config.train, "bench");
   return config;
 }
 
-struct Figures {
-  std::vector<double> losses;
-  double tokens_per_s = 0.0;
-  double data_share = 0.0;
-  std::optional<std::int64_t> peak_bytes;
-};
-
-Figures measure(const experiment::LabConfig& config, const tasks::Task& task,
-                const model::AttentionFactory& factory, const Effort& effort) {
-  lab::Trainer trainer(config, task, factory);
-  Figures figures;
-  for (int i = 0; i < 3; ++i) figures.losses.push_back(trainer.step().loss);
-  figures.peak_bytes = peak_bytes_of([&] { trainer.step(); });
-  double best = 1e9;
-  double data = 0.0;
-  double all = 0.0;
-  std::int64_t tokens = 0;
-  repeat(effort, [&] {
-    const lab::StepReport report = trainer.step();
-    best = std::min(best, report.seconds);
-    data += report.data_seconds;
-    all += report.seconds;
-    tokens = report.tokens;
-  });
-  figures.tokens_per_s = static_cast<double>(tokens) / best;
-  figures.data_share = data / all;
-  return figures;
+bool has_composition(const std::string& encoding) {
+  const Spec attention = attention_part(parse_spec(encoding));
+  return std::all_of(attention.encodings.begin(), attention.encodings.end(), is_composed);
 }
 
-double difference(const std::vector<double>& a, const std::vector<double>& b) {
-  double worst = 0.0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    worst = std::max(worst, std::abs(a[i] - b[i]) / std::abs(b[i]));
+// One model with one kind of attention, on one device.
+class Measurement {
+ public:
+  Measurement(const experiment::LabConfig& config, const tasks::Task& task, const Effort& effort)
+      : config_(config),
+        task_(task),
+        effort_(effort),
+        on_gpu_(config.train.device == experiment::Device::kCuda) {}
+
+  // Nothing where the device has not the memory.
+  [[nodiscard]] std::optional<TrainingFigures> run(const model::AttentionFactory& factory) const {
+    try {
+      return measure(factory);
+    } catch (const c10::OutOfMemoryError&) {
+    } catch (const std::bad_alloc&) {
+    }
+    if (on_gpu_) release_gpu_memory();
+    return std::nullopt;
   }
-  return worst;
+
+ private:
+  [[nodiscard]] TrainingFigures measure(const model::AttentionFactory& factory) const {
+    TrainingFigures figures;
+    {
+      lab::Trainer trainer(config_, task_, factory);
+      for (int i = 0; i < kFirstSteps; ++i) figures.losses.push_back(trainer.step().loss);
+      const auto step = [&] { trainer.step(); };
+      figures.peak_bytes = on_gpu_ ? gpu_peak_bytes_of(step) : peak_bytes_of(step);
+      add_speed(trainer, figures);
+    }
+    if (on_gpu_) release_gpu_memory();
+    return figures;
+  }
+
+  // A GPU works on while the next step is prepared, so only a window of steps between two waits has a time.
+  void add_speed(lab::Trainer& trainer, TrainingFigures& figures) const {
+    const int window = on_gpu_ ? kStepsOfAWindow : 1;
+    double best = std::numeric_limits<double>::infinity();
+    double all = 0.0;
+    double data = 0.0;
+    std::int64_t tokens = 0;
+    repeat(effort_, [&] {
+      wait();
+      tokens = 0;
+      const double seconds = seconds_of([&] {
+        for (int i = 0; i < window; ++i) {
+          const lab::StepReport report = trainer.step();
+          tokens += report.tokens;
+          data += report.data_seconds;
+        }
+        wait();
+      });
+      best = std::min(best, seconds);
+      all += seconds;
+    });
+    figures.tokens_per_s = static_cast<double>(tokens) / best;
+    figures.data_share = data / all;
+  }
+  void wait() const {
+    if (on_gpu_) torch::cuda::synchronize();
+  }
+
+  static constexpr int kFirstSteps = 3;
+  static constexpr int kStepsOfAWindow = 5;
+
+  const experiment::LabConfig& config_;
+  const tasks::Task& task_;
+  Effort effort_;
+  bool on_gpu_;
+};
+
+// Linux promises memory that it does not have, so what is too large for a CPU must not be tried. A GPU says
+// no by itself.
+class Room {
+ public:
+  Room(const experiment::LabConfig& config, const tasks::Task& task, const TrainingPlace& place)
+      : left_(place.memory_bytes) {
+    const bool on_cpu = place.device == experiment::Device::kCpu;
+    if (!left_ && on_cpu) left_ = lab::available_bytes(at::kCPU);
+    const experiment::DataShape data{.vocabulary = task.info().vocabulary};
+    const auto stage = experiment::stages(config.train).front();
+    needed_ = state_bytes(config, data) + step_bytes(config, data, stage);
+  }
+  [[nodiscard]] bool holds(double more = 0.0) const { return !left_ || needed_ + more <= *left_; }
+
+ private:
+  std::optional<double> left_;
+  double needed_ = 0.0;
+};
+
+void measure_composed(const Measurement& measurement, bool on_cpu, TrainingRow& row) {
+  const model::AttentionFactory composed = [](nn::AttentionConfig c, nn::EncodingParameters p) {
+    return std::make_shared<ComposedAttention>(std::move(c), std::move(p));
+  };
+  row.composed = measurement.run(composed);
+  if (!on_cpu || !row.composed) return;
+  set_baseline_onednn(true);
+  const auto with = measurement.run(composed);
+  row.composed_onednn = with && with->tokens_per_s > row.composed->tokens_per_s;
+  if (row.composed_onednn) row.composed = with;
+  set_baseline_onednn(row.composed_onednn);
 }
 
 }  // namespace
 
-std::vector<std::string> training_encodings() {
+std::vector<std::string> training_encodings(std::int64_t length) {
   return {"none",
+          fmt::format("learned(max_positions={})", length),
           "sinusoidal",
           "rope",
+          "xpos",
           "alibi",
           "t5",
           "kerple",
+          "fire",
+          "relative",
           "cope(npos_max=64)",
           "rope + cope(npos_max=64)"};
 }
 
+bool cuda_found() { return torch::cuda::is_available(); }
+
 TrainingRow measure_training(const std::string& encoding, const TrainingShape& shape,
-                             const Effort& effort) {
-  const experiment::LabConfig config = config_for(encoding, shape);
+                             const TrainingPlace& place, const Effort& effort) {
+  constexpr double kOfBfloat16 = 0.02;
+  const experiment::LabConfig config = config_for(encoding, shape, place);
   const auto task = tasks::make_task(config.task);
-  const model::AttentionFactory composed = [](nn::AttentionConfig c, nn::EncodingParameters p) {
-    return std::make_shared<ComposedAttention>(std::move(c), std::move(p));
-  };
-  TrainingRow row;
-  row.encoding = encoding;
-  set_baseline_onednn(true);
-  const Figures with = measure(config, *task, composed, effort);
+  TrainingRow row{.encoding = encoding, .shape = shape};
+  if (place.precision == experiment::TrainPrecision::kBfloat16) row.tolerance = kOfBfloat16;
+  const bool on_cpu = place.device == experiment::Device::kCpu;
   set_baseline_onednn(false);
-  const Figures without = measure(config, *task, composed, effort);
-  row.composed_onednn = with.tokens_per_s > without.tokens_per_s;
-  const Figures& faster = row.composed_onednn ? with : without;
-  set_baseline_onednn(row.composed_onednn);
-  const Figures ours = measure(config, *task, {}, effort);
-  row.tokens_per_s = ours.tokens_per_s;
-  row.data_share = ours.data_share;
-  row.peak_bytes = ours.peak_bytes;
-  row.composed_tokens_per_s = faster.tokens_per_s;
-  row.composed_peak_bytes = faster.peak_bytes;
-  row.loss_difference = difference(ours.losses, faster.losses);
+  const Room room(config, *task, place);
+  const Measurement measurement(config, *task, effort);
+  if (has_composition(encoding) && room.holds(composed_score_bytes(encoding, shape))) {
+    measure_composed(measurement, on_cpu, row);
+  }
+  if (room.holds()) row.ours = measurement.run({});
   return row;
 }
 
