@@ -9,7 +9,7 @@ files, and their mean is taken:
     RoPE copies 3.1 <!-- docs/evidence/demo; rope; longer 96; value --> % of them
     with YaRN 2.3 <!-- docs/evidence/text/schedules/*-yarn.json; rope; longer 1024; value --> bits
 
-Shares are in percent, as right answers: of an error, 100 minus it. The number must be the figure, rounded to as
+A row under another schedule is named as in the tables: `rope, yarn`. Shares are in percent, as right answers: of an error, 100 minus it. The number must be the figure, rounded to as
 many digits as the page shows.
 """
 
@@ -37,13 +37,33 @@ def shown(number, metric):
     return 100 * number if metric == "accuracy" else number
 
 
+def row_name(encoding, row):
+    """What tables call a row.
+
+    >>> row_name("rope", {}), row_name("rope", {"schedule": "yarn"})
+    ('rope', 'rope, yarn')
+    """
+    return f"{encoding}, {row['schedule']}" if row.get("schedule") else encoding
+
+
+def rows_named(results, name, axis, length):
+    """The rows of a condition: those of that name, or all of the encoding where none is called so.
+
+    >>> both = {"encoding": "rope", "rows": [{"axis": "a", "length": 2}, {"axis": "a", "length": 2, "schedule": "ntk"}]}
+    >>> rows_named(both, "rope, ntk", "a", 2) == both["rows"][1:], rows_named(both, "rope", "a", 2) == both["rows"][:1]
+    (True, True)
+    """
+    rows = [row for row in results["rows"] if row["axis"] == axis and row["length"] == length]
+    named = [row for row in rows if row_name(results["encoding"], row) == name]
+    return named or (rows if results["encoding"] == name else [])
+
+
 def file_figure(files, encoding, axis, length, which):
     """The mean over results.json files, or None."""
     values = []
     for results in files:
-        for row in results["rows"] if results["encoding"] == encoding else []:
-            if row["axis"] == axis and row["length"] == length:
-                values.append(shown(row[which], results["metric"]))
+        for row in rows_named(results, encoding, axis, length):
+            values.append(shown(row[which], results["metric"]))
     return sum(values) / len(values) if values and len(values) == len(files) else None
 
 
@@ -51,8 +71,9 @@ def find_figure(comparison, encoding, axis, length, which):
     """The figure as a page writes it, or None."""
     for task in comparison["tasks"]:
         for entry in task["entries"]:
-            for cell in entry["cells"] if entry["encoding"] == encoding else []:
-                if cell["axis"] == axis and cell["length"] == length:
+            for cell in entry["cells"]:
+                named = row_name(entry["encoding"], cell) == encoding
+                if named and cell["axis"] == axis and cell["length"] == length:
                     # The upper end of a share of right answers is the lower one of its error.
                     swap = {"low": "high", "high": "low"} if task["metric"] == "error" else {}
                     return shown(cell[swap.get(which, which)], task["metric"])
