@@ -91,8 +91,9 @@ void print_header(const TrainingArguments& arguments) {
   const TrainingShape& shape = arguments.shape;
   fmt::print(
       "training steps, d {}, {} layers, {} heads, {}, {}, {}\n"
-      "composed: the same model with attention from libtorch's operations{}; - where there is none "
-      "or it does not fit\nMiB: {}\n"
+      "composed: the same model with attention from libtorch's operations{};\n"
+      "          - where there is none or it does not fit into memory\n"
+      "MiB: {}\n"
       "{:<28}{:>7}{:>7}{:>14}{:>12}{:>8}{:>10}{:>14}{:>10}  {}\n",
       shape.dim, shape.layers, shape.heads, arguments.precision, arguments.device,
       baseline_library(),
