@@ -1,6 +1,7 @@
 // A run evaluated under several RoPE schedules at once has the figures of an evaluation under each.
 #include "lab/schedules.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -131,6 +132,23 @@ TEST_F(ScheduledRun, HasTheFiguresOfAnEvaluationUnderEach) {
     EXPECT_TRUE(all["effective_length"].contains("longer, " + schedule)) << all["effective_length"];
   }
   EXPECT_NE(trained.out.find("(4x), yarn"), std::string::npos) << trained.out;
+}
+
+// The same frequencies written out in a spec: another way to the figures of a length.
+TEST_F(ScheduledRun, IsStretchedToEachLength) {
+  ASSERT_EQ(train().code, 0);
+  const std::vector<json> stretched = rows_under(results(), "yarn");
+  for (const int factor : {2, 4}) {
+    const std::string spec =
+        fmt::format("rope(schedule=yarn(factor={}, original_max_position_embeddings=8))", factor);
+    const json written = evaluated("--encoding '" + spec + "'");
+    const auto at_factor = [&](const std::vector<json>& rows) {
+      return *std::find_if(rows.begin(), rows.end(),
+                           [&](const json& row) { return row["factor"] == factor; });
+    };
+    EXPECT_EQ(at_factor(stretched)["loss"], at_factor(rows_under(written, spec))["loss"]);
+    EXPECT_NE(at_factor(stretched)["loss"], at_factor(rows_under(results(), ""))["loss"]);
+  }
 }
 
 TEST_F(ScheduledRun, KeepsTheScoresOfEachByName) {
