@@ -136,7 +136,7 @@ class Measurement {
     return figures;
   }
 
-  // A GPU works on while the next step is prepared, so only a window of steps between two waits has a time.
+  // A GPU works on while the next step is queued, so only a window of steps has a time: run() waits at its end.
   void add_speed(lab::Trainer& trainer, TrainingFigures& figures) const {
     const int window = on_gpu_ ? kStepsOfAWindow : 1;
     double best = std::numeric_limits<double>::infinity();
@@ -144,28 +144,22 @@ class Measurement {
     double data = 0.0;
     std::int64_t tokens = 0;
     repeat(effort_, [&] {
-      wait();
       tokens = 0;
-      const double seconds = seconds_of([&] {
-        for (int i = 0; i < window; ++i) {
-          const lab::StepReport report = trainer.step();
-          tokens += report.tokens;
-          data += report.data_seconds;
-        }
-        wait();
-      });
+      std::vector<lab::StepReport> reports;
+      const double seconds = seconds_of([&] { reports = trainer.run(window); });
+      for (const lab::StepReport& report : reports) {
+        tokens += report.tokens;
+        data += report.data_seconds;
+      }
       best = std::min(best, seconds);
       all += seconds;
     });
     figures.tokens_per_s = static_cast<double>(tokens) / best;
     figures.data_share = data / all;
   }
-  void wait() const {
-    if (on_gpu_) torch::cuda::synchronize();
-  }
 
   static constexpr int kFirstSteps = 3;
-  static constexpr int kStepsOfAWindow = 5;
+  static constexpr int kStepsOfAWindow = 20;
 
   const experiment::LabConfig& config_;
   const tasks::Task& task_;
