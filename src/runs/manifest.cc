@@ -22,33 +22,11 @@ Error damaged(const std::string& path, const std::string& rule) {
   return weights::file_error(ErrorKind::kIo, path, "", rule, "", "");
 }
 
-Value whole(std::int64_t number) { return {Value::Data(number)}; }
-
 Value::Map members_of(const Manifest& manifest) {
-  Value::List files;
-  for (const ManifestFile& file : manifest.files) {
-    files.push_back({Value::Data(Value::Map{{"name", Value::of_string(file.name)},
-                                            {"size", whole(file.size)},
-                                            {"sha256", Value::of_string(file.sha256)}})});
-  }
   return {{"posenc", Value::of_string(POSENC_VERSION_STRING)},
-          {"step", whole(manifest.step)},
+          {"step", {Value::Data(manifest.step)}},
           {"score", manifest.score ? Value(Value::Data(*manifest.score)) : Value()},
-          {"files", {Value::Data(std::move(files))}}};
-}
-
-std::string signed_text(Value::Map members) {
-  const std::string checksum = sha256_hex(to_json({Value::Data(members)}));
-  members.push_back({"sha256", Value::of_string(checksum)});
-  return to_json({Value::Data(std::move(members))}) + "\n";
-}
-
-template <class T>
-const T& member(const Value& map, std::string_view key, const std::string& path) {
-  const Value* value = map.find(key);
-  const T* found = value == nullptr ? nullptr : value->get_if<T>();
-  if (found == nullptr) throw damaged(path, fmt::format("lacks {}", key));
-  return *found;
+          {"files", files_value(manifest.files)}};
 }
 
 std::optional<double> score_of(const Value& map) {
@@ -61,23 +39,16 @@ std::optional<double> score_of(const Value& map) {
 
 }  // namespace
 
-std::string manifest_text(const Manifest& manifest) { return signed_text(members_of(manifest)); }
+std::string manifest_text(const Manifest& manifest) { return signed_json(members_of(manifest)); }
 
 Manifest parse_manifest(std::string_view text, const std::string& path) {
-  const Value root = parse_json(text, path);
-  const auto* members = root.get_if<Value::Map>();
-  if (members == nullptr || members->empty() || members->back().key != "sha256" ||
-      signed_text({members->begin(), members->end() - 1}) != text) {
-    throw damaged(path, "is altered: its checksum does not fit");
-  }
-  Manifest manifest{member<std::int64_t>(root, "step", path), score_of(root), {}};
-  for (const Value& file : member<Value::List>(root, "files", path)) {
-    const auto& name = member<std::string>(file, "name", path);
-    if (name.empty() || name.front() == '.' || name.find('/') != std::string::npos) {
-      throw damaged(path, fmt::format("names {}, no file of its folder", weights::in_quotes(name)));
+  const Value root = parse_signed_json(text, path);
+  Manifest manifest{read_whole(root, "step", path), score_of(root), read_files(root, path)};
+  for (const ManifestFile& file : manifest.files) {
+    if (file.name.empty() || file.name.front() == '.' || file.name.find('/') != std::string::npos) {
+      throw damaged(path,
+                    fmt::format("names {}, no file of its folder", weights::in_quotes(file.name)));
     }
-    manifest.files.push_back({name, member<std::int64_t>(file, "size", path),
-                              member<std::string>(file, "sha256", path)});
   }
   return manifest;
 }

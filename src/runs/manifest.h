@@ -8,17 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "runs/signed_files.h"
+
 namespace posenc::runs {
 
 inline constexpr const char* kManifestFile = "manifest.json";
 inline constexpr const char* kStateFile = "state.json";
 inline constexpr const char* kTensorSuffix = ".safetensors";
-
-struct ManifestFile {
-  std::string name;
-  std::int64_t size = 0;
-  std::string sha256;
-};
 
 struct Manifest {
   std::int64_t step = 0;
