@@ -6,6 +6,8 @@
 
 #include "report/sharing.h"
 
+#include "runs/run_search.h"
+
 namespace posenc::report {
 namespace {
 
@@ -89,42 +91,20 @@ void add_finished(const Run& run, std::vector<TaskGroup>& tasks,
   if (!fresh) left_out.push_back(twice_remark(run, *first->second));
 }
 
-// What a run without results says of itself in its config.
-struct ConfigNames {
-  std::string encoding;  // as results.json writes it
-  std::int64_t seed = 0;
-};
-
-ConfigNames names_in(const Value& config) {
-  ConfigNames names;
-  const Value* model = config.find("model");
-  const Value* encodings = model == nullptr ? nullptr : model->find("encoding");
-  const auto* list = encodings == nullptr ? nullptr : encodings->get_if<Value::List>();
-  for (const Value& layer : list == nullptr ? Value::List{} : *list) {
-    const auto* spec = layer.get_if<std::string>();
-    if (spec != nullptr) names.encoding += (names.encoding.empty() ? "" : " | ") + *spec;
-  }
-  const Value* seed = config.find(kSeed);
-  if (const auto* number = seed == nullptr ? nullptr : seed->get_if<std::int64_t>()) {
-    names.seed = *number;
-  }
-  return names;
-}
-
 // A run that failed has no evaluation: it failed under every one that runs of its config had.
 bool add_failed(const Run& run, TaskGroup& task, std::vector<std::string>& left_out) {
   const std::string training = lines_text(training_fields(run.config));
-  const ConfigNames names = names_in(run.config);
+  const std::string encoding = runs::encoding_in(run.config);
+  const std::int64_t seed = runs::seed_in(run.config).value_or(0);
   bool joined = false;
   for (const SharedFields& shared : task.shared) {
     if (shared.training != training) continue;
-    SeedGroup& group = group_of(task, names.encoding, shared);
-    const auto finished = group.runs.find(names.seed);
-    const bool fresh =
-        finished == group.runs.end() && group.failed.emplace(names.seed, &run).second;
+    SeedGroup& group = group_of(task, encoding, shared);
+    const auto finished = group.runs.find(seed);
+    const bool fresh = finished == group.runs.end() && group.failed.emplace(seed, &run).second;
     if (!fresh && !joined) {
       left_out.push_back(twice_remark(
-          run, finished == group.runs.end() ? *group.failed[names.seed] : *finished->second));
+          run, finished == group.runs.end() ? *group.failed[seed] : *finished->second));
     }
     joined = true;
   }

@@ -189,6 +189,20 @@ TEST(Failures, AnEncodingWhoseRunsAllFailedStaysInTheTable) {
   EXPECT_NE(said.find("cope is ahead of rope at 2x"), std::string::npos) << said;
 }
 
+// config.yaml has one encoding as a word, several as a list.
+TEST(Failures, OfASingleEncodingJoinItsRuns) {
+  const TemporaryFolder folder;
+  write_case(folder, {"rope", 0.5, 0.5}, 4);
+  write_run(folder / "lost", {.encoding = "rope", .seed = 4}, runs::RunState::kDiverged);
+  const std::string path = folder / "lost/config.yaml";
+  std::string config = testing::file_content(path);
+  config.replace(config.find("[\"rope\"]"), 8, "rope");
+  testing::write_content(path, config);
+  const TaskTable table = table_in(folder);
+  ASSERT_EQ(table.entries.size(), 1U);
+  EXPECT_EQ(table.entries[0].failed.size(), 1U);
+}
+
 TEST(Failures, LeaveNoMeanOfBits) {
   const TemporaryFolder folder;
   for (int seed = 0; seed < 3; ++seed) {
