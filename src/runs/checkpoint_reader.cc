@@ -45,9 +45,10 @@ const weights::Reader& Loaded::group(std::string_view name) const {
   for (const auto& [file, reader] : groups) {
     if (file == name) return reader;
   }
-  throw weights::file_error(ErrorKind::kMissingKey, path.string(),
-                            fmt::format("{}{}", name, kTensorSuffix), "is not in this checkpoint",
-                            "", "");
+  throw weights::file_error(
+      ErrorKind::kMissingKey, path.string(), fmt::format("{}{}", name, kTensorSuffix),
+      "is not in this checkpoint", "",
+      name == "optimizer" ? "runs from a pack can be evaluated, not resumed: train a new one" : "");
 }
 
 std::vector<CheckpointInfo> CheckpointReader::list() const {

@@ -1,0 +1,26 @@
+// A folder for work in progress: only this user can look into it, and it goes with all it holds.
+#pragma once
+
+#include <filesystem>
+
+#include "weights/file.h"
+
+namespace posenc::runs {
+
+class ScratchFolder {
+ public:
+  // Next to `path`, on the same file system, under the name of a temporary. Those of the same path that
+  // killed processes left are removed first.
+  explicit ScratchFolder(const std::filesystem::path& path);
+  ~ScratchFolder();
+  ScratchFolder(ScratchFolder&&) = delete;
+  ScratchFolder& operator=(ScratchFolder&&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+  weights::Descriptor lock_;  // tells a folder in use from one that was left
+};
+
+}  // namespace posenc::runs
