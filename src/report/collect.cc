@@ -11,6 +11,7 @@
 #include "runs/environment.h"
 #include "runs/numbers.h"
 #include "runs/run_directory.h"
+#include "runs/run_search.h"
 
 namespace posenc::report {
 namespace {
@@ -22,22 +23,8 @@ constexpr std::array<std::string_view, 8> kOfNoEffect = {
     "name",           "train.log_every",       "train.checkpoint_every", "train.keep_last",
     "eval.threshold", "eval.tokens_per_batch", "eval.attention_samples", "train.eval_conditions"};
 
-Error folder_error(const std::string& folder, const std::string& rule, const std::string& hint) {
-  return {ErrorKind::kIo,
-          {.scope = "runs", .key = folder, .rule = rule, .value = "", .hint = hint}};
-}
-
-// Folders that hold a run; what is below a run is its own business. Links are not followed.
-void search(const fs::path& folder, std::set<fs::path>& found) {
-  if (runs::RunDirectory::exists(folder)) {
-    found.insert(fs::canonical(folder));
-    return;
-  }
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    if (entry.is_directory(error) && !entry.is_symlink(error)) search(entry.path(), found);
-  }
-  if (error) throw folder_error(folder.string(), "cannot be read: " + error.message(), "");
+Error place_error(const std::string& place, const std::string& rule, const std::string& hint) {
+  return {ErrorKind::kIo, {.scope = "runs", .key = place, .rule = rule, .value = "", .hint = hint}};
 }
 
 std::string plain(const Value& value) {
@@ -117,6 +104,38 @@ void read_tallies(const RunFiles& files, Run& run) {
   }
 }
 
+fs::path shown_below(const fs::path& path, const fs::path& root, const fs::path& given) {
+  const fs::path below = path.lexically_relative(root);
+  return below == "." ? given : given / below;
+}
+
+void add_pack(const fs::path& pack, std::vector<Run>& runs) {
+  const auto unpacked = std::make_shared<const runs::UnpackedPack>(pack);
+  for (const std::string& name : unpacked->runs()) {
+    const RunFolder folder{unpacked->folder(name), unpacked};
+    Run run = read_run(pack / name, [&] { return files_of(folder.path); });
+    run.folder = folder;
+    run.remark = shown_message(run.remark, folder, run.path.string());
+    runs.push_back(std::move(run));
+  }
+}
+
+// What a search came upon: a run, a pack, or an archive of something else, which is no matter of ours.
+void add_found(const fs::path& path, const fs::path& shown, std::vector<Run>& runs) {
+  if (runs::RunDirectory::exists(path)) {
+    runs.push_back(read_run(shown, [&] { return files_of(path); }));
+    return;
+  }
+  try {
+    if (runs::may_be_pack(shown)) add_pack(shown, runs);
+  } catch (const Error& e) {
+    Run damaged;
+    damaged.path = shown;
+    damaged.remark = fmt::format("cannot be read: {}", e.what());
+    runs.push_back(std::move(damaged));
+  }
+}
+
 void flatten(const Value& value, const std::string& key, FlatConfig& flat) {
   const auto* map = value.get_if<Value::Map>();
   if (map == nullptr || (map->empty() && !key.empty())) {
@@ -135,6 +154,7 @@ void flatten(const Value& value, const std::string& key, FlatConfig& flat) {
 Run read_run(const fs::path& shown, const std::function<RunFiles()>& read) {
   Run run;
   run.path = shown;
+  run.folder.path = shown;
   const auto scope = [&](const char* name) { return (shown / name).string(); };
   const auto tree = [&](const std::string& text, const char* name) {
     return runs::with_non_finite(parse_json(text, scope(name)));
@@ -163,26 +183,36 @@ Run read_run(const fs::path& shown, const std::function<RunFiles()>& read) {
   return run;
 }
 
-std::vector<Run> find_runs(const std::vector<std::string>& folders) {
+std::string shown_message(std::string message, const RunFolder& folder, const std::string& shown) {
+  const std::string hidden = folder.path.string();
+  if (folder.pack == nullptr) return message;
+  for (std::size_t at = message.find(hidden); at != std::string::npos;
+       at = message.find(hidden, at + shown.size())) {
+    message.replace(at, hidden.size(), shown);
+  }
+  return message;
+}
+
+std::vector<Run> find_runs(const std::vector<std::string>& places) {
   std::set<fs::path> found;
   std::vector<Run> runs;
-  for (const std::string& folder : folders) {
-    if (!fs::is_directory(folder)) {
-      throw folder_error(folder, "is not a folder", "name folders with runs, such as runs/demo");
+  for (const std::string& place : places) {
+    if (!fs::exists(place)) {
+      throw place_error(place, "is not a folder or a pack of runs",
+                        "name folders with runs, such as runs/demo, or packs");
     }
-    std::set<fs::path> here;
-    search(folder, here);
-    const fs::path root = fs::canonical(folder);
-    for (const fs::path& path : here) {
-      if (!found.insert(path).second) continue;
-      const fs::path below = path.lexically_relative(root);
-      runs.push_back(read_run(below == "." ? fs::path(folder) : fs::path(folder) / below,
-                              [&] { return files_of(path); }));
+    const fs::path root = fs::canonical(place);
+    if (!fs::is_directory(root)) {
+      if (found.insert(root).second) add_pack(place, runs);
+      continue;
+    }
+    for (const fs::path& path : runs::find_run_paths(root)) {
+      if (found.insert(path).second) add_found(path, shown_below(path, root, place), runs);
     }
   }
   if (runs.empty()) {
-    throw folder_error(folders.empty() ? "" : folders.front(), "holds no runs",
-                       "train some with posenc train or posenc sweep");
+    throw place_error(places.empty() ? "" : places.front(), "holds no runs",
+                      "train some with posenc train or posenc sweep");
   }
   return runs;
 }

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -10,11 +11,23 @@
 
 #include "report/results.h"
 #include "runs/scores.h"
+#include "runs/unpack.h"
 
 namespace posenc::report {
 
-struct Run {
+// Where the files of a run are: in its directory, or unpacked in a temporary folder, which stays for as long
+// as something holds it.
+struct RunFolder {
   std::filesystem::path path;
+  std::shared_ptr<const runs::UnpackedPack> pack = nullptr;  // none: the run is a directory
+};
+// A message about a file of the run, with the path that people know in place of a temporary one.
+std::string shown_message(std::string message, const RunFolder& folder, const std::string& shown);
+
+struct Run {
+  std::filesystem::path
+      path;  // as shown to people: "evidence/main.tar.zst/seed0" for a run in a pack
+  RunFolder folder;
   Value config;         // as resolved when it was trained
   std::string machine;  // processor, threads and device: what a speed depends on
   bool on_gpu = false;
@@ -41,9 +54,10 @@ struct RunFiles {
 // A run that cannot be read or understood has a remark that says so.
 Run read_run(const std::filesystem::path& shown, const std::function<RunFiles()>& read);
 
-// Every run below the folders, in the order of the paths. A run that cannot be read is among them, with
-// its remark. Throws where a folder is not there, or where there is no run at all.
-std::vector<Run> find_runs(const std::vector<std::string>& folders);
+// Every run of the folders and packs, in the order of the paths; packs below the folders are among them. A run
+// or pack that cannot be read has a remark. Throws where one that was named is not there or is damaged, and
+// where there is no run at all.
+std::vector<Run> find_runs(const std::vector<std::string>& places);
 
 using FlatConfig = std::vector<std::pair<std::string, std::string>>;
 

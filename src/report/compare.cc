@@ -32,6 +32,7 @@ void add_run_figures(const SeedGroup& group, Entry& entry) {
   for (const auto& [seed, run] : group.runs) {
     entry.seeds.push_back(seed);
     entry.paths.push_back(run->path.string());
+    entry.folders.push_back(run->folder);
     speeds.push_back(run->results->tokens_per_s);
     times.push_back(run->results->train_seconds);
     peaks.push_back(static_cast<double>(run->results->peak_memory_bytes));

@@ -88,7 +88,8 @@ struct Entry {
   // Of a language model whose loss stops falling with context early (context_use.h).
   std::optional<std::int64_t> used_positions;
   std::string machine;
-  std::vector<std::string> paths;  // of the finished runs
+  std::vector<std::string> paths;  // of the finished runs, as shown
+  std::vector<RunFolder> folders;  // where their files are
 
   [[nodiscard]] std::size_t runs() const { return seeds.size() + failed.size(); }
   [[nodiscard]] const Cell* cell(const std::string& axis, double factor,

@@ -49,15 +49,17 @@ void read_training(const runs::RunDirectory& directory, RunDetails& details) {
   }
 }
 
-RunDetails read_run(const std::string& path, std::vector<std::string>& remarks) {
+RunDetails read_run(const std::string& path, const RunFolder& folder,
+                    std::vector<std::string>& remarks) {
   RunDetails details;
   try {
-    const auto directory = runs::RunDirectory::open(path, runs::Access::kRead);
+    const auto directory = runs::RunDirectory::open(folder.path, runs::Access::kRead);
     details.config = directory.config();
     details.environment = directory.environment();
     read_training(directory, details);
   } catch (const Error& e) {
-    remarks.push_back(fmt::format("{} is shown in part: {}", path, e.what()));
+    remarks.push_back(
+        fmt::format("{} is shown in part: {}", path, shown_message(e.what(), folder, path)));
   }
   return details;
 }
@@ -141,7 +143,9 @@ Details read_details(const Comparison& comparison, std::vector<std::string>& rem
   Details details;
   for (const TaskTable& table : comparison.tasks) {
     for (const Entry& entry : table.entries) {
-      for (const std::string& path : entry.paths) details.emplace(path, read_run(path, remarks));
+      for (std::size_t i = 0; i < entry.paths.size(); ++i) {
+        details.emplace(entry.paths[i], read_run(entry.paths[i], entry.folders[i], remarks));
+      }
     }
   }
   return details;

@@ -137,7 +137,7 @@ std::vector<Pooled> read_all(const std::vector<FoundRecord>& chosen,
     try {
       records.push_back(read_pooled(found, kCaps.front()));
     } catch (const Error& e) {
-      remarks.emplace_back(e.what());
+      remarks.push_back(shown_message(e.what(), found.folder, found.run));
     }
   }
   return records;

@@ -17,17 +17,22 @@ namespace fs = std::filesystem;
 // Read whole into memory, so that one file cannot ask for all of it.
 constexpr std::uintmax_t kLargestRecord = std::uintmax_t{1} << 30;
 
-void find_in_run(const TaskTable& table, const Entry& entry, const std::string& run,
+void find_in_run(const TaskTable& table, const Entry& entry, std::size_t index,
                  std::vector<FoundRecord>& found, std::vector<std::string>& remarks) {
-  for (const fs::path& path : runs::list_attention(run)) {
+  const std::string& run = entry.paths[index];
+  const RunFolder& folder = entry.folders[index];
+  const auto remark = [&](const std::string& message) {
+    remarks.push_back(shown_message(message, folder, run));
+  };
+  for (const fs::path& path : runs::list_attention(folder.path)) {
     try {
       if (fs::file_size(path) > kLargestRecord) {
-        remarks.push_back(fmt::format("{} is too large for a page", path.string()));
+        remark(fmt::format("{} is too large for a page", path.string()));
         continue;
       }
-      found.push_back({&table, &entry, run, path, runs::read_attention_example(path)});
+      found.push_back({&table, &entry, run, folder, path, runs::read_attention_example(path)});
     } catch (const Error& e) {
-      remarks.emplace_back(e.what());
+      remark(e.what());
     }
   }
 }
@@ -37,7 +42,9 @@ std::vector<FoundRecord> find_records(const Comparison& comparison,
   std::vector<FoundRecord> found;
   for (const TaskTable& table : comparison.tasks) {
     for (const Entry& entry : table.entries) {
-      for (const std::string& run : entry.paths) find_in_run(table, entry, run, found, remarks);
+      for (std::size_t i = 0; i < entry.paths.size(); ++i) {
+        find_in_run(table, entry, i, found, remarks);
+      }
     }
   }
   return found;

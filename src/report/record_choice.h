@@ -13,7 +13,8 @@ namespace posenc::report {
 struct FoundRecord {
   const TaskTable* table = nullptr;  // of the comparison that was searched
   const Entry* entry = nullptr;
-  std::string run;
+  std::string run;  // as shown
+  RunFolder folder;
   std::filesystem::path path;
   runs::AttentionExample example;
 };
