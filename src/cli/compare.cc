@@ -141,7 +141,9 @@ void add_compare(CLI::App& app, Action& chosen) {
   CLI::App* verb =
       app.add_subcommand("compare", "Tables of what runs found: encodings side by side");
   auto options = std::make_shared<CompareOptions>();
-  verb->add_option("DIR", options->folders, "runs, or folders with runs below them")->required();
+  verb->add_option("DIR", options->folders,
+                   "runs, packs of runs, or folders with either below them")
+      ->required();
   auto* form = verb->add_option_group("form");
   form->add_flag("--json", options->json, "everything, for programs");
   form->add_flag("--csv", options->csv, "one row per figure");

@@ -25,6 +25,7 @@ constexpr const char* kExamples =
     "  posenc plot decay --theta 10000,500000\n"
     "  posenc attention runs/mine --sample 0 -o attention.svg\n"
     "  posenc report runs/theta -o theta.html\n"
+    "  posenc runs pack runs/theta -o theta.tar.zst\n"
     "  posenc serve runs\n";
 
 // CLI11's own texts span lines and do not say where help is; a mistake is answered in one line.
@@ -63,6 +64,7 @@ int run(int argc, char** argv) {
   add_compare(app, chosen);
   add_report(app, chosen);
   add_serve(app, chosen);
+  add_runs(app, chosen);
   add_data(app, chosen);
   add_sample(app, chosen);
   add_plot(app, chosen);

@@ -54,7 +54,9 @@ void add_report(CLI::App& app, Action& chosen) {
   CLI::App* verb =
       app.add_subcommand("report", "One HTML file of what runs found: tables, charts, attention");
   auto options = std::make_shared<ReportOptions>();
-  verb->add_option("DIR", options->folders, "runs, or folders with runs below them")->required();
+  verb->add_option("DIR", options->folders,
+                   "runs, packs of runs, or folders with either below them")
+      ->required();
   verb->add_option("-o,--out", options->out, "the file to write")->capture_default_str();
   verb->add_option("--title", options->title, "of the page (default: what was compared)");
   verb->add_option("--threshold", options->compare.threshold,

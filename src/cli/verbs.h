@@ -19,6 +19,7 @@ void add_sweep(CLI::App& app, Action& chosen);
 void add_compare(CLI::App& app, Action& chosen);
 void add_report(CLI::App& app, Action& chosen);
 void add_serve(CLI::App& app, Action& chosen);
+void add_runs(CLI::App& app, Action& chosen);
 void add_data(CLI::App& app, Action& chosen);
 void add_sample(CLI::App& app, Action& chosen);
 void add_plot(CLI::App& app, Action& chosen);
