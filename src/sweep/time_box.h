@@ -12,9 +12,6 @@
 
 namespace posenc::sweep {
 
-// Exit code of a trainer and of a sweep whose time box ended before the work did (EX_TEMPFAIL).
-inline constexpr int kTimeIsUp = 75;
-
 class TimeBox {
  public:
   using Clock = std::chrono::steady_clock;
