@@ -33,6 +33,9 @@ struct SweepFile {
 // Errors are signed with the path, and say line and column.
 SweepFile read_sweep(const std::string& path);
 SweepFile parse_sweep(std::string_view yaml, const std::string& path);
+// The combinations of grid, also and exclude of a map; `prefix` stands before the keys in errors.
+std::vector<std::vector<std::string>> read_points(const Value& tree, const std::string& path,
+                                                  const std::string& prefix = "");
 
 struct Job {
   std::string name;                   // "rope-seed0": the values that vary

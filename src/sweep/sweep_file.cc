@@ -17,13 +17,14 @@ constexpr std::array<std::string_view, 5> kKeys = {"base", "out", "grid", "also"
 
 class Reader {
  public:
-  explicit Reader(std::string path) : path_(std::move(path)) {}
+  explicit Reader(std::string path, std::string prefix = "")
+      : path_(std::move(path)), prefix_(std::move(prefix)) {}
 
   [[nodiscard]] Error error(ErrorKind kind, const std::string& key, const std::string& rule,
                             const Value& value, const std::string& hint) const {
     return {kind,
             {.scope = path_,
-             .key = key,
+             .key = prefix_ + key,
              .rule = rule + mark_text(value.mark()),
              .value = describe(value),
              .hint = hint}};
@@ -106,6 +107,7 @@ class Reader {
   }
 
   std::string path_;
+  std::string prefix_;  // before the keys in errors: "parts.main."
 };
 
 const Value* value_of(const Point& point, const std::string& key) {
@@ -186,6 +188,17 @@ std::string assignment_text(const std::string& key, const Value& value) {
                                         .hint = "write it into a base config of its own"});
 }
 
+std::vector<std::vector<std::string>> read_points(const Value& tree, const std::string& path,
+                                                  const std::string& prefix) {
+  std::vector<std::vector<std::string>> points;
+  for (const Point& point : all_points(tree, Reader(path, prefix))) {
+    std::vector<std::string> assignments;
+    for (const auto& [key, value] : point) assignments.push_back(assignment_text(key, value));
+    points.push_back(std::move(assignments));
+  }
+  return points;
+}
+
 SweepFile parse_sweep(std::string_view yaml, const std::string& path) {
   const Value tree = parse_yaml(yaml, path);
   const Reader reader(path);
@@ -193,12 +206,7 @@ SweepFile parse_sweep(std::string_view yaml, const std::string& path) {
   SweepFile file{.path = path,
                  .base = std::filesystem::path(path).parent_path() / reader.text(tree, "base"),
                  .out = reader.text(tree, "out"),
-                 .points = {}};
-  for (const Point& point : all_points(tree, reader)) {
-    std::vector<std::string> assignments;
-    for (const auto& [key, value] : point) assignments.push_back(assignment_text(key, value));
-    file.points.push_back(std::move(assignments));
-  }
+                 .points = read_points(tree, path)};
   return file;
 }
 
