@@ -21,6 +21,7 @@ constexpr const char* kExamples =
     "  posenc bench cpu --filter attention/cope\n"
     "  posenc convert model.safetensors -o out.safetensors --layout interleaved --head-dim 128\n"
     "  posenc sweep configs/theta.yaml --jobs 2\n"
+    "  posenc reproduce copy-small --jobs 2\n"
     "  posenc compare runs/theta\n"
     "  posenc plot decay --theta 10000,500000\n"
     "  posenc attention runs/mine --sample 0 -o attention.svg\n"
@@ -61,6 +62,7 @@ int run(int argc, char** argv) {
   add_train(app, chosen);
   add_eval(app, chosen);
   add_sweep(app, chosen);
+  add_reproduce(app, chosen);
   add_compare(app, chosen);
   add_report(app, chosen);
   add_serve(app, chosen);

@@ -1,0 +1,173 @@
+// posenc reproduce on a page with made-up runs.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "cli/run_cli.h"
+#include "report/page_case.h"
+
+namespace posenc::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPage =
+    "# Tiny\n\n<!-- generated: results main -->\n<!-- end generated -->\n\nBy hand.\n\n"
+    "<!-- generated: picture main -->\n<!-- end generated -->\n";
+
+// Copies a prepared run to where a sweep wants it: "seed0-rope-1a2b3c4d" from "seed0-rope".
+constexpr const char* kTrainer = R"sh(#!/bin/sh
+while [ $# -gt 0 ]; do
+  [ "$1" = --out ] && out=$2
+  shift
+done
+name=$(basename "$out")
+cp -r "$(dirname "$0")/prepared/${name%-*}" "$out"
+)sh";
+
+// The root of a checkout with one page: two encodings, three seeds each.
+class Reproduce : public ::testing::Test {
+ protected:
+  Reproduce() {
+    for (const char* name : {"configs/evidence", "docs/evidence/tiny"}) {
+      fs::create_directories(folder_ / name);
+    }
+    write_content(folder_ / "configs/base.yaml",
+                  "task: selective_counting\nmodel: {layers: 2}\ntrain: {steps: 100}\n"
+                  "eval: {factors: [1, 2], samples: 40}\n");
+    write_content(folder_ / "configs/evidence/tiny.yaml",
+                  "question: Does it work?\nbase: ../base.yaml\nparts:\n  main:\n    about: two\n"
+                  "    grid: {seed: [0, 1, 2], model.encoding: [none, rope]}\n"
+                  "published:\n  - {source: A paper, part: main, metric: accuracy, rows: "
+                  "[{name: RoPE, encoding: rope, values: {longer@64: 77}}]}\n");
+    write_content(folder_ / "docs/evidence/tiny.md", kPage);
+    write_runs("docs/evidence/tiny/main", 0.5);
+  }
+  void write_runs(const std::string& where, double at_two) const {
+    for (const std::string encoding : {"none", "rope"}) {
+      for (int seed = 0; seed < 3; ++seed) {
+        write_run(folder_ / fmt::format("{}/seed{}-{}", where, seed, encoding),
+                  {.encoding = encoding,
+                   .seed = seed,
+                   .rows = {{"train", 1, 0.9 + 0.01 * seed, 0.88, 0.95},
+                            {"longer", 2, at_two, at_two - 0.02, at_two + 0.02}}});
+      }
+    }
+  }
+  [[nodiscard]] Result call(const std::string& words) const {
+    return testing::run("reproduce " + words + " --root " + folder_.path());
+  }
+  // A changed digit of the page's first figure.
+  void change_page() const {
+    std::string page = file_content(folder_ / "docs/evidence/tiny.md");
+    page.replace(page.find("91.0 ["), 4, "91.1");
+    write_content(folder_ / "docs/evidence/tiny.md", page);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Reproduce, WritesAPageThatThenAgreesWithItsRuns) {
+  EXPECT_EQ(call("tiny --check").code, 1) << "its blocks are empty";
+  const Result written = call("tiny --page");
+  EXPECT_EQ(written.code, 0) << written.out;
+  const std::string page = file_content(folder_ / "docs/evidence/tiny.md");
+  EXPECT_NE(page.find("| rope | 3 | 91.0 ["), std::string::npos) << page;
+  EXPECT_NE(page.find("\nBy hand.\n"), std::string::npos);
+  EXPECT_NE(page.find("(tiny/main.svg)"), std::string::npos);
+  EXPECT_EQ(file_content(folder_ / "docs/evidence/tiny/main.svg").rfind("<svg", 0), 0U);
+  const Result checked = call("tiny --check");
+  EXPECT_EQ(checked.code, 0) << checked.out;
+  EXPECT_NE(checked.out.find("tiny, part main: 6 of 6 jobs have runs"), std::string::npos);
+  EXPECT_NE(call("tiny --page").out.find("tiny.md: unchanged"), std::string::npos);
+}
+
+TEST_F(Reproduce, FindsAChangedDigitOrPicture) {
+  ASSERT_EQ(call("tiny --page").code, 0);
+  change_page();
+  const Result digit = call("tiny --check");
+  EXPECT_EQ(digit.code, 1);
+  EXPECT_NE(digit.out.find("tiny.md: block results main: line "), std::string::npos) << digit.out;
+  EXPECT_NE(digit.out.find("91.1"), std::string::npos) << digit.out;
+  ASSERT_EQ(call("tiny --page").code, 0);
+  const std::string picture = folder_ / "docs/evidence/tiny/main.svg";
+  write_content(picture, file_content(picture) + "<!-- -->\n");
+  const Result drawn = call("tiny --check");
+  EXPECT_EQ(drawn.code, 1);
+  EXPECT_NE(drawn.out.find("main.svg: line "), std::string::npos) << drawn.out;
+}
+
+TEST_F(Reproduce, RefusesRunsThatAreNoJobsAndWritesNothing) {
+  write_run(folder_ / "docs/evidence/tiny/main/deep",
+            {.layers = 5, .rows = {{"train", 1, 0.9, 0.8, 1.0}, {"longer", 2, 0.5, 0.4, 0.6}}});
+  for (const char* words : {"tiny --check", "tiny --page"}) {
+    const Result result = call(words);
+    EXPECT_EQ(result.code, 1) << words;
+    EXPECT_NE(result.out.find("deep is not a job of the sweep"), std::string::npos) << result.out;
+  }
+  EXPECT_EQ(file_content(folder_ / "docs/evidence/tiny.md"), kPage);
+  EXPECT_FALSE(fs::exists(folder_ / "docs/evidence/tiny/main.svg"));
+}
+
+TEST_F(Reproduce, SaysWhichBlockIsMissing) {
+  write_content(folder_ / "docs/evidence/tiny.md", "# Tiny\n");
+  const Result result = call("tiny --check");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_NE(result.out.find("tiny.md: has no block results main"), std::string::npos) << result.out;
+}
+
+TEST_F(Reproduce, RunsTheSweepAndComparesWithTheCommittedRuns) {
+  write_runs("prepared", 0.8);
+  write_content(folder_ / "trainer", kTrainer);
+  fs::permissions(folder_ / "trainer", fs::perms::owner_all);
+  const Result result =
+      call("tiny --jobs 2 --device cuda --minutes 5 --trainer " + (folder_ / "trainer"));
+  EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_NE(result.out.find("6 jobs in "), std::string::npos) << result.out;
+  EXPECT_TRUE(fs::exists(folder_ / "runs/evidence/tiny/main/sweep.json"));
+  EXPECT_NE(result.out.find("agrees within the intervals"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("differs by 30.0 points"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("77 / 80.0 ["), std::string::npos) << result.out;
+}
+
+TEST_F(Reproduce, EndsWithTheTimeBox) {
+  write_content(folder_ / "trainer", "#!/bin/sh\nexec sleep 60\n");
+  fs::permissions(folder_ / "trainer", fs::perms::owner_all);
+  const Result result = call("tiny --minutes 0.005 --trainer " + (folder_ / "trainer"));
+  EXPECT_EQ(result.code, 75) << result.out;
+  EXPECT_NE(result.out.find("1 stopped, 5 not started"), std::string::npos) << result.out;
+}
+
+TEST_F(Reproduce, ListsPagesAndShowsJobsWithoutRunningThem) {
+  const Result list = call("");
+  EXPECT_EQ(list.code, 0) << list.out;
+  EXPECT_NE(list.out.find("Does it work?"), std::string::npos) << list.out;
+  const Result dry = call("tiny --part main --dry-run --out " + (folder_ / "other"));
+  EXPECT_EQ(dry.code, 0) << dry.out;
+  EXPECT_NE(dry.out.find("6 of 6 jobs to run in " + (folder_ / "other/main")), std::string::npos)
+      << dry.out;
+  EXPECT_FALSE(fs::exists(folder_ / "other"));
+}
+
+TEST_F(Reproduce, SaysInOneLineWhatIsWrong) {
+  const auto refused = [&](const std::string& words, const std::string& why) {
+    const Result result = call(words);
+    EXPECT_EQ(result.code, 2) << words;
+    EXPECT_EQ(count_of(result.out, "\n"), 1U) << result.out;
+    EXPECT_NE(result.out.find(why), std::string::npos) << result.out;
+  };
+  refused("tny --check", "must be a page of ");
+  refused("tiny --part mian", "did you mean 'main'");
+  refused("tiny --check --page", "--check");
+  refused("tiny --check --part main", "--part");
+  refused("tiny --set seed=3", "is what the sweep varies");
+  refused("tiny --minutes -1", "--minutes");
+  refused("tiny --device tpu", "--device");
+  write_content(folder_ / "docs/evidence/tiny/main.tar.zst", "");
+  refused("tiny --check", "as a folder and as a pack");
+  fs::remove(folder_ / "docs/evidence/tiny.md");
+  fs::remove(folder_ / "docs/evidence/tiny/main.tar.zst");
+  refused("tiny --page", "tiny.md");
+}
+
+}  // namespace
+}  // namespace posenc::testing
