@@ -7,7 +7,7 @@ figure of the condition it is (value, low, high or chance). Results that `posenc
 files, and their mean is taken:
 
     RoPE copies 3.1 <!-- docs/evidence/demo; rope; longer 96; value --> % of them
-    with YaRN 2.3 <!-- docs/evidence/text/schedules/*-yarn.json; rope; longer 1024; value --> bits
+    with YaRN 2.3 <!-- docs/evidence/text-small/schedules/*-yarn.json; rope; longer 1024; value --> bits
 
 A row under another schedule is named as in the tables: `rope, yarn`. Shares are in percent, as right answers: of an error, 100 minus it. The number must be the figure, rounded to as
 many digits as the page shows.
