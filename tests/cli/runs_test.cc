@@ -83,6 +83,33 @@ TEST_F(RunsVerb, MistakesAreOneLine) {
   EXPECT_EQ(folder_.files(), std::vector<std::string>{"runs"});
 }
 
+TEST_F(RunsVerb, WeightsCanBeEvaluatedAndNotResumed) {
+  if (!std::filesystem::exists(std::filesystem::path(POSENC_CLI_PATH).parent_path() /
+                               "posenc-lab")) {
+    GTEST_SKIP() << "built without libtorch";
+  }
+  write_content(folder_ / "tiny.yaml",
+                "task: parity\nmodel: {layers: 1, dim: 16, heads: 2}\n"
+                "train: {length: 16, batch: 4, steps: 3}\neval: {factors: 1, samples: 8}\n");
+  const std::string how = " --progress quiet --threads 1";
+  const Result trained =
+      run("train " + (folder_ / "tiny.yaml") + " --out " + (folder_ / "lab/tiny") + how);
+  ASSERT_EQ(trained.code, 0) << trained.out;
+  ASSERT_EQ(run("runs pack " + (folder_ / "lab") + " --weights -o " + pack_).code, 0);
+  ASSERT_EQ(run("runs unpack " + pack_ + " --to " + (folder_ / "again")).code, 0);
+  const std::string again = folder_ / "again/tiny";
+  std::filesystem::remove(again + "/results.json");
+  EXPECT_EQ(run("eval " + again + how).code, 0);
+  const auto rows = [](const std::string& path) {
+    return nlohmann::json::parse(file_content(path + "/results.json")).at("rows");
+  };
+  EXPECT_EQ(rows(again), rows(folder_ / "lab/tiny"));
+  const Result resumed =
+      run("train " + (folder_ / "tiny.yaml") + " --out " + again + " --resume" + how);
+  EXPECT_EQ(resumed.code, 2);
+  expect_part(resumed.out, "runs from a pack can be evaluated, not resumed");
+}
+
 TEST_F(RunsVerb, ASignalLeavesNothing) {
   write_content(folder_ / "zstd",
                 "#!/bin/sh\n[ \"$1\" = --version ] && exit 0\nkill -TERM $PPID\nexit 1\n");
