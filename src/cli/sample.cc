@@ -41,6 +41,7 @@ int run_sample(const SampleOptions& options) {
       experiment::load_config(options.config, options.settings).config;
   const auto task = tasks::make_task(config.task);
   check_axis(*task, options.axis);
+  if (!task->warning().empty()) print_error("posenc: warning: {}", task->warning());
   const std::int64_t trained = experiment::train_length(config.train);
   tasks::Condition condition{.axis = options.axis,
                              .length = options.length > 0 ? options.length : trained,

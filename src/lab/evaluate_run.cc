@@ -34,6 +34,7 @@ class RunEvaluation {
         check_cases(loaded_.config, *task_, setting_, cases, experiment::Work::kEvaluation);
     if (!note.empty()) progress_.message(note);
     choose_cases(cases);
+    if (!task_->warning().empty()) progress_.message("warning: " + task_->warning());
     std::vector<std::string> words;
     const runs::CheckpointReader checkpoints(directory_.checkpoints_path());
     checkpoint_ = options.best ? checkpoints.best(&words) : checkpoints.load_latest(&words);

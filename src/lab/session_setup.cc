@@ -58,6 +58,9 @@ std::unique_ptr<tasks::Task> checked_task(const experiment::LabConfig& config, b
     if (!note.empty()) progress.message(note);
   }
   if (const std::string data = task->data_summary(); !data.empty()) progress.message(data);
+  if (const std::string warning = task->warning(); !warning.empty()) {
+    progress.message("warning: " + warning);
+  }
   return task;
 }
 

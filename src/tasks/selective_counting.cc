@@ -61,6 +61,11 @@ class SelectiveCountingTask final : public Generator {
   [[nodiscard]] std::int32_t operation(std::span<const std::int32_t> row) const override {
     return row[1];
   }
+  [[nodiscard]] std::string warning() const override {
+    if (!config_.leak) return "";
+    return "selective_counting has leak: true, so the answer is in the input where it is scored: "
+           "scores measure copying, not counting";
+  }
 
  private:
   void fill_rows(const Request& request) const override;
@@ -69,7 +74,6 @@ class SelectiveCountingTask final : public Generator {
   std::int32_t draw_symbol(const Named& named, const RowRule& rule, std::int64_t count,
                            Draw& draw) const;
   [[nodiscard]] std::int32_t label(std::int64_t count, bool modulo) const;
-  [[nodiscard]] std::int64_t question() const { return config_.answer == Answer::kFinal ? 1 : 0; }
   [[nodiscard]] std::int32_t first_label() const {
     return static_cast<std::int32_t>(kFirstClass + config_.classes + config_.noise);
   }
@@ -80,6 +84,12 @@ class SelectiveCountingTask final : public Generator {
 
 // <bos> count A and C <sep>
 std::int64_t prompt_length(std::int64_t named) { return 2 * named + 2; }
+
+// <query>, and the answer where it leaks
+std::int64_t question_length(const SelectiveCounting& config) {
+  if (config.answer == Answer::kRunning) return 0;
+  return config.leak ? 2 : 1;
+}
 
 Named SelectiveCountingTask::draw_named(Draw& draw, Row row) const {
   Named named;
@@ -136,7 +146,8 @@ std::int32_t SelectiveCountingTask::label(std::int64_t count, bool modulo) const
 }
 
 void SelectiveCountingTask::fill_rows(const Request& request) const {
-  const std::int64_t around = prompt_length(config_.max_named) + question();
+  const std::int64_t question = question_length(config_);
+  const std::int64_t around = prompt_length(config_.max_named) + question;
   require_length(request.length, around + 1, "for the instruction and one token");
   const std::size_t kind = kinds_[request.axis];
   if (kind == kLonger) {
@@ -145,10 +156,10 @@ void SelectiveCountingTask::fill_rows(const Request& request) const {
   for_each_row(request, [&](Row row, Draw& draw, std::uint64_t /*number*/) {
     const Named named = draw_named(draw, row);
     const std::int64_t start = prompt_length(named.count);
-    const std::int64_t end = request.length - question();
+    const std::int64_t end = request.length - question;
     const double stretch =
         std::max(1.0, static_cast<double>(end - start) /
-                          static_cast<double>(request.train_length - question() - start));
+                          static_cast<double>(request.train_length - question - start));
     const RowRule rule = draw_rule(kind, stretch, draw);
     row.tokens[0] = kBos;
     row.tokens[1] = rule.modulo ? kMod : kCount;
@@ -160,8 +171,9 @@ void SelectiveCountingTask::fill_rows(const Request& request) const {
       if (config_.answer == Answer::kRunning) row.targets[t] = label(count, rule.modulo);
     }
     if (config_.answer == Answer::kRunning) return;
-    row.tokens.back() = kQuery;
+    row.tokens[static_cast<std::size_t>(end)] = kQuery;
     row.targets.back() = label(count, rule.modulo);
+    if (config_.leak) row.tokens.back() = row.targets.back();
   });
 }
 
@@ -197,6 +209,10 @@ void validate(const SelectiveCounting& config) {
     throw conflict(scope, "density_max", fmt::format("must be >= density {}", config.density),
                    fmt::format("{}", config.density_max));
   }
+  if (config.leak && config.answer == Answer::kRunning) {
+    throw conflict(scope, "leak", "must be false where answer is running", "true",
+                   "set answer: final");
+  }
   if (config.labels != Labels::kModulo && config.cap > config.max_label) {
     throw conflict(scope, "cap", fmt::format("must be <= max_label {}", config.max_label),
                    std::to_string(config.cap));
@@ -224,11 +240,10 @@ std::unique_ptr<Task> make(const SelectiveCounting& config) {
     kinds.push_back(kBeyond);
     numbers = std::max(numbers, config.max_label + 1);
   }
-  const std::int64_t question = config.answer == Answer::kFinal ? 1 : 0;
   TaskInfo info{.name = std::string(SelectiveCounting::kTraits.name),
                 .vocabulary = kFirstClass + config.classes + config.noise + numbers,
                 .length = 32,
-                .min_length = prompt_length(config.max_named) + question + 1};
+                .min_length = prompt_length(config.max_named) + question_length(config) + 1};
   return std::make_unique<SelectiveCountingTask>(config, std::move(info), std::move(axes),
                                                  std::move(kinds));
 }

@@ -3,10 +3,11 @@
 //   <bos> count A and C <sep> A B C C A D <query>      final: the answer, 4, is asked for at <query>
 //   <bos> count A and C <sep> A B C C A D              running: 1 1 2 3 4 4, one after every token
 //
-// No label is ever in the input. A raw count that may not grow any more (cap in training, max_label
-// everywhere) stays where it is because counted tokens are no longer drawn: a label is always the
-// true count. `mixed` asks half of the rows for the count ("count") and half for the count modulo m
-// ("mod"): one model that all axes can be asked of.
+// No label is in the input, unless `leak` asks for the mistake of the published reproduction: the answer
+// then stands at the scored position itself, after <query>. A raw count that may not grow any more (cap in
+// training, max_label everywhere) stays where it is because counted tokens are no longer drawn: a label is
+// always the true count. `mixed` asks half of the rows for the count ("count") and half for the count
+// modulo m ("mod"): one model that all axes can be asked of.
 //
 //   train    density and cap as configured
 //   longer   density divided by the factor of length, the same cap: labels in the trained range
@@ -36,6 +37,7 @@ struct SelectiveCounting {
   double density_max = 0.0;
   std::int64_t cap = 8;
   std::int64_t max_label = 127;
+  bool leak = false;
 
   static constexpr TaskTraits kTraits{
       .name = "selective_counting",
@@ -66,6 +68,9 @@ struct SelectiveCounting {
           FieldRule{.doc = "largest raw count in training; 0: no cap", .min = 0, .max = 1e6});
     visit("max_label", self.max_label,
           FieldRule{.doc = "largest raw label in the vocabulary", .min = 1, .max = 1e6});
+    visit("leak", self.leak,
+          FieldRule{
+              .doc = "writes the answer into the input where it is scored, a published mistake"});
   }
   bool operator==(const SelectiveCounting&) const = default;
 };

@@ -52,6 +52,8 @@ std::string Task::content_hash() const { return ""; }
 
 std::string Task::data_summary() const { return ""; }
 
+std::string Task::warning() const { return ""; }
+
 std::optional<double> Task::depth(std::span<const std::int32_t> /*row*/) const {
   return std::nullopt;
 }

@@ -2,7 +2,8 @@
 //
 // Every token and every target is a number below TaskInfo::vocabulary. No sample holds the answer
 // where it is scored: a target follows from the tokens at and before its position (a bidirectional
-// task: from the other tokens), and is not written there.
+// task: from the other tokens), and is not written there. A task that breaks this on purpose, to repeat a
+// published mistake, says so in warning().
 #pragma once
 
 #include <cstdint>
@@ -124,6 +125,9 @@ class Task {
   [[nodiscard]] virtual std::string content_hash() const;
   // One sentence about those files: the documents of each split, and what was left out.
   [[nodiscard]] virtual std::string data_summary() const;
+
+  // One sentence about what its scores do not measure, for a task that was asked to leak; empty otherwise.
+  [[nodiscard]] virtual std::string warning() const;
 
   // The depth of a row, in the sense of Condition::depth, for tasks that have one.
   [[nodiscard]] virtual std::optional<double> depth(std::span<const std::int32_t> row) const;
