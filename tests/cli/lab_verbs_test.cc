@@ -256,5 +256,26 @@ TEST(SampleVerb, PrintsWhatTheTaskMakes) {
   EXPECT_NE(bad.out.find("did you mean 'sparse'"), std::string::npos) << bad.out;
 }
 
+// Training, evaluating and printing samples all say so: a copied number must not pass for a result.
+TEST(SampleVerb, ALeakIsAnnouncedByEveryVerb) {
+  const TemporaryFolder folder;
+  const std::string config = folder / "c.yaml";
+  write_content(config,
+                "task: {selective_counting: {answer: final, leak: true}}\n"
+                "model: {dim: 16, heads: 2, layers: 1}\n"
+                "train: {length: 24, batch: 2, steps: 1}\n"
+                "eval: {factors: [1], samples: 2}\n");
+  const std::string warning = "warning: selective_counting has leak: true";
+  const std::string out = folder / "run";
+  const Result trained = run("train " + config + " --out " + out);
+  ASSERT_EQ(trained.code, 0) << trained.out;
+  for (const Result& result : {run("sample " + config), trained, run("eval " + out)}) {
+    EXPECT_EQ(result.code, 0) << result.out;
+    EXPECT_NE(result.out.find(warning), std::string::npos) << result.out;
+  }
+  const std::string corrected = " --set task.selective_counting.leak=false";
+  EXPECT_EQ(run("sample " + config + corrected).out.find("warning"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace posenc::testing
