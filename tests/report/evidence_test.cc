@@ -240,6 +240,8 @@ TEST(Verdicts, AgreeWhereIntervalsOverlap) {
   write_seeds(there, "rope", 0.5);
   write_seeds(here, "alibi", 0.9);
   write_seeds(there, "alibi", 0.5);
+  write_seeds(here, "kerple", 0.2);
+  write_seeds(there, "kerple", 0.5);
   write_seeds(here, "t5", 0.9);
   write_seeds(there, "none", 0.5);
   const auto all = verdicts(find_runs({here.path()}), find_runs({there.path()}));
@@ -248,6 +250,7 @@ TEST(Verdicts, AgreeWhereIntervalsOverlap) {
   EXPECT_EQ(same.here.rfind("52.0 [", 0), 0U) << same.here;
   EXPECT_EQ(same.there.rfind("51.0 [", 0), 0U) << same.there;
   EXPECT_EQ(verdict_at(all, "alibi", "longer 2x (64)").words, "differs by 40.0 points");
+  EXPECT_EQ(verdict_at(all, "kerple", "longer 2x (64)").words, "differs by 30.0 points");
   EXPECT_EQ(verdict_at(all, "alibi", "in domain (32)").words, "agrees within the intervals");
   EXPECT_EQ(verdict_at(all, "none", "").words, "only there");
   EXPECT_EQ(verdict_at(all, "t5", "").words, "only here");
