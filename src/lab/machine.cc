@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <set>
 #include <thread>
 
 #include "core/restart.h"
@@ -65,8 +67,22 @@ std::optional<std::int64_t> peak_gpu_bytes(at::Device device) {
 #endif
 }
 
+std::string gpu_model(const std::filesystem::path& listed) {
+  std::error_code error;
+  std::set<std::filesystem::path> gpus;
+  for (const auto& gpu : std::filesystem::directory_iterator(listed, error)) gpus.insert(gpu);
+  if (gpus.empty()) return "";
+  std::ifstream file(*gpus.begin() / "information");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("Model:")) return line.substr(line.find_first_not_of(" \t", 6));
+  }
+  return "";
+}
+
 Value::Map machine_facts(at::Device device) {
+  const std::string gpu = device.is_cuda() ? gpu_model() : "";
   return {{"device", Value::of_string(device.str())},
+          {"gpu", gpu.empty() ? Value() : Value::of_string(gpu)},
           {"onednn", Value(Value::Data(at::globalContext().userEnabledMkldnn()))},
           {"openblas", Value::of_string(openblas_core())}};
 }

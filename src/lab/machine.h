@@ -4,6 +4,7 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -25,7 +26,10 @@ std::optional<double> available_bytes(at::Device device);
 // say (before 2.9).
 std::optional<std::int64_t> peak_gpu_bytes(at::Device device);
 
-// For environment.json: device, oneDNN, the CPU that OpenBLAS takes this one for.
+// The model of the first GPU that NVIDIA's driver lists; empty where there is none.
+std::string gpu_model(const std::filesystem::path& listed = "/proc/driver/nvidia/gpus");
+
+// For environment.json: device, the GPU's model, oneDNN, the CPU that OpenBLAS takes this one for.
 Value::Map machine_facts(at::Device device);
 
 }  // namespace posenc::lab

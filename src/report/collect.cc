@@ -34,7 +34,7 @@ std::string plain(const Value& value) {
 
 std::string machine_of(const Value& environment) {
   std::string text;
-  for (const char* key : {"cpu", "architecture", "threads", "device"}) {
+  for (const char* key : {"cpu", "architecture", "threads", "device", "gpu"}) {
     const Value* value = environment.find(key);
     if (value == nullptr || value->is_null()) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key, plain(*value));

@@ -112,6 +112,27 @@ void copy_weights(const RunDirectory& run, const fs::path& target) {
   write_text(folder / kManifestFile, manifest_text(manifest));
 }
 
+// Row losses count in bits per byte alone, and without them thousands of rows are almost nothing.
+bool needs_losses(const RunDirectory& run) {
+  const auto results = run.results();
+  const Value* metric = results ? results->find("metric") : nullptr;
+  const auto* name = metric == nullptr ? nullptr : metric->get_if<std::string>();
+  return name == nullptr || *name == name_of(Metric::kBitsPerByte);
+}
+
+void copy_scores(const RunDirectory& run, const fs::path& to) {
+  const fs::path from = scores_path(run.path());
+  if (!fs::exists(from)) return;
+  if (needs_losses(run)) return copy_into(from, to);
+  RunTallies scores = read_scores(from);
+  for (ConditionTallies& condition : scores.conditions) {
+    for (auto& region : condition.regions) {
+      for (Tally& row : region) row.loss = 0.0F;
+    }
+  }
+  write_scores(to, scores);
+}
+
 RunStatus without_paths(RunStatus status) {
   status.message = without_absolute_paths(std::string_view(status.message));
   return status;
@@ -125,9 +146,9 @@ void copy_for_pack(const fs::path& path, const fs::path& target, const PackOptio
   write_text(target / "config.yaml", run.config());
   write_tree(target / "environment.json", without_absolute_paths(run.environment()));
   write_tree(target / "status.json", {Value::Data(all_fields(without_paths(run.status())))});
-  for (const fs::path& file : {run.results_path(), scores_path(path)}) {
-    if (fs::exists(file)) copy_into(file, target / file.filename());
-  }
+  const fs::path results = run.results_path();
+  if (fs::exists(results)) copy_into(results, target / results.filename());
+  copy_scores(run, scores_path(target));
   copy_metrics(run.metrics_path(), target / run.metrics_path().filename(), options.metrics);
   copy_attention(path, target, options.attention);
   if (options.weights) copy_weights(run, target);

@@ -141,7 +141,7 @@ TEST(LoadConfig, SchedulesAreKnownAndNamedOnce) {
 TEST(LoadConfig, CommittedRunsKeepTheirHashes) {
   namespace fs = std::filesystem;
   int checked = 0;
-  for (const char* name : {"text", "copy"}) {
+  for (const char* name : {"text-small/main", "copy-small/main"}) {
     const fs::path folder = fs::path(POSENC_TEST_DATA_DIR) / "../docs/evidence" / name;
     for (const fs::directory_entry& run : fs::directory_iterator(folder)) {
       if (!fs::exists(run.path() / "config.yaml")) continue;

@@ -6,6 +6,7 @@
 
 #include "runs/pack_case.h"
 #include "runs/run_search.h"
+#include "runs/scores.h"
 #include "runs/unpack.h"
 
 namespace posenc::runs {
@@ -57,6 +58,34 @@ TEST(Pack, KeepsWhatIsEvidenceAndNothingElse) {
   }
   EXPECT_EQ(read_metrics(run / "metrics.jsonl").size(), 200U);
   EXPECT_EQ(folder.files(), (Names{"p.tar.zst", "runs"}));
+}
+
+RunTallies scores_with_losses() {
+  ConditionTallies condition;
+  condition.name = "longer 64";
+  for (auto& region : condition.regions) region = {{3, 4, 0.5F}, {4, 4, 0.25F}};
+  return {.evaluation_hash = "e", .conditions = {condition}};
+}
+
+// Of a run whose results name the metric.
+RunTallies packed_scores(const std::string& metric) {
+  const TemporaryFolder folder;
+  write_packed_run(folder / "a");
+  RunDirectory::open(folder / "a")
+      .write_results(posenc::testing::map_of({{"metric", posenc::testing::text(metric)}}));
+  write_scores(scores_path(folder / "a"), scores_with_losses());
+  pack_runs({folder / "a"}, folder / "p.tar");
+  return read_scores(scores_path(UnpackedPack(folder / "p.tar").folder("a")));
+}
+
+TEST(Pack, KeepsLossesOfRowsOnlyWhereTheMetricReadsThem) {
+  EXPECT_EQ(packed_scores("bits_per_byte"), scores_with_losses());
+  RunTallies without = scores_with_losses();
+  for (auto& region : without.conditions[0].regions) {
+    for (Tally& row : region) row.loss = 0.0F;
+  }
+  EXPECT_EQ(packed_scores("accuracy"), without);
+  EXPECT_EQ(packed_scores("error"), without);
 }
 
 TEST(Pack, TakesAsMuchAsAskedFor) {

@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "core/value.h"
-#include "sweep/plan.h"
+#include "sweep/evidence_file.h"
 
 namespace posenc::testing {
 
@@ -37,25 +36,16 @@ inline std::vector<std::string> protocols() {
   return files_with(repository_root() / "configs/evidence", ".yaml");
 }
 
-inline ProtocolPart part_of(const std::string& path, const Value& tree, const Member& member) {
-  Value::Map map = {{"out", Value::of_string("runs/evidence")}};
-  if (member.value.find("base") == nullptr) map.push_back({"base", *tree.find("base")});
-  for (const Member& field : *member.value.get_if<Value::Map>()) {
-    if (field.key != "about") map.push_back(field);
-  }
-  const Value part{Value::Data(std::move(map))};
-  return {.page = std::filesystem::path(path).stem(),
-          .name = member.key,
-          .path = path,
-          .base = *part.find("base")->get_if<std::string>(),
-          .sweep = sweep::parse_sweep(to_yaml(part), path)};
-}
-
 inline std::vector<ProtocolPart> protocol_parts(const std::string& path) {
-  const Value tree = parse_yaml(read_file(path), path);
   std::vector<ProtocolPart> parts;
-  for (const Member& member : *tree.find("parts")->get_if<Value::Map>()) {
-    parts.push_back(part_of(path, tree, member));
+  const sweep::EvidenceFile file = sweep::read_evidence(path);
+  for (const sweep::EvidencePart& part : file.parts) {
+    const auto folder = std::filesystem::path(path).parent_path();
+    parts.push_back({.page = file.name,
+                     .name = part.name,
+                     .path = path,
+                     .base = part.sweep.base.lexically_relative(folder),
+                     .sweep = part.sweep});
   }
   return parts;
 }
