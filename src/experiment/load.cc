@@ -54,11 +54,21 @@ std::string hash_text(std::string_view text) {
 }
 
 // A field that came later: configs that leave it at its default keep the hashes they had before it.
-void drop_no_schedules(Value::Map& eval) {
-  const Value none = write_field(EvalConfig{}.schedules);
-  std::erase_if(eval, [&](const Member& member) {
-    return member.key == "schedules" && to_json(member.value) == to_json(none);
+void drop_default(Value::Map& fields, std::string_view key, const Value& value) {
+  std::erase_if(fields, [&](const Member& member) {
+    return member.key == key && to_json(member.value) == to_json(value);
   });
+}
+
+void drop_no_schedules(Value::Map& eval) {
+  drop_default(eval, "schedules", write_field(EvalConfig{}.schedules));
+}
+
+void drop_no_leak(Value::Map& task) {
+  for (Member& member : task) {
+    if (member.key != tasks::SelectiveCounting::kTraits.name) continue;
+    drop_default(*member.value.get_if<Value::Map>(), "leak", write_field(false));
+  }
 }
 
 struct PresetField {
@@ -195,6 +205,8 @@ std::string config_hash(const LabConfig& config) {
   Value tree = resolved_tree(same);
   for (Member& member : *tree.get_if<Value::Map>()) {
     if (member.key == "eval") drop_no_schedules(*member.value.get_if<Value::Map>());
+    auto* task = member.key == "task" ? member.value.get_if<Value::Map>() : nullptr;
+    if (task != nullptr) drop_no_leak(*task);
   }
   return hash_text(to_json(tree));
 }

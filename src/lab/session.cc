@@ -127,8 +127,15 @@ void Session::set_status(RunState state, const std::string& message) {
   directory_->set_status({state, memory_.step, message, loaded_.hash});
 }
 
+void Session::note_peaks() {
+  memory_.peak_memory_bytes = std::max(memory_.peak_memory_bytes, runs::peak_resident_bytes());
+  memory_.peak_gpu_bytes =
+      std::max(memory_.peak_gpu_bytes, peak_gpu_bytes(trainer_.device()).value_or(0));
+}
+
 void Session::save() {
   if (saved_step_ == memory_.step) return;
+  note_peaks();
   metrics_->sync();
   events_->flush();
   trainer_.save(*checkpoints_, Value(Value::Data(all_fields(memory_))), score_);
@@ -364,12 +371,14 @@ Outcome Session::evaluate_and_finish() {
     if (!found) return stop_here("during the last evaluation");
     rows = std::move(*found);
   }
+  note_peaks();
+  const std::int64_t gpu = memory_.peak_gpu_bytes;
   TrainFigures figures{.step = memory_.step,
                        .tokens = memory_.tokens,
                        .seconds = memory_.seconds,
                        .data_seconds = memory_.data_seconds,
-                       .peak_memory_bytes = runs::peak_resident_bytes(),
-                       .peak_gpu_bytes = peak_gpu_bytes(trainer_.device())};
+                       .peak_memory_bytes = memory_.peak_memory_bytes,
+                       .peak_gpu_bytes = gpu > 0 ? std::optional(gpu) : std::nullopt};
   experiment::Loaded evaluated = loaded_;
   if (!options_.evaluate) evaluated.eval_hash.clear();  // of no evaluation, so that sweeps make one
   if (options_.evaluate) {

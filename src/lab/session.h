@@ -31,6 +31,9 @@ struct Memory {
   std::int64_t logged_tokens = 0;
   std::int64_t evaluated_step = 0;  // of the last evaluation in domain
   bool done = false;                // early: nothing more to train
+  // Over all processes that trained it; 0: not known.
+  std::int64_t peak_memory_bytes = 0;
+  std::int64_t peak_gpu_bytes = 0;
 
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -49,6 +52,8 @@ struct Memory {
     visit("logged_tokens", self.logged_tokens, FieldRule{.doc = "tokens at that row"});
     visit("evaluated_step", self.evaluated_step, FieldRule{.doc = "of the last evaluation"});
     visit("done", self.done, FieldRule{.doc = "training ended before its last step"});
+    visit("peak_memory_bytes", self.peak_memory_bytes, FieldRule{.doc = "most memory taken"});
+    visit("peak_gpu_bytes", self.peak_gpu_bytes, FieldRule{.doc = "most memory of the GPU"});
   }
 };
 
@@ -72,6 +77,7 @@ class Session {
   bool evaluate_on_the_way();  // false where it was stopped
   void log_evaluation(const EvalRow& row);
   void note_score(double score);
+  void note_peaks();
   void save();
   Outcome stop_here(const std::string& where);
   Outcome evaluate_and_finish();

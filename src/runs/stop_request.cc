@@ -76,7 +76,9 @@ StopRequest::StopRequest() {
     sigemptyset(&action.sa_mask);
     action.sa_flags = SA_RESTART;
     ::sigaction(kSignals[i], nullptr, &old_[i]);
-    if (old_[i].sa_handler != SIG_IGN) ::sigaction(kSignals[i], &action, nullptr);
+    // nohup is respected; a time box is asked for, whatever the parent process ignored.
+    const bool respected = old_[i].sa_handler == SIG_IGN && kSignals[i] != SIGALRM;
+    if (!respected) ::sigaction(kSignals[i], &action, nullptr);
   }
 }
 
@@ -101,6 +103,10 @@ std::string StopRequest::reason() const {
 }
 
 void StopRequest::end_within(double minutes) {
+  sigset_t alarm;
+  sigemptyset(&alarm);
+  sigaddset(&alarm, SIGALRM);
+  pthread_sigmask(SIG_UNBLOCK, &alarm, nullptr);
   minutes_ = minutes;
   const double seconds = 60.0 * minutes;
   const double to_save = std::clamp(0.05 * seconds, kLeastToSave, kMostToSave);

@@ -158,6 +158,20 @@ TEST(LoadConfig, CommittedRunsKeepTheirHashes) {
   EXPECT_GE(checked, 80);
 }
 
+// The hash is that of version 0.1.0 before the field: such runs must not be trained again.
+TEST(LoadConfig, CountingWithoutALeakKeepsTheHashItHad) {
+  const std::string path = POSENC_TEST_DATA_DIR "/../configs/selective_counting.yaml";
+  const std::string hash = load_config(path, {"name=seed0"}).hash;
+  EXPECT_EQ(hash.substr(0, 8), "047cc5e1");
+  EXPECT_NE(load_config(
+                path, {"task.selective_counting.labels=raw", "task.selective_counting.answer=final",
+                       "task.selective_counting.leak=true"})
+                .hash,
+            load_config(path, {"task.selective_counting.labels=raw",
+                               "task.selective_counting.answer=final"})
+                .hash);
+}
+
 TEST(LoadConfig, MoreStepsExtendARunAndNothingElseDoes) {
   const LabConfig base =
       parse_config(kSmall, "a.yaml", {"train.stages=[]", "train.steps=100"}).config;

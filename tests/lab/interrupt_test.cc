@@ -89,6 +89,22 @@ TEST_F(Interrupt, AStepThatIsCutOffLeavesNoTrace) {
   }
 }
 
+// Six calls of a layer make a step: three layers, two parts.
+TEST_F(Interrupt, AStepQueuedAfterOthersIsCutOffAndTheyAreKept) {
+  Trap none;
+  Trap trap{.flag = false, .calls = 0, .trapped = 14, .backward = false};
+  config_.train.steps = 8;
+  Trainer whole(config_, *task_, trapped(none));
+  Trainer cut(config_, *task_, trapped(trap), lab::Pace{.steps = 8, .prefetch = 2});
+  const std::vector<lab::StepReport> kept = cut.run(8, &trap.flag);
+  ASSERT_EQ(kept.size(), 2U);
+  EXPECT_EQ(cut.steps(), 2);
+  trap.flag = false;
+  for (const lab::StepReport& report : kept) EXPECT_EQ(report.loss, whole.step().loss);
+  for (const lab::StepReport& report : cut.run(3)) EXPECT_EQ(report.loss, whole.step().loss);
+  expect_same(whole, cut);
+}
+
 TEST_F(Interrupt, AnEvaluationEndsBetweenLayers) {
   Trap trap{.flag = false, .calls = 0, .trapped = 2, .backward = false};
   Trainer trainer(config_, *task_, trapped(trap));

@@ -55,7 +55,7 @@ TEST_F(PaceTest, QueuedStepsGiveTheFiguresAndBitsOfSingleOnes) {
   expect_same(single, queued);
 }
 
-TEST_F(PaceTest, AStopBetweenQueuedStepsKeepsThoseBeforeIt) {
+TEST_F(PaceTest, AStopBeforeTheFirstStepLeavesNoTrace) {
   Trainer queued = trainer({.steps = 8, .prefetch = 3});
   std::atomic<bool> stop = true;
   EXPECT_THROW((void)queued.run(8, &stop), Interrupted) << "in the first step";

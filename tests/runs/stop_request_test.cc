@@ -85,6 +85,22 @@ TEST(StopRequest, ATimeBoxDoesNotEndBeforeItIsAlmostOver) {
   EXPECT_NEAR(static_cast<double>(timer.it_value.tv_sec), 600 - 15, 2) << "15 seconds to save";
 }
 
+TEST(StopRequest, ATimeBoxHoldsWhereTheParentIgnoredOrBlockedItsSignal) {
+  Child child([](const Child::Say& say) {
+    std::signal(SIGALRM, SIG_IGN);
+    sigset_t alarm;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    sigprocmask(SIG_BLOCK, &alarm, nullptr);
+    StopRequest stop;
+    stop.end_within(0.001);
+    wait_for(stop);
+    say(std::to_string(stop.exit_code()));
+  });
+  EXPECT_EQ(child.line(), "75");
+  EXPECT_EQ(child.wait(), 0);
+}
+
 // The sweep that a job belongs to may signal it while it saves, and a box may end after a signal.
 TEST(StopRequest, OneSignalAfterATimeBoxAndABoxAfterASignalDoNotEndIt) {
   Child after_box([](const Child::Say& say) {
