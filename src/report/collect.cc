@@ -120,7 +120,7 @@ void add_pack(const fs::path& pack, std::vector<Run>& runs) {
   }
 }
 
-// What a search came upon: a run, a pack, or an archive of something else, which is no matter of ours.
+// What a search found: a run, a pack, or another kind of archive, which is skipped.
 void add_found(const fs::path& path, const fs::path& shown, std::vector<Run>& runs) {
   if (runs::RunDirectory::exists(path)) {
     runs.push_back(read_run(shown, [&] { return files_of(path); }));
@@ -221,6 +221,8 @@ FlatConfig training_fields(const Value& config) {
   FlatConfig flat;
   flatten(config, "", flat);
   std::erase_if(flat, [](const auto& field) { return field.first.starts_with("eval."); });
+  // Runs from before this field are of the same task, as experiment::config_hash says too.
+  std::erase(flat, std::pair<std::string, std::string>("task.selective_counting.leak", "false"));
   return flat;
 }
 

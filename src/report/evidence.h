@@ -38,7 +38,7 @@ std::string condition_name(const Condition& condition);
 
 // "model.layers=2, train.length=64": what sets the variant apart; empty where there is only one.
 std::string variant_words(const Variant& variant);
-// The row of an entry: "rope, model.layers=2", "rope as yarn(...)".
+// The row of an entry: "rope, model.layers=2", "rope, yarn".
 std::string row_name(const TaskTable& table, const Entry& entry, const std::string& schedule = "");
 
 // "98.2 [97.1, 99.0]" where there is an interval, else the points.
@@ -50,7 +50,7 @@ TextTable results_table(const TaskTable& table);
 
 // One table for each published one of the part.
 std::vector<TextTable> published_tables(const EvidencePart& part);
-// Rows and variants of published tables that no run answers to, a line each.
+// Rows that no job or more than one variant answers to, and tables whose `where` fits no run, a line each.
 std::vector<std::string> published_problems(const EvidencePart& part,
                                             const std::vector<std::string>& encodings);
 

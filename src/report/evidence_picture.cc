@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <tuple>
 
 #include "report/charts.h"
 #include "report/evidence.h"
+#include "report/words.h"
 
 namespace posenc::report {
 namespace {
@@ -84,6 +86,14 @@ const Entry* entry_of(const TaskTable& table, const Series& series, std::size_t 
   return found == table.entries.end() ? nullptr : &*found;
 }
 
+// A panel without a condition of the schedule would show the model's own line a second time.
+bool has_schedule(const Entry& entry, const PanelPlan& plan, const std::string& schedule) {
+  return schedule.empty() ||
+         std::any_of(plan.conditions.begin(), plan.conditions.end(), [&](const Condition& c) {
+           return entry.cell(c.axis, c.factor, schedule) != nullptr;
+         });
+}
+
 struct SeriesCurves {
   draw::Curve means;
   draw::Curve seeds;
@@ -95,13 +105,12 @@ SeriesCurves curves_of(const TaskTable& table, const PanelPlan& plan, const Seri
   curves.seeds.stroke = draw::Stroke::kDots;
   curves.means.stroke = series.schedule.empty() ? draw::Stroke::kSolid : draw::Stroke::kDashed;
   curves.means.color = curves.seeds.color = static_cast<int>(index);
-  curves.means.name = fmt::format("{} {}{}", index + 1, series.encoding,
-                                  series.schedule.empty() ? "" : " as " + series.schedule);
+  curves.means.name = fmt::format("{} {}", index + 1, row_name(series.encoding, series.schedule));
   const Entry* entry = entry_of(table, series, plan.variant);
-  if (entry == nullptr) return curves;
+  if (entry == nullptr || !has_schedule(*entry, plan, series.schedule)) return curves;
   for (std::size_t c = 0; c < plan.conditions.size(); ++c) {
     const Condition& condition = plan.conditions[c];
-    const Cell* cell = entry->cell(condition.axis, condition.factor, series.schedule);
+    const Cell* cell = entry->row_cell(condition.axis, condition.factor, series.schedule);
     const double x = place(plan, c, index, count);
     curves.means.x.push_back(x);
     curves.means.y.push_back(cell == nullptr ? kNaN : drawn(cell->headline().mean, table.metric));

@@ -39,16 +39,18 @@ struct FoundEntry {
   const Entry* entry = nullptr;
 };
 
-FoundEntry find_entry(const EvidencePart& part, const runs::PublishedTable& published,
-                      const std::string& encoding) {
-  if (encoding.empty()) return {};
+std::vector<FoundEntry> find_entries(const EvidencePart& part,
+                                     const runs::PublishedTable& published,
+                                     const std::string& encoding) {
+  std::vector<FoundEntry> found;
+  if (encoding.empty()) return found;
   for (const TaskTable& table : part.comparison.tasks) {
     for (const Entry& entry : table.entries) {
       if (canonical(entry.encoding) != canonical(encoding)) continue;
-      if (fits(entry, part, published)) return {&table, &entry};
+      if (fits(entry, part, published)) found.push_back({&table, &entry});
     }
   }
-  return {};
+  return found;
 }
 
 // Without a length: the trained one if the axis has it, else the shortest.
@@ -103,7 +105,8 @@ std::vector<std::string> value_names(const runs::PublishedTable& table) {
 
 std::vector<std::string> published_row(const EvidencePart& part, const runs::PublishedTable& table,
                                        const runs::PublishedRow& row) {
-  const FoundEntry found = find_entry(part, table, row.encoding);
+  const std::vector<FoundEntry> entries = find_entries(part, table, row.encoding);
+  const FoundEntry found = entries.empty() ? FoundEntry{} : entries.front();
   std::vector<std::string> cells = {row.name, row.encoding.empty() ? kNothing : row.encoding};
   for (const std::string& name : value_names(table)) {
     const auto value =
@@ -149,6 +152,12 @@ std::vector<std::string> published_problems(const EvidencePart& part,
       if (!known) {
         problems.push_back(fmt::format("{}, row {}: no job of part {} has the encoding {}",
                                        table.source, row.name, part.part, row.encoding));
+      }
+      const std::size_t variants = find_entries(part, table, row.encoding).size();
+      if (variants > 1) {
+        problems.push_back(fmt::format(
+            "{}, row {}: {} variants of part {} have the encoding {}; choose one with `where`",
+            table.source, row.name, variants, part.part, row.encoding));
       }
     }
     if (part.runs.empty()) continue;

@@ -47,7 +47,7 @@ std::string farthest_text(const TaskTable& table, const Entry& entry, const std:
   std::stable_sort(conditions.begin(), conditions.end(),
                    [](const Condition& a, const Condition& b) { return a.factor < b.factor; });
   for (auto c = conditions.rbegin(); c != conditions.rend(); ++c) {
-    const Cell* cell = entry.cell(c->axis, c->factor, schedule);
+    const Cell* cell = entry.row_cell(c->axis, c->factor, schedule);
     if (cell == nullptr || cell->headline().points.empty()) continue;
     if (!beats_chance(*cell, table.metric)) continue;
     return fmt::format("{}, {}", figure_text(worst_seed(*cell, table.metric), table.metric),
@@ -60,20 +60,10 @@ std::vector<std::string> result_row(const TaskTable& table, const Entry& entry,
                                     const std::string& schedule) {
   std::vector<std::string> row = {row_name(table, entry, schedule), runs_text(entry)};
   for (const Condition& c : conditions_of(table)) {
-    row.push_back(evidence_text(entry.cell(c.axis, c.factor, schedule), table.metric));
+    row.push_back(evidence_text(entry.row_cell(c.axis, c.factor, schedule), table.metric));
   }
   row.push_back(farthest_text(table, entry, schedule));
   return row;
-}
-
-std::vector<std::string> all_schedules(const Entry& entry) {
-  std::vector<std::string> schedules = {""};
-  for (const Cell& cell : entry.cells) {
-    if (std::find(schedules.begin(), schedules.end(), cell.schedule) == schedules.end()) {
-      schedules.push_back(cell.schedule);
-    }
-  }
-  return schedules;
 }
 
 std::vector<std::string> chance_row(const TaskTable& table) {
@@ -123,8 +113,7 @@ std::string variant_words(const Variant& variant) {
 
 std::string row_name(const TaskTable& table, const Entry& entry, const std::string& schedule) {
   const std::string variant = variant_words(table.variants[entry.variant]);
-  return entry.encoding + (schedule.empty() ? "" : " as " + schedule) +
-         (variant.empty() ? "" : ", " + variant);
+  return row_name(entry.encoding, schedule) + (variant.empty() ? "" : ", " + variant);
 }
 
 TextTable results_table(const TaskTable& table) {
@@ -135,7 +124,7 @@ TextTable results_table(const TaskTable& table) {
   for (const Condition& c : conditions_of(table)) text.header.push_back(condition_name(c));
   text.header.emplace_back("worst seed");
   for (const Entry& entry : table.entries) {
-    for (const std::string& schedule : all_schedules(entry)) {
+    for (const std::string& schedule : schedules_of(entry)) {
       text.rows.push_back(result_row(table, entry, schedule));
     }
   }

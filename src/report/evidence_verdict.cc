@@ -74,13 +74,15 @@ std::string verdict_words(const RegionFigure& here, const RegionFigure& there, M
   return fmt::format("differs by {:.{}f} {}", difference, traits.share ? 1 : 3, traits.unit);
 }
 
-void add_conditions(const Row& here, const Row& there, std::vector<Verdict>& all) {
+// Only the schedule's own cells: up to the trained length the row without a schedule has the verdict.
+void add_conditions(const Row& here, const Row& there, const std::string& schedule,
+                    std::vector<Verdict>& all) {
   const Metric metric = there.table->metric;
   for (const Condition& c : conditions_of(*there.table)) {
-    const Cell* ours = here.entry->cell(c.axis, c.factor);
-    const Cell* theirs = there.entry->cell(c.axis, c.factor);
+    const Cell* ours = here.entry->cell(c.axis, c.factor, schedule);
+    const Cell* theirs = there.entry->cell(c.axis, c.factor, schedule);
     if (theirs == nullptr || theirs->headline().points.empty()) continue;
-    Verdict verdict{.row = row_name(*there.table, *there.entry),
+    Verdict verdict{.row = row_name(*there.table, *there.entry, schedule),
                     .condition = condition_name(c),
                     .here = evidence_text(ours, metric),
                     .there = evidence_text(theirs, metric),
@@ -92,12 +94,21 @@ void add_conditions(const Row& here, const Row& there, std::vector<Verdict>& all
   }
 }
 
-Verdict one_sided(const Row& row, const char* words) {
-  return {.row = row_name(*row.table, *row.entry),
+Verdict one_sided(const Row& row, const char* words, const std::string& schedule = "") {
+  return {.row = row_name(*row.table, *row.entry, schedule),
           .condition = "",
           .here = kNothing,
           .there = kNothing,
           .words = words};
+}
+
+void add_schedules(const Row& here, const Row& there, std::vector<Verdict>& all) {
+  const std::vector<std::string> theirs = schedules_of(*there.entry);
+  for (const std::string& schedule : theirs) add_conditions(here, there, schedule, all);
+  for (const std::string& schedule : schedules_of(*here.entry)) {
+    const bool shared = std::find(theirs.begin(), theirs.end(), schedule) != theirs.end();
+    if (!shared) all.push_back(one_sided(here, "only here", schedule));
+  }
 }
 
 }  // namespace
@@ -114,7 +125,7 @@ std::vector<Verdict> verdicts(const std::vector<Run>& here, const std::vector<Ru
   for (const Row& row : their_rows) {
     const auto own = find(our_rows, row.key);
     if (own != our_rows.end()) {
-      add_conditions(*own, row, all);
+      add_schedules(*own, row, all);
     } else {
       all.push_back(one_sided(row, "only there"));
     }

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "report/sharing.h"
-
 #include "runs/run_search.h"
 
 namespace posenc::report {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <optional>
 #include <set>
 
 #include "draw/svg.h"
@@ -45,14 +46,29 @@ bool one_machine(const TaskTable& table) {
   return machines.size() < 2 && !machines.contains(kSeveralMachines);
 }
 
-// Of any entry that has one.
-std::string first_run(const Comparison& comparison) {
+// The first run that is a directory: commands cannot open runs of packs.
+std::optional<std::string> first_directory(const Comparison& comparison) {
   for (const TaskTable& table : comparison.tasks) {
     for (const Entry& entry : table.entries) {
-      if (!entry.paths.empty()) return entry.paths.front();
+      for (std::size_t i = 0; i < entry.paths.size(); ++i) {
+        if (entry.folders[i].pack == nullptr) return entry.paths[i];
+      }
     }
   }
-  return "RUN";
+  return std::nullopt;
+}
+
+std::string no_records(const Comparison& comparison) {
+  if (const auto run = first_directory(comparison)) {
+    return fmt::format(
+        "<p class=\"empty\">These runs have no attention records. This makes one, and the next "
+        "report shows it:</p>\n<pre class=\"command\"><code>posenc attention {} --sample "
+        "0</code></pre>\n",
+        escaped(*run));
+  }
+  return "<p class=\"empty\">These runs have no attention records. <code>posenc attention</code> "
+         "makes them from run directories: unpack a pack that has weights with <code>posenc runs "
+         "unpack</code> first.</p>\n";
 }
 
 std::string cost_caption(const TaskTable& table) {
@@ -147,14 +163,7 @@ std::string task_section(const PageContent& page, std::size_t task) {
 
 std::string attention_section(const PageMaps& maps, const Comparison& comparison) {
   std::string out = "<section id=\"attention\">\n<h2>Attention</h2>\n";
-  if (maps.records == 0) {
-    const std::string run = first_run(comparison);
-    return out + fmt::format(
-                     "<p class=\"empty\">These runs have no attention records. This makes one, and "
-                     "the next report shows it:</p>\n<pre class=\"command\"><code>posenc attention "
-                     "{} --sample 0</code></pre>\n</section>\n",
-                     escaped(run));
-  }
+  if (maps.records == 0) return out + no_records(comparison) + "</section>\n";
   out += fmt::format(
       "<p>What trained models look at in one example: rows are queries, columns keys. One seed of "
       "each encoding is shown. Values are kept in 8 bits{}.</p>\n",

@@ -35,6 +35,29 @@ void write_seeds(const TemporaryFolder& folder, const std::string& encoding, dou
   }
 }
 
+// RoPE with rows of a schedule, which exist beyond the trained length alone.
+void write_scheduled(const TemporaryFolder& folder, double with_ntk, const char* schedule = "ntk") {
+  for (int seed = 0; seed < 3; ++seed) {
+    const double spread = 0.01 * seed;
+    CaseRun run{.encoding = "rope", .seed = seed};
+    run.rows = {{.axis = "train", .value = 0.9 + spread},
+                {.axis = "longer", .value = 0.9},
+                {.axis = "sparse", .value = 0.7, .shifted = true}};
+    for (const int factor : {2, 4}) {
+      run.rows.push_back({.axis = "longer", .factor = factor, .value = 0.05});
+      run.rows.push_back({.axis = "longer",
+                          .factor = factor,
+                          .value = with_ntk / factor + spread,
+                          .schedule = schedule});
+    }
+    for (testing::CaseRow& row : run.rows) {
+      row.low = row.value - 0.02;
+      row.high = row.value + 0.02;
+    }
+    write_run(folder / fmt::format("rope-{}", seed), run);
+  }
+}
+
 EvidencePart part_of(const TemporaryFolder& folder) {
   EvidencePart part{.page = "count", .part = "main", .jobs = 9, .runs = find_runs({folder.path()})};
   part.comparison = compare(part.runs);
@@ -102,6 +125,38 @@ TEST(EvidenceTable, WorstSeedCountsAFailedRunAndFewSeedsAreListed) {
   EXPECT_EQ((*row_named(table, "rope"))[6], "at chance") << "the interval reaches down to 0";
 }
 
+TEST(EvidenceTable, ARowOfAScheduleHasTheModelsOwnFiguresUpToTheTrainedLength) {
+  const TemporaryFolder folder;
+  write_scheduled(folder, 0.8);
+  const TextTable table = results_table(part_of(folder).comparison.tasks[0]);
+  const auto* own = row_named(table, "rope");
+  const auto* ntk = row_named(table, "rope, ntk");
+  ASSERT_NE(own, nullptr);
+  ASSERT_NE(ntk, nullptr) << "named as posenc compare names it";
+  EXPECT_EQ((*ntk)[2].rfind("91.0 [", 0), 0U) << "in domain: " << (*ntk)[2];
+  EXPECT_EQ((*ntk)[2], (*own)[2]);
+  EXPECT_EQ((*ntk)[3].rfind("41.0 [", 0), 0U) << "of the schedule: " << (*ntk)[3];
+  EXPECT_EQ((*ntk)[5], (*own)[5]) << "sparse, at the trained length";
+}
+
+TEST(EvidenceTable, TheWorstSeedOfAScheduleMayBeTheModelsOwn) {
+  const TemporaryFolder folder;
+  write_scheduled(folder, 0.1);
+  const TextTable table = results_table(part_of(folder).comparison.tasks[0]);
+  const auto* ntk = row_named(table, "rope, ntk");
+  ASSERT_NE(ntk, nullptr);
+  EXPECT_EQ(ntk->back(), "70.0, sparse (32)") << "longer rows are at chance";
+}
+
+TEST(EvidenceTable, AScheduleStandsBeforeTheVariant) {
+  const TemporaryFolder folder;
+  write_scheduled(folder, 0.8);
+  write_seeds(folder, "rope", 0.5, 3, 4);
+  const TextTable table = results_table(part_of(folder).comparison.tasks[0]);
+  EXPECT_NE(row_named(table, "rope, ntk, model.layers=2"), nullptr);
+  EXPECT_EQ(row_named(table, "rope, ntk, model.layers=4"), nullptr);
+}
+
 TEST(PublishedNextToOurs, HasTheVariantThatWhereChooses) {
   const TemporaryFolder folder;
   write_seeds(folder, "rope", 0.5, 3, 2);
@@ -142,13 +197,36 @@ TEST(PublishedNextToOurs, SaysWhichRowsNothingAnswersTo) {
                                 "A paper: no run of part main fits its `where`"}));
 }
 
+TEST(PublishedNextToOurs, NeedsAWhereIfVariantsShareTheEncoding) {
+  const TemporaryFolder folder;
+  write_seeds(folder, "rope", 0.5, 3, 2);
+  write_seeds(folder, "rope", 0.8, 3, 4);
+  write_seeds(folder, "alibi", 0.8, 3, 4);
+  EvidencePart part = part_of(folder);
+  part.published = {{.source = "A paper",
+                     .part = "main",
+                     .metric = Metric::kError,
+                     .where = {},
+                     .rows = {{"RoPE", "rope(theta=10000)", {{"train", 0, 1.8}}},
+                              {"ALiBi", "alibi", {{"train", 0, 1.8}}},
+                              {"PaTH", "", {{"train", 0, 0.0001}}}}}};
+  EXPECT_EQ(published_problems(part, {"rope", "alibi"}),
+            (std::vector<std::string>{"A paper, row RoPE: 2 variants of part main have the "
+                                      "encoding rope(theta=10000); choose one with `where`"}));
+  part.published[0].where = {{"model.layers", "4"}};
+  EXPECT_TRUE(published_problems(part, {"rope", "alibi"}).empty());
+  part.published[0].where = {{"train.steps", "100"}};
+  EXPECT_EQ(published_problems(part, {"rope", "alibi"}).size(), 1U) << "fits both variants";
+}
+
 TEST(EvidenceBlocks, HaveTableFindingsAndHardware) {
   const TemporaryFolder folder;
   write_seeds(folder, "none", 0.2, 5);
   write_seeds(folder, "rope", 0.9, 5);
   const std::string block = results_block(part_of(folder));
   EXPECT_NE(block.find("| encoding | seeds | in domain (32) |"), std::string::npos) << block;
-  EXPECT_NE(block.find("- rope is ahead of none on longer at 2x by 70 points"), std::string::npos) << block;
+  EXPECT_NE(block.find("- rope is ahead of none on longer at 2x by 70 points"), std::string::npos)
+      << block;
   EXPECT_NE(block.find("10 runs of 9 jobs; cpu tiny, threads 1. Training took 0.4 minutes"),
             std::string::npos)
       << block;
@@ -222,6 +300,21 @@ TEST(EvidencePicture, DrawsAFailedRunAtTheWorstValue) {
   EXPECT_EQ(std::count(seeds.begin(), seeds.end(), 0.0), 3);
 }
 
+TEST(EvidencePicture, StartsTheLineOfAScheduleAtTheModelsOwnFigure) {
+  const TemporaryFolder folder;
+  write_scheduled(folder, 0.8);
+  const auto figure = evidence_figure(part_of(folder));
+  ASSERT_TRUE(figure.has_value());
+  ASSERT_EQ(figure->panels.size(), 2U);
+  const draw::Curve& line = figure->panels[1].curves[2];
+  EXPECT_EQ(line.name, "2 rope, ntk");
+  EXPECT_EQ(line.stroke, draw::Stroke::kDashed);
+  ASSERT_EQ(line.y.size(), 3U) << "in domain, 2x and 4x";
+  EXPECT_NEAR(line.y[0], 91.0, 1e-9);
+  EXPECT_NEAR(line.y[1], 41.0, 1e-9);
+  EXPECT_TRUE(figure->panels[0].curves[2].y.empty()) << "no condition there has the schedule";
+}
+
 // --- verdicts -------------------------------------------------------------------------------------
 
 const Verdict& verdict_at(const std::vector<Verdict>& all, const std::string& row,
@@ -284,6 +377,48 @@ TEST(Verdicts, HoldRunsOfOneConfigAgainstEachOtherOnAnyDevice) {
   EXPECT_EQ(verdict_at(all, "rope, model.layers=2", "longer 2x (64)").words,
             "agrees within the intervals");
   EXPECT_EQ(verdict_at(all, "rope, model.layers=4", "").words, "only there");
+}
+
+TEST(Verdicts, AreGivenForRowsOfSchedules) {
+  const TemporaryFolder here;
+  const TemporaryFolder there;
+  write_scheduled(here, 0.8);
+  write_scheduled(there, 0.2);
+  const auto all = verdicts(find_runs({here.path()}), find_runs({there.path()}));
+  const Verdict& ntk = verdict_at(all, "rope, ntk", "longer 2x (64)");
+  EXPECT_EQ(ntk.words, "differs by 30.0 points");
+  EXPECT_EQ(ntk.here.rfind("41.0 [", 0), 0U) << ntk.here;
+  EXPECT_EQ(ntk.there.rfind("11.0 [", 0), 0U) << ntk.there;
+  EXPECT_EQ(verdict_at(all, "rope", "longer 2x (64)").words, "agrees within the intervals");
+  EXPECT_EQ(verdict_at(all, "rope", "in domain (32)").words, "agrees within the intervals");
+  EXPECT_EQ(verdict_at(all, "rope, ntk", "in domain (32)").words, "") << "said once, of rope";
+  EXPECT_EQ(all.size(), 6U) << "four conditions of rope, two of the schedule";
+}
+
+TEST(Verdicts, SayWhichSideHasASchedule) {
+  const TemporaryFolder here;
+  const TemporaryFolder there;
+  write_scheduled(here, 0.8, "yarn");
+  write_scheduled(there, 0.8, "ntk");
+  const auto all = verdicts(find_runs({here.path()}), find_runs({there.path()}));
+  const Verdict& ntk = verdict_at(all, "rope, ntk", "longer 2x (64)");
+  EXPECT_EQ(ntk.words, "only there");
+  EXPECT_EQ(ntk.here, "-");
+  EXPECT_EQ(verdict_at(all, "rope, yarn", "").words, "only here");
+}
+
+TEST(Verdicts, OfTextAreInBitsPerByte) {
+  const TemporaryFolder here;
+  const TemporaryFolder there;
+  for (int seed = 0; seed < 3; ++seed) {
+    CaseRun run{.seed = seed, .metric = Metric::kBitsPerByte};
+    run.rows = {{"train", 1, 2.0 + 0.001 * seed, 1.9, 2.1}};
+    write_run(there / std::to_string(seed), run);
+    run.rows = {{"train", 1, 3.0 + 0.001 * seed, 2.9, 3.1}};
+    write_run(here / std::to_string(seed), run);
+  }
+  const auto all = verdicts(find_runs({here.path()}), find_runs({there.path()}));
+  EXPECT_EQ(verdict_at(all, "rope", "in domain (32)").words, "differs by 1.000 bits per byte");
 }
 
 }  // namespace

@@ -62,6 +62,27 @@ TEST(Packs, AreReportedAsTheirRunsAre) {
   EXPECT_EQ(page(pack, pack, "HERE"), of_folder);
 }
 
+TEST(Packs, NoCommandIsGivenThatNeedsADirectory) {
+  const TemporaryFolder folder;
+  write_run(folder / "runs/a", {.rows = {{"train", 1, 0.9, 0.88, 0.92}}});
+  const std::string pack = folder / "p.tar";
+  runs::pack_runs({folder / "runs"}, pack);
+  const std::string shown = page(pack, pack, "PACK");
+  EXPECT_NE(shown.find("These runs have no attention records."), std::string::npos);
+  EXPECT_EQ(shown.find("posenc attention PACK"), std::string::npos);
+  EXPECT_NE(shown.find("<code>posenc runs unpack</code>"), std::string::npos);
+}
+
+TEST(Packs, ACommandNamesTheFirstRunThatIsADirectory) {
+  const TemporaryFolder folder;
+  write_run(folder / "alone/a", {.seed = 0, .rows = {{"train", 1, 0.9, 0.88, 0.92}}});
+  write_run(folder / "both/b", {.seed = 1, .rows = {{"train", 1, 0.9, 0.88, 0.92}}});
+  runs::pack_runs({folder / "alone"}, folder / "both/a.tar");
+  const std::string shown = page(folder / "both", folder / "both", "HERE");
+  ASSERT_NE(shown.find("HERE/a.tar/a"), std::string::npos);
+  EXPECT_NE(shown.find("posenc attention HERE/b --sample 0"), std::string::npos);
+}
+
 TEST(Packs, BelowFoldersAreFound) {
   const TemporaryFolder folder;
   write_runs(folder / "runs");
