@@ -112,9 +112,10 @@ int run_parts(const EvidenceFiles& files, const sweep::EvidenceFile& file,
     if (box && !box->may_start()) return code == kFine ? runs::kTimeIsUp : code;
     print_line(fmt::format("{}, part {}: {}", file.name, parts[i].name, parts[i].about));
     const SessionResult result = run_session(plans[i], plans[i].jobs, options.session, box);
-    if (result.code != kFine) code = result.code;
-    if (result.interrupted) return code;
+    if (result.interrupted) return result.code;
+    if (code == kFine) code = result.code;  // a failure of an earlier part is not hidden
     if (!options.session.dry_run) print_comparison(files, file, parts[i], plans[i]);
+    if (result.time_is_up) return code;  // what is left of the box is too short for another part
   }
   return code;
 }

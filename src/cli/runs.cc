@@ -1,6 +1,7 @@
 // posenc runs: packs of run directories, and lists of what folders and packs hold.
 #include <fmt/format.h>
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
 
@@ -37,25 +38,44 @@ std::string counted_runs(std::size_t count) {
   return fmt::format("{} run{}", count, count == 1 ? "" : "s");
 }
 
-int run_pack(const PackWords& words) {
-  const runs::StopRequest stop;  // a signal ends the programs that it starts, and nothing is left
+// After a signal, nothing is put in place and the exit code is the signal's, whatever failed because of it.
+template <class Work>
+int run_unless_stopped(const Work& work) {
+  const runs::StopRequest stop;
+  try {
+    work(stop.flag());
+    return kFine;
+  } catch (const Error& e) {
+    if (!stop.requested()) throw;
+    print_error("posenc: {}", e.what());
+    return stop.exit_code();
+  }
+}
+
+void pack(const PackWords& words, const std::atomic<bool>* stop) {
   runs::PackOptions options = words.options;
-  options.stop = stop.flag();
+  options.stop = stop;
   const runs::Packed packed = runs::pack_runs(paths_of(words.folders), words.out, options);
   print("{}: {}, {:.2f} MB ({:.2f} MB unpacked)\n", words.out,
         counted_runs(static_cast<std::size_t>(packed.runs)),
         static_cast<double>(packed.archive_bytes) * 1e-6, static_cast<double>(packed.bytes) * 1e-6);
-  return kFine;
 }
 
-int run_unpack(const UnpackWords& words) {
-  const runs::StopRequest stop;
-  const runs::Unpacked unpacked = runs::unpack_runs(paths_of(words.packs), words.to);
+void unpack(const UnpackWords& words, const std::atomic<bool>* stop) {
+  const runs::Unpacked unpacked =
+      runs::unpack_runs(paths_of(words.packs), words.to, runs::kLargestPack, stop);
   for (const std::string& name : unpacked.skipped) {
     print("{} is skipped: the same run is there already\n", (fs::path(words.to) / name).string());
   }
   print("{}: {} unpacked\n", words.to, counted_runs(unpacked.runs.size()));
-  return kFine;
+}
+
+int run_pack(const PackWords& words) {
+  return run_unless_stopped([&](const std::atomic<bool>* stop) { pack(words, stop); });
+}
+
+int run_unpack(const UnpackWords& words) {
+  return run_unless_stopped([&](const std::atomic<bool>* stop) { unpack(words, stop); });
 }
 
 void add_row(const fs::path& shown, const fs::path& folder, Table& table) {

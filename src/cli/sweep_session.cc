@@ -35,7 +35,7 @@ static_assert(std::atomic<int>::is_always_lock_free &&
               "a signal handler sets them");
 
 // Some programs send a signal to a process and to its group: what comes twice within a second is one
-// wish. The sweep itself never ends before its jobs, which would go on without it.
+// request. The sweep itself never ends before its jobs, which would go on without it.
 extern "C" void note_stop(int number) {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -270,7 +270,7 @@ SessionResult run_session(const sweep::Plan& plan, const std::vector<sweep::Job>
   watch_signals();
   std::optional<sweep::GpuService> service;  // shut down after the jobs, however they end
   if (!options.no_mps && share_gpu(result.reports, run)) {
-    service.emplace();
+    service.emplace(time_box ? time_box->service_limit() : sweep::kServiceLimit);
     run.environment = service->job_environment();
     print_remark(*service);
   }
@@ -281,6 +281,7 @@ SessionResult run_session(const sweep::Plan& plan, const std::vector<sweep::Job>
   print_summary(result.reports, took.count(), run, plan.file.out.string());
   result.code = exit_code(result.reports, run);
   result.interrupted = signal_seen != 0;
+  result.time_is_up = time_is_up(sweep::tally(result.reports), run);
   return result;
 }
 

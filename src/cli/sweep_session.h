@@ -34,6 +34,7 @@ struct SessionResult {
   std::vector<sweep::JobReport> reports;
   int code = 0;  // the exit code of a program that does nothing else
   bool interrupted = false;
+  bool time_is_up = false;  // the time box ended before the jobs did
 };
 
 // Runs what is left of the jobs, or lists them for --dry-run.

@@ -101,11 +101,14 @@ PackIndex index_of(const fs::path& folder) {
   return index;
 }
 
+void require_not_stopped(const fs::path& path, const PackOptions& options, const char* what) {
+  if (options.stop == nullptr || !*options.stop) return;
+  throw refused(path, fmt::format("{}: interrupted", what), "nothing was written");
+}
+
 void copy_runs(const NamedRuns& runs, const fs::path& files, const PackOptions& options) {
   for (const auto& [name, run] : runs) {
-    if (options.stop != nullptr && *options.stop) {
-      throw refused(run, "was not packed: interrupted", "nothing was written");
-    }
+    require_not_stopped(run, options, "was not packed");
     copy_for_pack(run, files / name, options);
     require_idle(run);  // a process may have begun meanwhile
   }
@@ -141,6 +144,7 @@ Packed pack_runs(const std::vector<fs::path>& folders, const fs::path& pack,
   const fs::path written = scratch.path() / pack.filename();
   Archive(written, scratch.path(), pack.string()).write(files, names);
   packed.archive_bytes = static_cast<std::int64_t>(fs::file_size(written));
+  require_not_stopped(pack, options, "was not written");
   put_in_place(written, pack);
   return packed;
 }

@@ -5,7 +5,8 @@
 //     seed0-rope-1a2b/       a run: config.yaml, environment.json, status.json, results.json, scores.bin,
 //                            metrics.jsonl with fewer rows, attention of one sample, weights on request
 //
-// Packing the same runs twice gives the same bytes. Absolute paths of the machine are left out.
+// Packing the same runs twice gives the same bytes. Absolute paths of the machine are left out of
+// environment.json and of the message in status.json; config.yaml is copied as it is.
 #pragma once
 
 #include <atomic>
@@ -19,7 +20,7 @@ struct PackOptions {
   bool weights = false;                     // model.safetensors of the last checkpoint
   std::int64_t attention = 1;               // records, of the shortest length
   std::int64_t metrics = 200;               // rows of metrics.jsonl
-  const std::atomic<bool>* stop = nullptr;  // gives up, and leaves nothing
+  const std::atomic<bool>* stop = nullptr;  // gives up before the pack is put in place
 };
 
 struct Packed {

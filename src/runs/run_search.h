@@ -11,8 +11,8 @@
 
 namespace posenc::runs {
 
-// Folders that hold a run, and files with the name of an archive, by path. What is below a run is its own
-// business. Links and temporaries are passed over. Throws where a folder cannot be read.
+// Folders that hold a run, and files with the name of an archive, by path. Folders of runs are not
+// searched further. Links and temporaries are skipped. Throws where a folder cannot be read.
 std::vector<std::filesystem::path> find_run_paths(const std::filesystem::path& folder);
 
 // "rope | alibi": model.encoding of a config, as results.json writes it; empty where it has none.

@@ -21,6 +21,12 @@ Error in_the_way(const fs::path& target, const std::string& rule) {
                              "nothing was unpacked; choose another folder with --to");
 }
 
+void require_not_stopped(const fs::path& to, const std::atomic<bool>* stop) {
+  if (stop == nullptr || !*stop) return;
+  throw weights::file_error(ErrorKind::kConflict, to.string(), "", "interrupted", "",
+                            "nothing was unpacked");
+}
+
 RunStatus status_of(const fs::path& run) { return RunDirectory::open(run, Access::kRead).status(); }
 
 // Would unpacking give what is there: a finished run of this config, or one in the very same state?
@@ -110,13 +116,17 @@ std::vector<Move> plan(const std::list<UnpackedPack>& packs, const fs::path& to,
 }  // namespace
 
 Unpacked unpack_runs(const std::vector<fs::path>& packs, const fs::path& to,
-                     std::int64_t most_bytes) {
+                     std::int64_t most_bytes, const std::atomic<bool>* stop) {
   const fs::path folder = fs::absolute(to / ".").lexically_normal().parent_path();
   NewFolders made(folder);
   std::list<UnpackedPack> opened;
-  for (const fs::path& pack : packs) opened.emplace_back(pack, folder / "unpack", most_bytes);
+  for (const fs::path& pack : packs) {
+    require_not_stopped(to, stop);
+    opened.emplace_back(pack, folder / "unpack", most_bytes);
+  }
   Unpacked unpacked;
   const std::vector<Move> planned = plan(opened, folder, unpacked);
+  require_not_stopped(to, stop);
   Moves moves;  // goes before the packs: what it takes back goes into their folders
   for (const Move& move : planned) moves.make(move);
   moves.keep();

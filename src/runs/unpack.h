@@ -1,6 +1,7 @@
 // Packs read back (pack.h). Nothing of a pack is used before all of it was checked.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -46,8 +47,9 @@ struct Unpacked {
 };
 
 // Moves the runs of all packs into `to`, which is made if need be. Throws before anything is moved where a pack
-// is damaged, or where a run would take the place of something else.
+// is damaged, where a run would take the place of something else, or where `stop` is set.
 Unpacked unpack_runs(const std::vector<std::filesystem::path>& packs,
-                     const std::filesystem::path& to, std::int64_t most_bytes = kLargestPack);
+                     const std::filesystem::path& to, std::int64_t most_bytes = kLargestPack,
+                     const std::atomic<bool>* stop = nullptr);
 
 }  // namespace posenc::runs

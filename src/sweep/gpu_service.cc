@@ -9,6 +9,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <optional>
 #include <thread>
 
@@ -91,6 +92,16 @@ bool is_server_list(const std::optional<std::string>& answer) {
   return answer && answer->find_first_not_of("0123456789 ") == std::string::npos;
 }
 
+// Of the daemon in `pipes`; nothing where it wrote none, or where the number is another process's by now.
+std::optional<pid_t> daemon_id(const fs::path& pipes) {
+  pid_t id = 0;
+  if (!(std::ifstream(pipes / fmt::format("{}.pid", kControl)) >> id) || id <= 1)
+    return std::nullopt;
+  std::string command;
+  std::getline(std::ifstream(fmt::format("/proc/{}/cmdline", id)), command);
+  return command.find(kControl) == std::string::npos ? std::nullopt : std::optional(id);
+}
+
 // What the service wrote last, of the server where it got that far.
 std::string last_word(const fs::path& folder) {
   for (const char* name : {"log/server.log", "log/control.log", "start", "answer"}) {
@@ -130,6 +141,7 @@ void GpuService::start() {
                                    .output = (folder_ / "start").string(),
                                    .environment = folders()},
                                   limit_);
+  may_run_ = !ending || ending->fine();
   if (!ending || !ending->fine()) {
     fail(ending ? fmt::format("{}: {}", ending_text(*ending), last_word(folder_)) : "it hangs");
     return;
@@ -165,12 +177,22 @@ void GpuService::fail(const std::string& why) {
 void GpuService::quit() noexcept {
   if (folder_.empty()) return;
   try {
-    (void)ask("quit");
-  } catch (const std::exception&) {
-    remark_ += "; it could not be shut down";
+    if (!may_run_ || has_quit()) {
+      runs::remove_tree(folder_);
+    } else if (const auto id = daemon_id(folder_ / "pipe")) {
+      ::kill(*id, SIGTERM);
+    }
+  } catch (const std::exception&) {  // the folder stays
   }
-  runs::remove_tree(folder_);
   folder_.clear();
+}
+
+bool GpuService::has_quit() const {
+  try {
+    return ask("quit").has_value();
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 Environment GpuService::folders() const {

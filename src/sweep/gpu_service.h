@@ -9,14 +9,17 @@
 #include <utility>
 #include <vector>
 
+#include "sweep/time_box.h"
+
 namespace posenc::sweep {
 
 class GpuService {
  public:
   // Starts a service with folders of its own, unless nvidia-cuda-mps-control is not in PATH or a service
   // answers already. A service that does not start in time is no error: jobs run without it.
-  explicit GpuService(std::chrono::milliseconds limit = std::chrono::seconds(10));
-  // Shuts down what was started.
+  explicit GpuService(std::chrono::milliseconds limit = kServiceLimit);
+  // Shuts down what was started. A daemon that does not answer gets SIGTERM, and its folder stays: without the
+  // pipes it could not be reached.
   ~GpuService();
   GpuService(GpuService&&) = delete;
   GpuService& operator=(GpuService&&) = delete;
@@ -32,6 +35,7 @@ class GpuService {
   void start();
   void fail(const std::string& why);
   void quit() noexcept;
+  [[nodiscard]] bool has_quit() const;
   [[nodiscard]] std::optional<std::string> ask(const std::string& request) const;
   [[nodiscard]] bool lists_a_server() const;
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> folders() const;
@@ -39,6 +43,7 @@ class GpuService {
   std::chrono::milliseconds limit_;  // of each call, and for the server to appear
   std::filesystem::path folder_;     // of pipes and logs, while a service of ours runs
   std::string remark_;
+  bool may_run_ = false;  // a daemon of ours
   bool failed_ = false;
 };
 

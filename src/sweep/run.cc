@@ -161,7 +161,7 @@ class Runner {
 
   void write_summary() const {
     if (options_.summary_file.empty()) return;
-    runs::write_json(options_.summary_file, summary(plan_, reports_, options_));
+    runs::write_json(options_.summary_file, summary(plan_, reports_, options_, at_once_));
   }
 
   const Plan& plan_;

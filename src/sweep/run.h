@@ -96,7 +96,8 @@ bool share_gpu(const std::vector<JobReport>& reports, const RunOptions& options)
 Command job_command(const Plan& plan, const JobReport& report, const RunOptions& options,
                     int at_once);
 
-// sweep.json: the plan, how jobs were run and what became of each.
-Value summary(const Plan& plan, const std::vector<JobReport>& reports, const RunOptions& options);
+// sweep.json: the plan, how jobs were run (up to `at_once` at the same time) and what became of each.
+Value summary(const Plan& plan, const std::vector<JobReport>& reports, const RunOptions& options,
+              int at_once);
 
 }  // namespace posenc::sweep

@@ -147,7 +147,8 @@ Tally tally(const std::vector<JobReport>& reports) {
   return t;
 }
 
-Value summary(const Plan& plan, const std::vector<JobReport>& reports, const RunOptions& options) {
+Value summary(const Plan& plan, const std::vector<JobReport>& reports, const RunOptions& options,
+              int at_once) {
   const Tally t = tally(reports);
   const auto count = [](std::size_t n) { return write_field(static_cast<std::int64_t>(n)); };
   Value::List jobs;
@@ -155,7 +156,7 @@ Value summary(const Plan& plan, const std::vector<JobReport>& reports, const Run
   return {Value::Data(Value::Map{{"sweep", text(plan.file.path)},
                                  {"base", text(plan.file.base.string())},
                                  {"out", text(plan.file.out.string())},
-                                 {"jobs_at_once", write_field(std::int64_t{options.jobs})},
+                                 {"jobs_at_once", write_field(std::int64_t{at_once})},
                                  {"threads", write_field(std::int64_t{options.threads})},
                                  {"minutes", minutes_value(options)},
                                  {"counts",

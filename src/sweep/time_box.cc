@@ -34,6 +34,11 @@ Seconds TimeBox::margin() const {
   return std::min(std::clamp(0.05 * length_, Seconds(10.0), Seconds(60.0)), 0.5 * length_);
 }
 
+std::chrono::milliseconds TimeBox::service_limit() const {
+  const auto quarter = std::chrono::duration_cast<std::chrono::milliseconds>(0.25 * margin());
+  return std::min(kServiceLimit, quarter);
+}
+
 std::string TimeBox::job_minutes() const {
   return fmt::format("{:.4f}", for_a_job().count() / 60.0);
 }

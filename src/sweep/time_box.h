@@ -3,7 +3,8 @@
 //   start ............... asks_to_save ...... kills .. end
 //   jobs start and train   SIGTERM: save      SIGKILL   the sweep has ended
 //
-// Jobs are told to end by themselves at asks_to_save; signals are for those that do not.
+// Jobs are given the time until asks_to_save. `posenc train` stops training when 5 % of that (0.5 s to 15 s) are
+// left, and saves. Signals are for jobs that do not end by themselves.
 #pragma once
 
 #include <chrono>
@@ -11,6 +12,9 @@
 #include <string>
 
 namespace posenc::sweep {
+
+// For one call of NVIDIA's multi-process service, and for its server to appear.
+inline constexpr std::chrono::milliseconds kServiceLimit = std::chrono::seconds(10);
 
 class TimeBox {
  public:
@@ -24,6 +28,8 @@ class TimeBox {
   [[nodiscard]] double minutes() const { return length_.count() / 60.0; }
   // Time in which jobs save: 5 % of the box, 10 s to 60 s, and at most half of the box.
   [[nodiscard]] Seconds margin() const;
+  // kServiceLimit, and at most a quarter of the margin.
+  [[nodiscard]] std::chrono::milliseconds service_limit() const;
   // What a job that starts now may use; below zero once asks_to_save.
   [[nodiscard]] Seconds for_a_job() const { return left() - margin(); }
   // The same in minutes, as --minutes takes it.

@@ -132,9 +132,37 @@ TEST_F(Reproduce, RunsTheSweepAndComparesWithTheCommittedRuns) {
 TEST_F(Reproduce, EndsWithTheTimeBox) {
   write_content(folder_ / "trainer", "#!/bin/sh\nexec sleep 60\n");
   fs::permissions(folder_ / "trainer", fs::perms::owner_all);
-  const Result result = call("tiny --minutes 0.005 --trainer " + (folder_ / "trainer"));
+  const Result result = call("tiny --minutes 0.1 --trainer " + (folder_ / "trainer"));
   EXPECT_EQ(result.code, 75) << result.out;
   EXPECT_NE(result.out.find("1 stopped, 5 not started"), std::string::npos) << result.out;
+}
+
+// A page with two parts, and what becomes of them: the exit code, and whether the second was begun.
+class TwoParts : public Reproduce {
+ protected:
+  TwoParts() {
+    std::string page = file_content(folder_ / "configs/evidence/tiny.yaml");
+    page.insert(page.find("published:"), "  second:\n    about: more\n    grid: {seed: [3, 4]}\n");
+    write_content(folder_ / "configs/evidence/tiny.yaml", page);
+  }
+  void expect(const std::string& trainer, int code, bool second) const {
+    write_content(folder_ / "trainer", "#!/bin/sh\n" + trainer + "\n");
+    fs::permissions(folder_ / "trainer", fs::perms::owner_all);
+    const Result result = call("tiny --minutes 60 --trainer " + (folder_ / "trainer"));
+    EXPECT_EQ(result.code, code) << trainer << "\n" << result.out;
+    EXPECT_EQ(result.out.find("tiny, part second: more") != std::string::npos, second)
+        << trainer << "\n"
+        << result.out;
+  }
+};
+
+TEST_F(TwoParts, AFailureIsNotHiddenByALaterPart) {
+  expect("case $* in */main/*) exit 1;; esac; exit 75", 1, true);
+}
+
+TEST_F(TwoParts, NoPartStartsOnceTheTimeIsUp) {
+  expect("exit 75", 75, false);
+  expect("case $* in *seed=0*) exit 1;; esac; exit 75", 1, false);
 }
 
 TEST_F(Reproduce, ListsPagesAndShowsJobsWithoutRunningThem) {

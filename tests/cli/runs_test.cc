@@ -1,6 +1,8 @@
 // posenc runs as a user meets it.
 #include <gtest/gtest.h>
 
+#include <csignal>
+
 #include "cli/run_cli.h"
 #include "report/run_case.h"
 
@@ -116,8 +118,28 @@ TEST_F(RunsVerb, ASignalLeavesNothing) {
   std::filesystem::permissions(folder_ / "zstd", std::filesystem::perms::owner_all);
   const Result stopped =
       run("runs pack " + (folder_ / "runs") + " -o " + pack_, "PATH=" + folder_.path() + ":$PATH ");
-  EXPECT_NE(stopped.code, 0) << stopped.out;
+  EXPECT_EQ(stopped.code, 128 + SIGTERM) << stopped.out;
   EXPECT_EQ(folder_.files(), (std::vector<std::string>{"runs", "zstd"}));
+}
+
+// The signal reaches posenc alone; the program that it started does its work.
+TEST_F(RunsVerb, ASignalDuringTheCompressionLeavesNothing) {
+  ASSERT_EQ(pack().code, 0);
+  const std::string there = file_content(pack_);
+  std::filesystem::create_directory(folder_ / "bin");
+  write_content(folder_ / "bin/zstd",
+                "#!/bin/sh\n[ \"$1\" = --version ] || kill -TERM $PPID\n"
+                "PATH=${PATH#*:} exec zstd \"$@\"\n");
+  std::filesystem::permissions(folder_ / "bin/zstd", std::filesystem::perms::owner_all);
+  const std::string before = "PATH=" + (folder_ / "bin:") + "$PATH ";
+  const Result packed = run("runs pack " + (folder_ / "runs") + " --metrics 1 -o " + pack_, before);
+  EXPECT_EQ(packed.code, 128 + SIGTERM) << packed.out;
+  expect_part(packed.out, "interrupted");
+  EXPECT_EQ(file_content(pack_), there);
+  const Result unpacked = run("runs unpack " + pack_ + " --to " + (folder_ / "again"), before);
+  EXPECT_EQ(unpacked.code, 128 + SIGTERM) << unpacked.out;
+  expect_part(unpacked.out, "interrupted");
+  EXPECT_EQ(folder_.files(), (std::vector<std::string>{"bin", "p.tar.zst", "runs"}));
 }
 
 }  // namespace

@@ -3,9 +3,13 @@
 #include "sweep/gpu_service.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
+#include <optional>
+#include <thread>
 
 #include "posenc/core/error.h"
 #include "runs/files.h"
@@ -25,7 +29,14 @@ pipes=${CUDA_MPS_PIPE_DIRECTORY:-$here/default}
 if [ "$1" = -d ]; then
   echo "start $pipes" >> "$here/calls"
   [ ! -f "$here/broken" ] || { echo "no GPU here" >&2; exit 1; }
-  touch "$pipes/daemon"; exit 0
+  touch "$pipes/daemon"
+  [ ! -f "$here/stubborn" ] || { "$0" serve > /dev/null 2>&1 & echo $! > "$pipes/nvidia-cuda-mps-control.pid"; }
+  exit 0
+fi
+if [ "$1" = serve ]; then
+  trap 'echo terminated >> "$here/calls"; exit 0' TERM
+  echo serves >> "$here/calls"
+  i=0; while [ $i -lt 600 ]; do sleep 0.1; i=$((i + 1)); done; exit 0
 fi
 read request
 [ -f "$pipes/daemon" ] || { echo "Cannot find MPS control daemon process"; exit 1; }
@@ -35,7 +46,8 @@ case $request in
     echo "cannot create a context" > "$CUDA_MPS_LOG_DIRECTORY/server.log"
   else touch "$pipes/server"; fi;;
   get_server_list) if [ -f "$pipes/server" ]; then echo 4711; fi;;
-  quit) rm -f "$pipes/daemon" "$pipes/server";;
+  quit) [ ! -f "$here/stubborn" ] || exit 1
+    rm -f "$pipes/daemon" "$pipes/server";;
 esac
 )sh";
 
@@ -66,6 +78,13 @@ class GpuServiceTest : public ::testing::Test {
                                  std::filesystem::perms::owner_all);
   }
   [[nodiscard]] std::string calls() const { return file_content(folder_ / "bin/calls"); }
+  void wait_for_call(const std::string& call) const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (calls().find(call) == std::string::npos && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    EXPECT_NE(calls().find(call), std::string::npos) << calls();
+  }
   [[nodiscard]] std::size_t left_behind() const { return runs::names_in(folder_ / "tmp").size(); }
 
   TemporaryFolder folder_;
@@ -123,12 +142,38 @@ TEST_F(GpuServiceTest, OneThatCannotStartIsAWarning) {
 
 TEST_F(GpuServiceTest, OneWhoseServerDoesNotStartIsShutDownAgain) {
   write_content(folder_ / "bin/mute", "");
-  const GpuService service(std::chrono::milliseconds(500));
+  const GpuService service(std::chrono::seconds(3));
   EXPECT_TRUE(service.failed());
   EXPECT_NE(service.remark().find("cannot create a context"), std::string::npos)
       << service.remark();
   EXPECT_TRUE(service.job_environment().empty()) << "jobs would fail with it";
   EXPECT_TRUE(calls().ends_with("quit\n")) << calls();
+}
+
+TEST_F(GpuServiceTest, OneThatDoesNotQuitGetsASignalAndKeepsItsFolder) {
+  write_content(folder_ / "bin/stubborn", "");
+  {
+    const GpuService service;
+    EXPECT_FALSE(service.failed()) << service.remark();
+    wait_for_call("serves\n");
+  }
+  wait_for_call("terminated\n");
+  EXPECT_NE(calls().find("quit\n"), std::string::npos) << calls();
+  EXPECT_EQ(left_behind(), 1U) << "its pipes are the way to reach it";
+}
+
+TEST_F(GpuServiceTest, TheSignalIsForTheDaemonAlone) {
+  write_content(folder_ / "bin/stubborn", "");
+  std::optional<GpuService> service;
+  service.emplace();
+  wait_for_call("serves\n");
+  const std::string file = service->job_environment().at(0).second + "/nvidia-cuda-mps-control.pid";
+  const pid_t daemon = std::stoi(file_content(file));
+  write_content(file, std::to_string(::getpid()));  // a number that another process has by now
+  service.reset();
+  EXPECT_EQ(left_behind(), 1U);
+  ::kill(daemon, SIGTERM);
+  wait_for_call("terminated\n");
 }
 
 TEST_F(GpuServiceTest, WithoutTheProgramThereIsNone) {

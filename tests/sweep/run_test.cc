@@ -157,10 +157,24 @@ TEST_F(Sweep, TheSummaryIsThereAfterEveryJob) {
   EXPECT_EQ(ended, (std::vector<std::int64_t>{0, 1, 2, 3, 4}));
   const Value value = runs::read_json(folder_ / "out/sweep.json");
   EXPECT_EQ(*value.find("counts")->find("failed")->get_if<std::int64_t>(), 1);
+  EXPECT_EQ(*value.find("jobs_at_once")->get_if<std::int64_t>(), 1);
   const Value& last = value.find("jobs")->get_if<Value::List>()->back();
   EXPECT_EQ(*last.find("state")->get_if<std::string>(), "failed");
   EXPECT_EQ(*last.find("message")->get_if<std::string>(), "exit code 1: no luck");
   EXPECT_EQ(*last.find("hash")->get_if<std::string>(), plan_.jobs[4].hash);
+}
+
+TEST_F(Sweep, TheSummaryHasTheJobsAtOnceThatWerePossible) {
+  const auto at_once = [&] {
+    run();
+    const Value value = runs::read_json(folder_ / "out/sweep.json");
+    return *value.find("jobs_at_once")->get_if<std::int64_t>();
+  };
+  options_.jobs = 64;
+  EXPECT_EQ(at_once(), 5) << "as in environment.json: no more than there are to run";
+  std::filesystem::remove_all(plan_.jobs[1].folder);
+  std::filesystem::remove_all(plan_.jobs[3].folder);
+  EXPECT_EQ(at_once(), 2);
 }
 
 }  // namespace

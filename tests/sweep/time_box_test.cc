@@ -32,6 +32,12 @@ TEST(TimeBoxTest, TheMarginIsAShareOfTheBoxWithinBounds) {
   EXPECT_DOUBLE_EQ(margin(60.0), 60.0);
 }
 
+TEST(TimeBoxTest, TheServiceGetsAQuarterOfTheMarginAtMost) {
+  EXPECT_EQ(TimeBox(0.1).service_limit(), milliseconds(750));
+  EXPECT_EQ(TimeBox(10.0).service_limit(), milliseconds(7500));
+  EXPECT_EQ(TimeBox(60.0).service_limit(), kServiceLimit);
+}
+
 TEST(TimeBoxTest, JobsStartThenSaveThenAreKilled) {
   SetClock clock;
   const TimeBox box(10.0, clock.now());  // a margin of 30 s
