@@ -84,7 +84,8 @@ std::vector<std::string> missing_blocks(const Parts& parts, const std::string& p
                                         const std::string& text) {
   const auto blocks = report::find_blocks(text, page);
   std::vector<std::string> lines;
-  for (const auto& [name, state] : parts) {
+  for (const auto& part : parts) {
+    const std::string& name = part.first;
     for (const char* kind : {"results", "picture"}) {
       const bool found = std::any_of(blocks.begin(), blocks.end(), [&](const auto& block) {
         return block.kind == kind && block.part == name;

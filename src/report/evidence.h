@@ -24,7 +24,7 @@ struct EvidencePart {
 // --- tables (evidence_table.cc) -----------------------------------------------------------------
 
 // A column of a results table, and a group of points in its picture.
-struct Condition {
+struct TableCondition {
   std::string axis;
   double factor = 1.0;
   std::int64_t length = 0;  // 0 where variants were trained at different lengths
@@ -32,9 +32,9 @@ struct Condition {
 };
 // In domain, then what is beyond training: by axis, then by length. Bits per byte also have the trained
 // length of an axis, which scores the same bytes as its longer ones.
-std::vector<Condition> conditions_of(const TaskTable& table);
+std::vector<TableCondition> conditions_of(const TaskTable& table);
 // "in domain", "sparse (512)", "longer 2x (96)".
-std::string condition_name(const Condition& condition);
+std::string condition_name(const TableCondition& condition);
 
 // "model.layers=2, train.length=64": what sets the variant apart; empty where there is only one.
 std::string variant_words(const Variant& variant);

@@ -40,20 +40,20 @@ std::vector<Series> all_series(const TaskTable& table) {
 struct PanelPlan {
   std::string title;
   std::size_t variant = 0;
-  std::vector<Condition> conditions;
+  std::vector<TableCondition> conditions;
   bool by_length = false;
 };
 
 // Axes with two lengths or more have a panel by length, which starts in domain where the axis does not have
 // the trained length. The others share one panel with a place for each.
 std::vector<PanelPlan> plans_of(const TaskTable& table, std::size_t variant) {
-  const std::vector<Condition> all = conditions_of(table);
+  const std::vector<TableCondition> all = conditions_of(table);
   PanelPlan shared{.title = "", .variant = variant, .conditions = {}, .by_length = false};
   std::vector<PanelPlan> plans;
   for (const std::string& axis : table.axes) {
-    std::vector<Condition> own;
+    std::vector<TableCondition> own;
     std::copy_if(all.begin(), all.end(), std::back_inserter(own),
-                 [&](const Condition& c) { return c.axis == axis; });
+                 [&](const TableCondition& c) { return c.axis == axis; });
     if (own.size() < 2) {
       shared.conditions.insert(shared.conditions.end(), own.begin(), own.end());
       continue;
@@ -89,7 +89,7 @@ const Entry* entry_of(const TaskTable& table, const Series& series, std::size_t 
 // A panel without a condition of the schedule would show the model's own line a second time.
 bool has_schedule(const Entry& entry, const PanelPlan& plan, const std::string& schedule) {
   return schedule.empty() ||
-         std::any_of(plan.conditions.begin(), plan.conditions.end(), [&](const Condition& c) {
+         std::any_of(plan.conditions.begin(), plan.conditions.end(), [&](const TableCondition& c) {
            return entry.cell(c.axis, c.factor, schedule) != nullptr;
          });
 }
@@ -109,7 +109,7 @@ SeriesCurves curves_of(const TaskTable& table, const PanelPlan& plan, const Seri
   const Entry* entry = entry_of(table, series, plan.variant);
   if (entry == nullptr || !has_schedule(*entry, plan, series.schedule)) return curves;
   for (std::size_t c = 0; c < plan.conditions.size(); ++c) {
-    const Condition& condition = plan.conditions[c];
+    const TableCondition& condition = plan.conditions[c];
     const Cell* cell = entry->row_cell(condition.axis, condition.factor, series.schedule);
     const double x = place(plan, c, index, count);
     curves.means.x.push_back(x);
@@ -130,7 +130,7 @@ SeriesCurves curves_of(const TaskTable& table, const PanelPlan& plan, const Seri
 draw::Curve chance_of(const TaskTable& table, const PanelPlan& plan, int color) {
   draw::Curve curve{.name = "chance", .stroke = draw::Stroke::kDashed, .color = color};
   for (std::size_t c = 0; c < plan.conditions.size(); ++c) {
-    const Condition& condition = plan.conditions[c];
+    const TableCondition& condition = plan.conditions[c];
     double sum = 0.0;
     double count = 0.0;
     for (const Entry& entry : table.entries) {
@@ -186,15 +186,13 @@ std::vector<LineEnd> joined(const std::vector<LineEnd>& ends, double gap) {
   return places;
 }
 
-std::string number_text(const LineEnd& end) {
-  return fmt::format("{}", fmt::join(end.numbers, ","));
-}
+std::string end_label(const LineEnd& end) { return fmt::format("{}", fmt::join(end.numbers, ",")); }
 
 // Makes the x axis longer by what the widest text needs, and returns where the texts begin.
 double leave_room(draw::Axis& axis, const std::vector<LineEnd>& places, double width) {
   std::size_t letters = 0;
   for (const LineEnd& place : places) {
-    if (place.last) letters = std::max(letters, number_text(place).size());
+    if (place.last) letters = std::max(letters, end_label(place).size());
   }
   const double share = (kLetterWidth * static_cast<double>(letters) + 12.0) / width;
   const double begin = *axis.high;
@@ -210,7 +208,7 @@ void number_lines(draw::Panel& panel, const std::vector<draw::Curve>& lines, dou
   const std::vector<LineEnd> places = joined(line_ends(lines), (y.high - y.low) / 22.0);
   const double begin = leave_room(panel.x, places, width);
   for (const LineEnd& place : places) {
-    panel.notes.push_back({place.last ? begin : place.x, place.y, number_text(place)});
+    panel.notes.push_back({place.last ? begin : place.x, place.y, end_label(place)});
   }
 }
 
@@ -220,7 +218,7 @@ void set_axes(const TaskTable& table, const PanelPlan& plan, draw::Panel& panel)
     panel.x.low = plan.conditions.front().factor / 1.12;
     panel.x.high = plan.conditions.back().factor * 1.08;
   } else {
-    for (const Condition& c : plan.conditions) panel.x.words.push_back(condition_name(c));
+    for (const TableCondition& c : plan.conditions) panel.x.words.push_back(condition_name(c));
     panel.x.low = -0.4;
     panel.x.high = static_cast<double>(plan.conditions.size()) - 0.7;
   }

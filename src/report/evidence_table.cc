@@ -11,9 +11,9 @@ namespace posenc::report {
 namespace {
 
 // The condition as the entries have it, or nothing where none of them has.
-std::optional<Condition> condition_at(const TaskTable& table, const std::string& axis,
-                                      double factor) {
-  std::optional<Condition> found;
+std::optional<TableCondition> condition_at(const TaskTable& table, const std::string& axis,
+                                           double factor) {
+  std::optional<TableCondition> found;
   for (const Entry& entry : table.entries) {
     for (const Cell& cell : entry.cells) {
       if (cell.axis != axis || cell.factor != factor || cell.n == 0) continue;
@@ -43,9 +43,10 @@ bool beats_chance(const Cell& cell, Metric metric) {
 
 // The farthest condition at which the entry is still better than a guess, with its worst seed.
 std::string farthest_text(const TaskTable& table, const Entry& entry, const std::string& schedule) {
-  std::vector<Condition> conditions = conditions_of(table);
-  std::stable_sort(conditions.begin(), conditions.end(),
-                   [](const Condition& a, const Condition& b) { return a.factor < b.factor; });
+  std::vector<TableCondition> conditions = conditions_of(table);
+  std::stable_sort(
+      conditions.begin(), conditions.end(),
+      [](const TableCondition& a, const TableCondition& b) { return a.factor < b.factor; });
   for (auto c = conditions.rbegin(); c != conditions.rend(); ++c) {
     const Cell* cell = entry.row_cell(c->axis, c->factor, schedule);
     if (cell == nullptr || cell->headline().points.empty()) continue;
@@ -59,7 +60,7 @@ std::string farthest_text(const TaskTable& table, const Entry& entry, const std:
 std::vector<std::string> result_row(const TaskTable& table, const Entry& entry,
                                     const std::string& schedule) {
   std::vector<std::string> row = {row_name(table, entry, schedule), runs_text(entry)};
-  for (const Condition& c : conditions_of(table)) {
+  for (const TableCondition& c : conditions_of(table)) {
     row.push_back(evidence_text(entry.row_cell(c.axis, c.factor, schedule), table.metric));
   }
   row.push_back(farthest_text(table, entry, schedule));
@@ -68,7 +69,7 @@ std::vector<std::string> result_row(const TaskTable& table, const Entry& entry,
 
 std::vector<std::string> chance_row(const TaskTable& table) {
   std::vector<std::string> row = {"chance", ""};
-  for (const Condition& c : conditions_of(table)) {
+  for (const TableCondition& c : conditions_of(table)) {
     row.push_back(chance_text(table, c.axis, c.factor));
   }
   row.emplace_back("");
@@ -86,8 +87,8 @@ std::string evidence_text(const Cell* cell, Metric metric) {
                      figure_text(figure.interval->high, metric));
 }
 
-std::vector<Condition> conditions_of(const TaskTable& table) {
-  std::vector<Condition> conditions;
+std::vector<TableCondition> conditions_of(const TaskTable& table) {
+  std::vector<TableCondition> conditions;
   if (const auto in_domain = condition_at(table, kInDomain, 1.0)) conditions.push_back(*in_domain);
   for (const std::string& axis : table.axes) {
     for (const double factor : factors_of(table, axis)) {
@@ -99,7 +100,7 @@ std::vector<Condition> conditions_of(const TaskTable& table) {
   return conditions;
 }
 
-std::string condition_name(const Condition& condition) {
+std::string condition_name(const TableCondition& condition) {
   const std::string length = condition.length == 0 ? "" : fmt::format(" ({})", condition.length);
   if (condition.axis == kInDomain) return "in domain" + length;
   const std::string factor =
@@ -121,7 +122,7 @@ TextTable results_table(const TaskTable& table) {
                  .header = {"encoding", "seeds"},
                  .rows = {},
                  .notes = {}};
-  for (const Condition& c : conditions_of(table)) text.header.push_back(condition_name(c));
+  for (const TableCondition& c : conditions_of(table)) text.header.push_back(condition_name(c));
   text.header.emplace_back("worst seed");
   for (const Entry& entry : table.entries) {
     for (const std::string& schedule : schedules_of(entry)) {

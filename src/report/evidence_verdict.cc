@@ -78,7 +78,7 @@ std::string verdict_words(const RegionFigure& here, const RegionFigure& there, M
 void add_conditions(const Row& here, const Row& there, const std::string& schedule,
                     std::vector<Verdict>& all) {
   const Metric metric = there.table->metric;
-  for (const Condition& c : conditions_of(*there.table)) {
+  for (const TableCondition& c : conditions_of(*there.table)) {
     const Cell* ours = here.entry->cell(c.axis, c.factor, schedule);
     const Cell* theirs = there.entry->cell(c.axis, c.factor, schedule);
     if (theirs == nullptr || theirs->headline().points.empty()) continue;

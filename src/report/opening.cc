@@ -57,7 +57,7 @@ std::string unit_text(const TaskTable& table) {
 }
 
 // Whole percents, but 99.6 is not 100 and 0.4 is not 0.
-std::string number_text(double value, Metric metric) {
+std::string shown_value(double value, Metric metric) {
   if (!traits_of(metric).share) return fmt::format("{:.2f}", value);
   const bool edge = (value > 99.0 && value < 100.0) || (value > 0.0 && value < 1.0);
   return fmt::format("{:.{}f}", value, edge ? 1 : 0);
@@ -99,8 +99,8 @@ std::string verb_text(const TaskTable& table) {
 
 // "all get 100 % of the rows right", "they get 3 to 100 % of the rows right"
 std::string range_text(const TaskTable& table, const std::vector<Reached>& reached) {
-  const std::string best = number_text(reached.front().value, table.metric);
-  const std::string last = number_text(reached.back().value, table.metric);
+  const std::string best = shown_value(reached.front().value, table.metric);
+  const std::string last = shown_value(reached.back().value, table.metric);
   const std::string range = best == last ? best : fmt::format("{} to {}", last, best);
   const bool all = best == last && reached.size() > 1 && reached.size() == table.entries.size();
   return fmt::format("{} {} {}{}", all ? "all" : "they", verb_text(table), range, unit_text(table));
@@ -134,10 +134,10 @@ std::string beyond_text(const TaskTable& table, const std::vector<Reached>& reac
   const Reached& best = reached.front();
   std::string text = fmt::format(" On rows unlike those of training ({}) {} {}s {}{}",
                                  fmt::join(names, ", "), best.name, verb_text(table),
-                                 number_text(best.value, table.metric), unit_text(table));
+                                 shown_value(best.value, table.metric), unit_text(table));
   if (reached.size() > 1) {
     text += fmt::format(", {} {}", reached.back().name,
-                        number_text(reached.back().value, table.metric));
+                        shown_value(reached.back().value, table.metric));
     text += traits_of(table.metric).share ? " %" : "";
   }
   return text + ".";

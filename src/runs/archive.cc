@@ -21,12 +21,12 @@ struct Format {
 };
 
 const std::array<Format, 3>& formats() {
-  static const std::array<Format, 3> all = {{
+  static const std::array<Format, 3> kFormats = {{
       {".tar.zst", "zstd", {"-19", "-T1", "--check"}},
       {".tar.gz", "gzip", {"-9", "-n"}},  // -n: without name and time
       {".tar", "", {}},
   }};
-  return all;
+  return kFormats;
 }
 
 const Format* format_of(const fs::path& path) {

@@ -7,8 +7,8 @@
 
 namespace posenc::runs {
 
-// Writes what a pack keeps of `run` to the new folder `target`.
-void copy_for_pack(const std::filesystem::path& run, const std::filesystem::path& target,
+// Writes what a pack keeps of the run at `path` to the new folder `target`.
+void copy_for_pack(const std::filesystem::path& path, const std::filesystem::path& target,
                    const PackOptions& options);
 
 }  // namespace posenc::runs

@@ -119,7 +119,7 @@ std::vector<TarEntry> list_tar(const std::filesystem::path& archive, const std::
 
 bool fits_tar(std::string_view name) {
   if (name.size() <= kNameBytes) return true;
-  for (std::size_t slash = name.find('/'); slash != std::string_view::npos && slash <= kPrefixBytes;
+  for (std::size_t slash = name.find('/'); slash <= kPrefixBytes;
        slash = name.find('/', slash + 1)) {
     if (name.size() - slash - 1 <= kNameBytes) return true;
   }
