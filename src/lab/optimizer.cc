@@ -72,7 +72,7 @@ void Optimizer::zero_grad() { gradient_.zero_(); }
 
 at::Tensor Optimizer::clip() {
   const at::NoGradGuard quiet;
-  const at::Tensor norm = gradient_.norm().to(at::kDouble);
+  at::Tensor norm = gradient_.norm().to(at::kDouble);
   if (config_.clip > 0.0) gradient_.mul_((config_.clip / norm).clamp_max(1.0));
   return norm;
 }
