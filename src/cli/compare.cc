@@ -1,6 +1,5 @@
 // posenc compare: what runs found, side by side.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cctype>
@@ -53,21 +52,8 @@ void print_terminal(const report::TextTable& whole) {
   print("\n");
 }
 
-std::string markdown_row(std::vector<std::string> cells) {
-  for (std::string& cell : cells) {
-    cell = one_line(cell);
-    for (std::size_t at = cell.find('|'); at != std::string::npos; at = cell.find('|', at + 2)) {
-      cell.insert(at, "\\");
-    }
-  }
-  return fmt::format("| {} |\n", fmt::join(cells, " | "));
-}
-
 void print_markdown(const report::TextTable& table) {
-  print("**{}**\n\n{}", one_line(table.title), markdown_row(table.header));
-  print("{}", markdown_row(std::vector<std::string>(table.header.size(), "---")));
-  for (const auto& row : table.rows) print("{}", markdown_row(row));
-  print("\n");
+  print("{}", report::markdown_table(table));
   for (const std::string& note : table.notes) {
     print("- {}\n", note.substr(note.find_first_not_of(' ')));
   }

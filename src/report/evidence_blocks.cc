@@ -18,23 +18,6 @@ constexpr const char* kHowToRead =
     "`worst "
     "seed` is taken at the farthest condition whose figure is clearly better than chance.";
 
-std::string markdown_row(std::vector<std::string> cells) {
-  for (std::string& cell : cells) {
-    cell = one_line(cell);
-    for (std::size_t at = cell.find('|'); at != std::string::npos; at = cell.find('|', at + 2)) {
-      cell.insert(at, "\\");
-    }
-  }
-  return fmt::format("| {} |\n", fmt::join(cells, " | "));
-}
-
-std::string markdown_table(const TextTable& table) {
-  std::string text = fmt::format("**{}**\n\n{}", one_line(table.title), markdown_row(table.header));
-  text += markdown_row(std::vector<std::string>(table.header.size(), "---"));
-  for (const auto& row : table.rows) text += markdown_row(row);
-  return text + "\n";
-}
-
 void replace_all(std::string& text, const std::string& from, const std::string& to) {
   for (std::size_t at = text.find(from); at != std::string::npos;
        at = text.find(from, at + to.size())) {

@@ -18,6 +18,9 @@ struct TextTable {
 
 std::vector<TextTable> text_tables(const Comparison& comparison, CurveLetters letters);
 
+// Title and rows for a document; notes are not among them.
+std::string markdown_table(const TextTable& table);
+
 // One row per figure: task, variant, encoding, schedule, axis, factor, length, region, n, value, low, ...
 std::string to_csv(const Comparison& comparison);
 
