@@ -57,6 +57,20 @@ at::Tensor append(at::Tensor& buffer, std::int64_t length, const at::Tensor& mor
   return buffer.narrow(2, 0, wanted);
 }
 
+at::Tensor learned_vectors(const Learned& encoding, const at::Tensor& table,
+                           const at::Tensor& positions, const at::Tensor& x) {
+  const bool given = positions.defined() && positions.numel() > 0;
+  const std::int64_t least = given ? positions.min().item<std::int64_t>() : 0;
+  const std::int64_t most = given                 ? positions.max().item<std::int64_t>()
+                            : positions.defined() ? least
+                                                  : x.size(1) - 1;
+  TORCH_CHECK(least >= 0 && most < encoding.max_positions, "[learned] positions must be in [0, ",
+              encoding.max_positions - 1, "] but reach ", most);
+  const auto places = at::TensorOptions(x.device()).dtype(at::kLong);
+  return torch::embedding(
+      table, positions.defined() ? positions.to(places) : at::arange(x.size(1), places));
+}
+
 }  // namespace
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight) {
@@ -229,25 +243,30 @@ at::Tensor PositionalEmbeddingImpl::forward(const at::Tensor& x, const at::Tenso
   TORCH_CHECK(x.dim() == 3 && x.size(2) == model_dim_,
               "[PositionalEmbedding] x must be [batch, tokens, ", model_dim_, "] but got ",
               x.sizes());
-  const at::Tensor places =
-      positions.defined() ? positions.to(at::kLong) : at::arange(x.size(1), at::kLong);
   at::Tensor sum = x;
   std::size_t parameter = 0;
   const auto& tensors = pos->tensors();
   for (const Encoding& e : ops::parse_any(spec_).encodings) {
-    if (const auto* learned = std::get_if<Learned>(&e)) {
-      TORCH_CHECK(
-          places.numel() == 0 || (places.min().item<std::int64_t>() >= 0 &&
-                                  places.max().item<std::int64_t>() < learned->max_positions),
-          "[learned] positions must be in [0, ", learned->max_positions - 1, "] but reach ",
-          places.max().item<std::int64_t>());
-      sum = sum + torch::embedding(tensors[parameter++], places.to(x.device()));
-      continue;
-    }
-    const Spec one{{e}};
-    sum = sum + ops::sinusoidal_vectors(places, model_dim_, to_text(one)).to(x.options());
+    const auto* learned = std::get_if<Learned>(&e);
+    sum = sum + (learned != nullptr ? learned_vectors(*learned, tensors[parameter++], positions, x)
+                                    : sines(to_text(Spec{{e}}), positions, x));
   }
   return sum;
+}
+
+// They are computed on the CPU. A step of training is as long as the last one and asks for the same again.
+at::Tensor PositionalEmbeddingImpl::sines(const std::string& spec, const at::Tensor& positions,
+                                          const at::Tensor& x) {
+  const bool again = !positions.defined() && is_training();
+  if (again && kept_.defined() && kept_.size(0) == x.size(1) && kept_.device() == x.device() &&
+      kept_.scalar_type() == x.scalar_type()) {
+    return kept_;
+  }
+  const at::Tensor places =
+      positions.defined() ? positions.to(at::kLong) : at::arange(x.size(1), at::kLong);
+  const at::Tensor made = ops::sinusoidal_vectors(places, model_dim_, spec).to(x.options());
+  if (again) kept_ = made;
+  return made;
 }
 
 }  // namespace posenc::nn

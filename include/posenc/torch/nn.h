@@ -135,8 +135,11 @@ class PositionalEmbeddingImpl : public torch::nn::Module {
   EncodingParameters pos{nullptr};
 
  private:
+  at::Tensor sines(const std::string& spec, const at::Tensor& positions, const at::Tensor& x);
+
   std::string spec_;
   std::int64_t model_dim_;
+  at::Tensor kept_;  // sines of positions 0, 1, ... of the last training step
 };
 TORCH_MODULE(PositionalEmbedding);
 
