@@ -80,6 +80,17 @@ struct Prepared {
 std::shared_ptr<const Prepared> prepare(const std::string& spec, const ModelShape& shape,
                                         std::int64_t kv_heads, std::int64_t length);
 
+// While one lives, what prepare() gives to this thread is kept in `kept` as well: a recorded graph reads tables of
+// preparations that the cache may drop.
+class PreparedKeeper {
+ public:
+  using Kept = std::vector<std::shared_ptr<const Prepared>>;
+  explicit PreparedKeeper(Kept* kept);
+  ~PreparedKeeper();
+  PreparedKeeper(PreparedKeeper&&) = delete;
+  PreparedKeeper& operator=(PreparedKeeper&&) = delete;
+};
+
 // Text or JSON.
 Spec parse_any(const std::string& spec);
 

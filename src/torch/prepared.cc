@@ -44,7 +44,17 @@ PreparedCache& cache() {
   return kept;
 }
 
+thread_local PreparedKeeper::Kept* keeping = nullptr;
+
+std::shared_ptr<const Prepared> noted(std::shared_ptr<const Prepared> prepared) {
+  if (keeping != nullptr) keeping->push_back(prepared);
+  return prepared;
+}
+
 }  // namespace
+
+PreparedKeeper::PreparedKeeper(Kept* kept) { keeping = kept; }
+PreparedKeeper::~PreparedKeeper() { keeping = nullptr; }
 
 Prepared::Prepared(const Spec& parsed, const ModelShape& model, std::int64_t kv_heads,
                    Lengths lengths)
@@ -69,14 +79,14 @@ std::shared_ptr<const Prepared> prepare(const std::string& spec, const ModelShap
     key += std::to_string(n) + " ";
   }
   key += spec;
-  if (auto known = cache().find(key)) return known;
+  if (auto known = cache().find(key)) return noted(known);
   const std::string at_length = std::to_string(length) + " " + key;
-  if (auto known = cache().find(at_length)) return known;
+  if (auto known = cache().find(at_length)) return noted(known);
   const Spec parsed = parse_any(spec);
   auto made = std::make_shared<const Prepared>(parsed, shape, kv_heads,
                                                Lengths{std::max<std::int64_t>(length, 1)});
   cache().insert(follows_length(parsed) ? at_length : key, made);
-  return made;
+  return noted(made);
 }
 
 }  // namespace posenc::ops
