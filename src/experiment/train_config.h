@@ -28,9 +28,11 @@ constexpr std::array<std::string_view, 3> enum_names(PositionPolicy /*tag*/) {
   return {"as_is", "shift", "subset"};
 }
 
-enum class TrainPrecision { kFloat32, kBfloat16 };
-constexpr std::array<std::string_view, 2> enum_names(TrainPrecision /*tag*/) {
-  return {"float32", "bfloat16"};
+// Of matrix products on a GPU: float32 throughout; float32 with operands rounded to 10 bits after the point (tf32);
+// operands and activations in bfloat16. Weights, their sums and the optimizer are float32 in all three.
+enum class TrainPrecision { kFloat32, kTf32, kBfloat16 };
+constexpr std::array<std::string_view, 3> enum_names(TrainPrecision /*tag*/) {
+  return {"float32", "tf32", "bfloat16"};
 }
 
 enum class Device { kCpu, kCuda };
@@ -149,7 +151,8 @@ struct TrainConfig {
           FieldRule{.doc = "longest gradient; 0: as it is", .min = 0, .max = 1e9});
     visit("accumulate", self.accumulate,
           FieldRule{.doc = "parts that a step's batch is computed in", .min = 1, .max = 1e6});
-    visit("precision", self.precision, FieldRule{.doc = "bfloat16 is mixed, and for cuda"});
+    visit("precision", self.precision,
+          FieldRule{.doc = "of products; tf32 and bfloat16 are for cuda"});
     visit("device", self.device, FieldRule{.doc = "where"});
     visit(
         "onednn", self.onednn,

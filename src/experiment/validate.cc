@@ -155,9 +155,11 @@ void validate(const TrainConfig& train, const std::string& scope) {
                    fmt::format("must divide the batch ({})", stage.batch),
                    std::to_string(train.accumulate));
   }
-  if (train.precision == TrainPrecision::kBfloat16 && train.device == Device::kCpu) {
-    throw conflict(scope, "train.precision", "needs train.device: cuda", "bfloat16",
-                   "use float32 on the CPU");
+  if (train.precision != TrainPrecision::kFloat32 && train.device == Device::kCpu) {
+    throw conflict(
+        scope, "train.precision", "needs train.device: cuda",
+        std::string(enum_names(train.precision)[static_cast<std::size_t>(train.precision)]),
+        "use float32 on the CPU");
   }
   if (train.min_lr > train.lr) {
     throw conflict(scope, "train.min_lr", "must not exceed train.lr",

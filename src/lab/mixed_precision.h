@@ -1,6 +1,7 @@
 // The precision that a config trains and evaluates in.
 #pragma once
 
+#include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
 
 #include "experiment/train_config.h"
@@ -8,23 +9,24 @@
 
 namespace posenc::lab {
 
-// bfloat16 for products on the GPU while it lives.
+// The precision of products on the GPU while it lives; weights are rounded to bfloat16 once in that time.
 class MixedPrecision {
  public:
-  explicit MixedPrecision(experiment::TrainPrecision precision)
-      : wanted_(precision == experiment::TrainPrecision::kBfloat16) {
-    if (wanted_) set(true);
+  explicit MixedPrecision(experiment::TrainPrecision precision) : precision_(precision) {
+    if (precision_ == experiment::TrainPrecision::kBfloat16) set_autocast(true);
+    if (precision_ == experiment::TrainPrecision::kTf32) set_tf32(true);
   }
   ~MixedPrecision() {
-    if (!wanted_) return;
+    if (precision_ == experiment::TrainPrecision::kTf32) set_tf32(false);
+    if (precision_ != experiment::TrainPrecision::kBfloat16) return;
     at::autocast::clear_cache();
-    set(false);
+    set_autocast(false);
   }
   MixedPrecision(const MixedPrecision&) = delete;
   MixedPrecision& operator=(const MixedPrecision&) = delete;
 
  private:
-  static void set(bool on) {
+  static void set_autocast(bool on) {
 #if POSENC_TORCH_AT_LEAST(2, 4)
     at::autocast::set_autocast_dtype(at::kCUDA, at::kBFloat16);
     at::autocast::set_autocast_enabled(at::kCUDA, on);
@@ -33,7 +35,10 @@ class MixedPrecision {
     at::autocast::set_enabled(on);
 #endif
   }
-  bool wanted_;
+  static void set_tf32(bool on) {
+    at::globalContext().setFloat32MatmulPrecision(on ? "high" : "highest");
+  }
+  experiment::TrainPrecision precision_;
 };
 
 }  // namespace posenc::lab
