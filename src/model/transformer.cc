@@ -4,6 +4,7 @@
 
 #include "core/cancellation.h"
 #include "model/initialise.h"
+#include "model/token_embedding.h"
 #include "posenc/encodings/spec.h"
 
 namespace posenc::model {
@@ -222,7 +223,7 @@ at::Tensor TransformerImpl::query_scale(std::int64_t tokens) const {
 }
 
 at::Tensor TransformerImpl::hidden(const at::Tensor& tokens, const at::Tensor& positions) {
-  at::Tensor x = embed_(tokens);
+  at::Tensor x = embed_tokens(embed_->weight, tokens);
   if (token_scale_ != 1.0) x = x * token_scale_;
   if (!input_.is_empty()) x = input_->forward(x, positions);
   x = dropout_(x);
@@ -251,7 +252,7 @@ at::Tensor TransformerImpl::decode(const at::Tensor& tokens,
   const at::NoGradGuard quiet;
   caches.resize(blocks_.size());
   const std::int64_t before = caches.front().length;
-  at::Tensor x = embed_(tokens);
+  at::Tensor x = embed_tokens(embed_->weight, tokens);
   if (token_scale_ != 1.0) x = x * token_scale_;
   if (!input_.is_empty()) {
     const auto options = at::TensorOptions().dtype(at::kLong).device(tokens.device());
