@@ -77,23 +77,23 @@ at::Tensor Optimizer::clip() {
   return norm;
 }
 
-void Optimizer::step(double lr) {
+void Optimizer::update(const Rate& rate) {
   const at::NoGradGuard quiet;
-  ++steps_;
-  if (config_.optimizer == OptimizerKind::kSgd) return sgd_step(lr);
-  if (!fused_adam_step(lr)) adam_step(lr);
+  if (config_.optimizer == OptimizerKind::kSgd) return sgd_step(rate.value);
+  return groups_.empty() ? adam_step(rate.value) : fused_adam_step(rate);
 }
 
-// False where there are no such kernels.
-bool Optimizer::fused_adam_step(double lr) {
-  if (groups_.empty()) return false;
+void Optimizer::fused_adam_step([[maybe_unused]] const Rate& rate) {
 #if POSENC_TORCH_AT_LEAST(2, 4)
-  step_.fill_(static_cast<double>(steps_));
+  step_.add_(1);
+  const at::Tensor here = rate.on_device.defined()
+                              ? rate.on_device
+                              : at::full({}, rate.value, step_.options().dtype(at::kDouble));
   const auto call = [&](const auto& update, const Group& g) {
     const std::vector<at::Tensor> no_maxima;
-    update(g.weights, g.gradients, g.means, g.squares, no_maxima, g.steps, lr * g.rate,
-           config_.beta1, config_.beta2, g.decay, config_.epsilon, /*amsgrad=*/false,
-           /*maximize=*/false);
+    const at::Tensor lr = (here * g.rate).to(at::kFloat);
+    update(g.weights, g.gradients, g.means, g.squares, no_maxima, g.steps, lr, config_.beta1,
+           config_.beta2, g.decay, config_.epsilon, /*amsgrad=*/false, /*maximize=*/false);
   };
   for (const Group& g : groups_) {
     if (config_.optimizer == OptimizerKind::kAdam) {
@@ -102,10 +102,6 @@ bool Optimizer::fused_adam_step(double lr) {
       call([](const auto&... x) { at::_fused_adamw_(x...); }, g);
     }
   }
-  return true;
-#else
-  (void)lr;
-  return false;
 #endif
 }
 
@@ -119,7 +115,7 @@ void Optimizer::adam_step(double lr) {
   }
   mean_.mul_(config_.beta1).add_(gradient_, 1.0 - config_.beta1);
   square_.mul_(config_.beta2).addcmul_(gradient_, gradient_, 1.0 - config_.beta2);
-  const auto t = static_cast<double>(steps_);
+  const auto t = static_cast<double>(steps_ + 1);
   const double mean_left = 1.0 - std::pow(config_.beta1, t);
   const double square_left = 1.0 - std::pow(config_.beta2, t);
   const at::Tensor root = square_.sqrt().div_(std::sqrt(square_left)).add_(config_.epsilon);
@@ -152,6 +148,7 @@ void Optimizer::load(const NamedTensors& state, std::int64_t steps) {
     TORCH_CHECK(found, "[optimizer] ", name, " is missing in the checkpoint");
   }
   steps_ = steps;
+  if (step_.defined()) step_.fill_(static_cast<double>(steps));
 }
 
 }  // namespace posenc::lab

@@ -27,10 +27,25 @@ class Optimizer {
   // Moves the parameters of the model into one buffer; the model sees views of it.
   Optimizer(const experiment::TrainConfig& config, torch::nn::Module& model);
 
+  // The rate of a step; fused kernels read it on the device, as float64 without dimensions.
+  struct Rate {
+    double value = 0.0;
+    at::Tensor on_device = {};
+  };
+
   void zero_grad();
   // Scales the gradient to the longest allowed; returns its length before that, as float64 on the device.
   at::Tensor clip();
-  void step(double lr);
+  // One step. update() alone queues its work and does not count it, so that a recorded one can be counted each
+  // time it is replayed.
+  void step(double rate) {
+    update({.value = rate});
+    count_step();
+  }
+  void update(const Rate& rate);
+  void count_step() { ++steps_; }
+  // Whether update() is the same work at every step, whatever the step and the rate.
+  [[nodiscard]] bool recordable() const { return !groups_.empty(); }
 
   // Steps done and moments, for checkpoints; load() takes what state() gave.
   [[nodiscard]] NamedTensors state() const;
@@ -45,7 +60,7 @@ class Optimizer {
     double rate = 1.0;
   };
   void add_to_group(std::int64_t offset, std::int64_t numbers, double decay, double rate);
-  bool fused_adam_step(double lr);
+  void fused_adam_step(const Rate& rate);
   void adam_step(double lr);
   void sgd_step(double lr);
 
@@ -56,7 +71,7 @@ class Optimizer {
   at::Tensor rate_;   // per number, times the rate; not there where all are 1
   at::Tensor mean_, square_;
   std::vector<Group> groups_;
-  at::Tensor step_;  // on the device, for fused kernels
+  at::Tensor step_;  // steps done, on the device, for fused kernels
 };
 
 }  // namespace posenc::lab

@@ -1,6 +1,8 @@
 #include "lab/samples.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <vector>
 
 #include "posenc/core/rng.h"
@@ -8,15 +10,52 @@
 namespace posenc::lab {
 namespace {
 
-at::Tensor empty_integers(at::IntArrayRef shape, HostMemory memory) {
-  return at::empty(shape,
-                   at::TensorOptions(at::kLong).pinned_memory(memory == HostMemory::kPinned));
-}
+// Which of a batch's places are scored, counted from its row `begin` on, and their targets.
+struct Scored {
+  std::vector<std::int64_t> places, targets;
 
-at::Tensor host_integers(const std::vector<std::int64_t>& values, HostMemory memory) {
-  at::Tensor tensor = empty_integers({static_cast<std::int64_t>(values.size())}, memory);
-  std::copy(values.begin(), values.end(), tensor.data_ptr<std::int64_t>());
-  return tensor;
+  Scored(const tasks::Batch& batch, std::int64_t begin, std::int64_t rows) {
+    const std::int64_t first = begin * batch.length;
+    for (std::int64_t i = 0; i < rows * batch.length; ++i) {
+      const std::int32_t target = batch.targets[static_cast<std::size_t>(first + i)];
+      if (target == tasks::kUnscored) continue;
+      places.push_back(i);
+      targets.push_back(target);
+    }
+  }
+  // With places that are not scored; different ones, so that their gradients do not wait for each other.
+  void fill_up(std::int64_t to, std::int64_t all) {
+    for (auto i = static_cast<std::int64_t>(places.size()); i < to; ++i) {
+      places.push_back(i % all);
+      targets.push_back(kIgnored);
+    }
+  }
+};
+
+// Writes one tensor after another into one.
+class Packer {
+ public:
+  Packer(std::int64_t numbers, HostMemory memory)
+      : all_(at::empty({numbers},
+                       at::TensorOptions(at::kLong).pinned_memory(memory == HostMemory::kPinned))) {
+  }
+  template <class Iterator>
+  at::Tensor add(Iterator values, at::IntArrayRef shape) {
+    const std::int64_t count = c10::multiply_integers(shape);
+    std::copy_n(values, count, all_.data_ptr<std::int64_t>() + used_);
+    at::Tensor view = all_.narrow(0, used_, count).view(shape);
+    used_ += count;
+    return view;
+  }
+  [[nodiscard]] const at::Tensor& all() const { return all_; }
+
+ private:
+  at::Tensor all_;
+  std::int64_t used_ = 0;
+};
+
+std::int64_t size_of(const std::vector<std::int64_t>& x) {
+  return static_cast<std::int64_t>(x.size());
 }
 
 // One round of a Feistel network on two halves of `bits` bits.
@@ -62,31 +101,41 @@ void fill_training_rows(const tasks::Task& task, const experiment::LabConfig& co
   }
 }
 
-Samples host_samples(const tasks::Batch& batch, std::int64_t begin, std::int64_t rows,
-                     HostMemory memory) {
-  const std::int64_t first = begin * batch.length;
-  const std::int64_t count = rows * batch.length;
-  at::Tensor tokens = empty_integers({rows, batch.length}, memory);
-  std::copy_n(batch.tokens.begin() + first, count, tokens.data_ptr<std::int64_t>());
-  std::vector<std::int64_t> places;
-  std::vector<std::int64_t> targets;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int32_t target = batch.targets[static_cast<std::size_t>(first + i)];
-    if (target == tasks::kUnscored) continue;
-    places.push_back(i);
-    targets.push_back(target);
-  }
-  return {tokens, host_integers(places, memory), host_integers(targets, memory)};
-}
-
-Samples moved(const Samples& samples, at::Device device) {
-  const auto move = [&](const at::Tensor& x) { return x.to(device, x.scalar_type(), true); };
-  return {move(samples.tokens), move(samples.places), move(samples.targets)};
-}
-
 Samples to_samples(const tasks::Batch& batch, std::int64_t begin, std::int64_t rows,
                    at::Device device) {
-  return moved(host_samples(batch, begin, rows, HostMemory::kPlain), device);
+  const Scored scored(batch, begin, rows);
+  const std::int64_t count = size_of(scored.places);
+  Packer packer(rows * batch.length + 2 * count, HostMemory::kPlain);
+  const Samples here{packer.add(batch.tokens.begin() + begin * batch.length, {rows, batch.length}),
+                     packer.add(scored.places.begin(), {count}),
+                     packer.add(scored.targets.begin(), {count})};
+  return {here.tokens.to(device), here.places.to(device), here.targets.to(device)};
+}
+
+std::int64_t padded_places(std::int64_t scored, std::int64_t places) {
+  constexpr std::int64_t kSizes = 8;
+  const std::int64_t grain = std::max<std::int64_t>(1, places / kSizes);
+  return std::clamp<std::int64_t>((scored + grain - 1) / grain * grain, grain, places);
+}
+
+StepLayout StepLayout::of(at::Device device) {
+  return device.is_cuda() ? StepLayout{.memory = HostMemory::kPinned, .padded = true}
+                          : StepLayout{};
+}
+
+at::Tensor StepSamples::scored_here() const { return all.select(0, 0).to(at::kFloat); }
+at::Tensor StepSamples::rate_here() const { return all.view(at::kDouble).select(0, 1); }
+
+StepSamples StepSamples::in(const at::Tensor& elsewhere) const {
+  const auto view = [&](const at::Tensor& x) {
+    return elsewhere.as_strided(x.sizes(), x.strides(), x.storage_offset());
+  };
+  StepSamples there = *this;
+  there.all = elsewhere;
+  for (Samples& part : there.parts) {
+    part = {view(part.tokens), view(part.places), view(part.targets)};
+  }
+  return there;
 }
 
 at::Tensor training_positions(const experiment::TrainConfig& train, std::int64_t length,
@@ -111,21 +160,43 @@ at::Tensor training_positions(const experiment::TrainConfig& train, std::int64_t
 }
 
 StepSamples step_samples(const tasks::Task& task, const experiment::LabConfig& config,
-                         std::int64_t step, HostMemory memory) {
+                         std::int64_t step, const StepLayout& layout) {
   const experiment::StageAt place = experiment::stage_at(config.train, step);
   tasks::Batch batch;
   batch.rows = place.stage.batch;
   fill_training_rows(task, config, place, batch);
   StepSamples made{.step = step,
+                   .all = {},
                    .parts = {},
                    .positions = training_positions(config.train, place.stage.length,
                                                    static_cast<std::uint64_t>(config.seed), step),
-                   .tokens = batch.rows * batch.length};
+                   .tokens = batch.rows * batch.length,
+                   .scored = 0,
+                   .rate = experiment::learning_rate(config.train, step)};
   const std::int64_t rows = batch.rows / config.train.accumulate;
+  const std::int64_t places = rows * batch.length;
+  std::vector<Scored> scored;
+  std::int64_t numbers = 2 + made.tokens;
   for (std::int64_t part = 0; part < config.train.accumulate; ++part) {
-    made.parts.push_back(host_samples(batch, part * rows, rows, memory));
-    made.scored += made.parts.back().scored();
+    Scored& here = scored.emplace_back(batch, part * rows, rows);
+    made.scored += size_of(here.places);
+    if (layout.padded) {
+      here.fill_up(padded_places(size_of(here.places), places), places);
+    }
+    numbers += 2 * size_of(here.places);
   }
+  Packer packer(numbers, layout.memory);
+  const std::array<std::int64_t, 2> head = {std::max<std::int64_t>(made.scored, 1),
+                                            std::bit_cast<std::int64_t>(made.rate)};
+  packer.add(head.begin(), {2});
+  for (std::int64_t part = 0; part < config.train.accumulate; ++part) {
+    const Scored& here = scored[static_cast<std::size_t>(part)];
+    const std::int64_t count = size_of(here.places);
+    made.parts.push_back({packer.add(batch.tokens.begin() + part * places, {rows, batch.length}),
+                          packer.add(here.places.begin(), {count}),
+                          packer.add(here.targets.begin(), {count})});
+  }
+  made.all = packer.all();
   return made;
 }
 

@@ -21,10 +21,6 @@ struct Samples {
 };
 
 // Rows begin .. begin + rows of what fill() made.
-Samples host_samples(const tasks::Batch& batch, std::int64_t begin, std::int64_t rows,
-                     HostMemory memory);
-Samples moved(const Samples& samples, at::Device device);
-// Both at once.
 Samples to_samples(const tasks::Batch& batch, std::int64_t begin, std::int64_t rows,
                    at::Device device);
 
@@ -39,15 +35,38 @@ std::uint64_t shuffled(std::uint64_t index, std::uint64_t size, std::uint64_t ke
 at::Tensor training_positions(const experiment::TrainConfig& train, std::int64_t length,
                               std::uint64_t seed, std::int64_t step);
 
-// What one step trains on, in the memory of the host.
+// What one step trains on: everything that changes from step to step is in one tensor, so that it takes one copy to
+// bring it to a device.
 struct StepSamples {
   std::int64_t step = 0;
-  std::vector<Samples> parts;  // train.accumulate of them
+  at::Tensor all;              // int64: how many places are scored, the bits of the rate, the parts
+  std::vector<Samples> parts;  // views of it; train.accumulate of them
   at::Tensor positions;
   std::int64_t tokens = 0;
   std::int64_t scored = 0;
+  double rate = 0.0;
+
+  [[nodiscard]] at::Tensor scored_here() const;  // float32 without dimensions, where `all` is
+  [[nodiscard]] at::Tensor rate_here() const;    // float64 without dimensions
+  // The same with `all` elsewhere: a tensor of its size, not copied.
+  [[nodiscard]] StepSamples in(const at::Tensor& elsewhere) const;
+};
+
+// Target of a place that fills up a tensor: no loss, no gradient, never right.
+constexpr std::int64_t kIgnored = -100;
+
+// How a step lies in memory. Padded: places are filled up to one of a few numbers of them (padded_places), so that
+// steps have few shapes.
+struct StepLayout {
+  HostMemory memory = HostMemory::kPlain;
+  bool padded = false;
+
+  static StepLayout of(at::Device device);
 };
 StepSamples step_samples(const tasks::Task& task, const experiment::LabConfig& config,
-                         std::int64_t step, HostMemory memory);
+                         std::int64_t step, const StepLayout& layout = {});
+
+// The next eighth of `places`; `scored` of them are wanted.
+std::int64_t padded_places(std::int64_t scored, std::int64_t places);
 
 }  // namespace posenc::lab

@@ -1,13 +1,13 @@
 #include "lab/trainer.h"
 
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/cuda.h>
 #include <torch/utils.h>
 
 #include <chrono>
 
 #include "core/cancellation.h"
-#include "experiment/rate.h"
-#include "lab/mixed_precision.h"
 #include "model/interruptible.h"
 #include "posenc/core/error.h"
 
@@ -24,6 +24,30 @@ class Stopwatch {
 
  private:
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+// Work is queued on a stream while this lives; what other streams have to do is done before, and its own after.
+class OnStream {
+ public:
+  explicit OnStream(const std::optional<c10::Stream>& stream) {
+    if (!stream) return;
+    c10::impl::VirtualGuardImpl(stream->device_type()).getStream(stream->device()).synchronize();
+    stream_ = stream;
+    guard_.emplace(*stream);
+  }
+  ~OnStream() {
+    if (!stream_) return;
+    try {
+      stream_->synchronize();
+    } catch (const c10::Error&) {  // of a kernel: whoever reads its result hears of it
+    }
+  }
+  OnStream(OnStream&&) = delete;
+  OnStream& operator=(OnStream&&) = delete;
+
+ private:
+  std::optional<c10::Stream> stream_;
+  std::optional<c10::StreamGuard> guard_;
 };
 
 std::uint64_t mixed(std::int64_t seed, std::int64_t step) {
@@ -89,7 +113,8 @@ model::ModelContext model_context(const experiment::LabConfig& config, const tas
 }
 
 Pace Pace::of(at::Device device) {
-  return device.is_cpu() ? Pace{} : Pace{.steps = 1000, .prefetch = 4};
+  if (device.is_cpu()) return {};
+  return {.steps = 1000, .prefetch = 4, .graphs = Graphs::kWherePossible};
 }
 
 Trainer::Trainer(const experiment::LabConfig& config, const tasks::Task& task,
@@ -102,38 +127,22 @@ Trainer::Trainer(const experiment::LabConfig& config, const tasks::Task& task,
   model_->to(device_);
   model_->train();
   optimizer_ = std::make_unique<Optimizer>(config.train, *model_);
+  work_ = std::make_unique<StepWork>(config_, model_, *optimizer_, device_, pace_.graphs);
+  if (device_.is_cuda()) {
+    stream_ = c10::impl::VirtualGuardImpl(device_.type()).getStreamFromGlobalPool(device_);
+  }
 }
 
 // Starts over where the next batch is not the next step's: after a resume, or a step that was cut off.
 StepSamples Trainer::next_samples() {
   if (!samples_ || samples_->next_step() != steps()) {
-    const HostMemory memory = device_.is_cuda() ? HostMemory::kPinned : HostMemory::kPlain;
+    const StepLayout layout = StepLayout::of(device_);
     samples_.reset();
     samples_ = std::make_unique<Prefetch>(
-        [this, memory](std::int64_t step) { return step_samples(task_, config_, step, memory); },
+        [this, layout](std::int64_t step) { return step_samples(task_, config_, step, layout); },
         steps(), total_steps(config_.train), pace_.prefetch);
   }
   return samples_->next();
-}
-
-void Trainer::accumulate(const StepSamples& samples, Queued& queued) {
-  const double scored = static_cast<double>(std::max<std::int64_t>(samples.scored, 1));
-  const auto add = [](at::Tensor& sum, const at::Tensor& part) {
-    const at::Tensor exact = part.detach().to(at::kDouble);
-    sum = sum.defined() ? sum + exact : exact;
-  };
-  for (const Samples& part : samples.parts) {
-    const Samples here = moved(part, device_);
-    const MixedPrecision mixed(config_.train.precision);
-    const at::Tensor hidden = model_->hidden(here.tokens, samples.positions).flatten(0, 1);
-    const at::Tensor logits = model_->logits(hidden.index_select(0, here.places)).to(at::kFloat);
-    const at::Tensor loss =
-        at::cross_entropy_loss(logits, here.targets, {}, at::Reduction::Sum) / scored;
-    loss.backward();
-    throw_if_cancelled();  // before the numbers are used: kernels may have left out a part
-    add(queued.loss, loss);
-    add(queued.correct, logits.argmax(-1).eq(here.targets).sum());
-  }
 }
 
 Trainer::Queued Trainer::queue_step(const std::atomic<bool>* stop) {
@@ -144,21 +153,17 @@ Trainer::Queued Trainer::queue_step(const std::atomic<bool>* stop) {
   queued.report.data_seconds = all.seconds();
   queued.report.tokens = samples.tokens;
   queued.report.scored = samples.scored;
+  queued.report.rate = samples.rate;
   torch::manual_seed(mixed(config_.seed, at));
   model_->set_step(at * config_.train.accumulate);
-  optimizer_->zero_grad();
-  {
-    const model::Interruptible scope(stop);
-    accumulate(samples, queued);
-  }
-  queued.gradient_norm = optimizer_->clip();
-  queued.report.rate = experiment::learning_rate(config_.train, at);
-  optimizer_->step(queued.report.rate);
+  const model::Interruptible scope(stop);
+  queued.figures = work_->queue(samples);
   return queued;
 }
 
 std::vector<StepReport> Trainer::run(std::int64_t count, const std::atomic<bool>* stop) {
   const Stopwatch all;
+  const OnStream scope(stream_);
   std::vector<Queued> queue;
   while (static_cast<std::int64_t>(queue.size()) < count) {
     if (!queue.empty() && stop != nullptr && stop->load(std::memory_order_relaxed)) break;
@@ -170,9 +175,7 @@ std::vector<StepReport> Trainer::run(std::int64_t count, const std::atomic<bool>
     }
   }
   std::vector<at::Tensor> figures;
-  for (const Queued& q : queue) {
-    for (const at::Tensor& x : {q.loss, q.correct, q.gradient_norm}) figures.push_back(x);
-  }
+  for (const Queued& q : queue) figures.push_back(q.figures);
   const at::Tensor read = at::stack(figures).to(at::kCPU);  // the one place that waits
   const auto* value = read.data_ptr<double>();
   std::vector<StepReport> reports;

@@ -2,6 +2,8 @@
 // checkpoint gives the same bits. Several steps can be queued on a GPU without waiting for their figures.
 #pragma once
 
+#include <c10/core/Stream.h>
+
 #include <atomic>
 #include <memory>
 #include <optional>
@@ -12,6 +14,7 @@
 #include "experiment/load.h"
 #include "lab/optimizer.h"
 #include "lab/prefetch.h"
+#include "lab/step_work.h"
 #include "model/transformer.h"
 #include "runs/checkpoints.h"
 
@@ -32,6 +35,7 @@ struct StepReport {
 struct Pace {
   std::int64_t steps = 1;    // queued before their figures are read, at the most
   std::size_t prefetch = 0;  // batches made ahead on a thread of their own
+  Graphs graphs = Graphs::kNever;
 
   // A CPU computes a step while it is queued, and needs its cores for that.
   static Pace of(at::Device device);
@@ -41,6 +45,8 @@ class Trainer {
  public:
   Trainer(const experiment::LabConfig& config, const tasks::Task& task,
           const model::AttentionFactory& factory = {}, std::optional<Pace> pace = {});
+  Trainer(Trainer&&) = delete;  // its parts refer to it
+  Trainer& operator=(Trainer&&) = delete;
 
   // Up to `count` steps, queued one after another; their figures are read together at the end. Ends early once
   // `stop` is raised, and throws Interrupted (core/cancellation.h) if that was in the first step. A step that is
@@ -49,6 +55,8 @@ class Trainer {
   StepReport step(const std::atomic<bool>* stop = nullptr) { return run(1, stop).front(); }
   [[nodiscard]] std::int64_t steps() const { return optimizer_->steps(); }
   [[nodiscard]] const Pace& pace() const { return pace_; }
+  // Whether a GPU replays steps from graphs.
+  [[nodiscard]] bool replays() const { return work_->replays(); }
 
   // Norms of the encodings' own parameters and of their last gradients, by name.
   [[nodiscard]] std::vector<std::pair<std::string, double>> positional_norms() const;
@@ -66,10 +74,9 @@ class Trainer {
   // A step on its way: what the device knows of it stays there until it is read.
   struct Queued {
     StepReport report;
-    at::Tensor loss, correct, gradient_norm;  // float64, no dimensions
+    at::Tensor figures;  // as StepWork::queue() gives them
   };
   Queued queue_step(const std::atomic<bool>* stop);
-  void accumulate(const StepSamples& samples, Queued& queued);
   [[nodiscard]] StepSamples next_samples();
 
   experiment::LabConfig config_;
@@ -78,6 +85,8 @@ class Trainer {
   Pace pace_;
   model::Transformer model_{nullptr};
   std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<StepWork> work_;
+  std::optional<c10::Stream> stream_;  // of its own, on a GPU
   std::unique_ptr<Prefetch> samples_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "core/cancellation.h"
 #include "lab/trainer.h"
+#include "support/temporary_folder.h"
 
 namespace posenc::lab {
 namespace {
@@ -73,6 +74,18 @@ TEST_F(PaceTest, OnlyAGpuIsWorkedAheadOf) {
   EXPECT_EQ(Pace::of(at::kCPU).prefetch, 0U);
   EXPECT_GT(Pace::of(at::kCUDA).steps, 1);
   EXPECT_GT(Pace::of(at::kCUDA).prefetch, 0U);
+}
+
+TEST_F(PaceTest, ALoadedCheckpointGoesOnWithTheSameBits) {
+  const testing::TemporaryFolder folder;
+  runs::Checkpoints checkpoints(folder / "checkpoints");
+  Trainer whole = trainer({.steps = 8, .prefetch = 2});
+  (void)whole.run(7);
+  whole.save(checkpoints, Value(Value::Data(Value::Map{})), {});
+  Trainer resumed = trainer({.steps = 1, .prefetch = 0});
+  resumed.load(*checkpoints.load_latest());
+  for (const StepReport& report : whole.run(5)) EXPECT_EQ(report.loss, resumed.step().loss);
+  expect_same(whole, resumed);
 }
 
 // NaN in one step shows in the report of that step, and of every later one.

@@ -117,9 +117,9 @@ TEST(StepSamples, PartsOfAStepAreItsRowsInOrder) {
   config.train.length = 8;
   config.train.batch = 6;
   const auto task = tasks::make_task(config.task);
-  const StepSamples whole = step_samples(*task, config, 3, HostMemory::kPlain);
+  const StepSamples whole = step_samples(*task, config, 3);
   config.train.accumulate = 3;
-  const StepSamples split = step_samples(*task, config, 3, HostMemory::kPlain);
+  const StepSamples split = step_samples(*task, config, 3);
   ASSERT_EQ(split.parts.size(), 3U);
   EXPECT_EQ(split.tokens, 48);
   EXPECT_EQ(split.scored, whole.scored);
@@ -128,10 +128,63 @@ TEST(StepSamples, PartsOfAStepAreItsRowsInOrder) {
       at::cat({split.parts[0].tokens, split.parts[1].tokens, split.parts[2].tokens})));
   EXPECT_TRUE(whole.parts.front().targets.equal(
       at::cat({split.parts[0].targets, split.parts[1].targets, split.parts[2].targets})));
-  EXPECT_FALSE(step_samples(*task, config, 4, HostMemory::kPlain)
-                   .parts[0]
-                   .tokens.equal(split.parts[0].tokens))
+  EXPECT_FALSE(step_samples(*task, config, 4).parts[0].tokens.equal(split.parts[0].tokens))
       << "a step has rows of its own";
+}
+
+// What fills a step up is no target, lies in the batch and comes after what is scored.
+TEST(StepSamples, PaddingKeepsWhatIsScored) {
+  const experiment::LabConfig config =
+      experiment::parse_config(
+          "task: {flip_flop: {}}\nmodel: {encoding: none}\n"
+          "train: {length: 32, batch: 6, steps: 3, accumulate: 2}\n",
+          "config")
+          .config;
+  const auto task = tasks::make_task(config.task);
+  const StepSamples plain = step_samples(*task, config, 1);
+  const StepSamples padded = step_samples(*task, config, 1, {.padded = true});
+  EXPECT_EQ(padded.scored, plain.scored);
+  EXPECT_EQ(padded.rate_here().item<double>(), plain.rate);
+  EXPECT_EQ(padded.scored_here().item<float>(), static_cast<float>(plain.scored));
+  for (std::size_t i = 0; i < plain.parts.size(); ++i) {
+    const Samples& a = plain.parts[i];
+    const Samples& b = padded.parts[i];
+    const std::int64_t more = b.scored() - a.scored();
+    EXPECT_TRUE(b.tokens.equal(a.tokens));
+    EXPECT_EQ(b.scored(), padded_places(a.scored(), 3 * 32));
+    EXPECT_TRUE(b.places.narrow(0, 0, a.scored()).equal(a.places));
+    EXPECT_TRUE(b.targets.narrow(0, 0, a.scored()).equal(a.targets));
+    EXPECT_TRUE(b.targets.narrow(0, a.scored(), more).eq(kIgnored).all().item<bool>());
+    EXPECT_TRUE(b.places.ge(0).logical_and(b.places.lt(3 * 32)).all().item<bool>());
+  }
+}
+
+TEST(StepSamples, HaveFewShapes) {
+  EXPECT_EQ(padded_places(0, 96), 12);
+  EXPECT_EQ(padded_places(1, 96), 12);
+  EXPECT_EQ(padded_places(12, 96), 12);
+  EXPECT_EQ(padded_places(13, 96), 24);
+  EXPECT_EQ(padded_places(96, 96), 96);
+  EXPECT_EQ(padded_places(97, 100), 100) << "never more than there are";
+  EXPECT_EQ(padded_places(3, 5), 3);
+}
+
+// One tensor elsewhere is enough to have them all there.
+TEST(StepSamples, AreViewsOfOneTensor) {
+  const experiment::LabConfig config = experiment::parse_config(
+                                           "task: {flip_flop: {}}\nmodel: {encoding: none}\ntrain: "
+                                           "{length: 16, batch: 4, steps: 3}\n",
+                                           "config")
+                                           .config;
+  const auto task = tasks::make_task(config.task);
+  const StepSamples here = step_samples(*task, config, 0);
+  const StepSamples there = here.in(here.all.clone());
+  EXPECT_NE(there.parts[0].tokens.data_ptr(), here.parts[0].tokens.data_ptr());
+  EXPECT_TRUE(there.parts[0].tokens.equal(here.parts[0].tokens));
+  EXPECT_TRUE(there.parts[0].places.equal(here.parts[0].places));
+  EXPECT_TRUE(there.parts[0].targets.equal(here.parts[0].targets));
+  there.all.zero_();
+  EXPECT_EQ(there.parts[0].targets.sum().item<std::int64_t>(), 0);
 }
 
 }  // namespace
