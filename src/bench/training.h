@@ -29,7 +29,8 @@ struct TrainingPlace {
 // The training of one model.
 struct TrainingFigures {
   double tokens_per_s = 0.0;
-  double data_share = 0.0;  // of a step, for making samples
+  double data_share = 0.0;           // of a step, for making samples
+  std::optional<double> idle_share;  // of a step, in which the GPU has nothing to do
   std::optional<std::int64_t> peak_bytes;
   std::vector<double> losses;  // of the first steps
 };

@@ -25,16 +25,18 @@ Error mistake(const std::string& option, const std::string& rule, const std::str
 
 TrainingPlace place_of(const TrainingArguments& arguments) {
   const bool cuda = arguments.device == "cuda";
-  const bool half = arguments.precision == "bfloat16";
-  if (half && !cuda) {
-    throw mistake("--precision", "needs --device cuda", "bfloat16", "use float32 on the CPU");
+  const auto names = enum_names(experiment::TrainPrecision{});
+  const auto name = std::find(names.begin(), names.end(), arguments.precision);
+  const auto precision = static_cast<experiment::TrainPrecision>(name - names.begin());
+  if (precision != experiment::TrainPrecision::kFloat32 && !cuda) {
+    throw mistake("--precision", "needs --device cuda", arguments.precision,
+                  "use float32 on the CPU");
   }
   if (cuda && !cuda_found()) {
     throw mistake("--device", "is cuda, but no CUDA device was found", "", "use --device cpu");
   }
   return {.device = cuda ? experiment::Device::kCuda : experiment::Device::kCpu,
-          .precision =
-              half ? experiment::TrainPrecision::kBfloat16 : experiment::TrainPrecision::kFloat32};
+          .precision = precision};
 }
 
 // --batch is that of the shortest length; without it the longest length has one sample.
@@ -77,6 +79,7 @@ Json row_json(const TrainingRow& row, const TrainingArguments& arguments) {
           {"peak_bytes", or_null(peak_of(row.ours))},
           {"composed_peak_bytes", or_null(peak_of(row.composed))},
           {"data_share", figure(row.ours, &TrainingFigures::data_share)},
+          {"gpu_idle_share", row.ours ? or_null(row.ours->idle_share) : Json(nullptr)},
           {"loss_difference", or_null(row.loss_difference())},
           {"checked", row.loss_difference() ? Json(row.checked()) : Json(nullptr)}};
 }
@@ -93,24 +96,29 @@ void print_header(const TrainingArguments& arguments) {
       "training steps, d {}, {} layers, {} heads, {}, {}, {}\n"
       "composed: the same model with attention from libtorch's operations{};\n"
       "          - where there is none or it does not fit into memory\n"
-      "MiB: {}\n"
-      "{:<28}{:>7}{:>7}{:>14}{:>12}{:>8}{:>10}{:>14}{:>10}  {}\n",
+      "MiB: {}; idle: of a step, while the GPU has nothing to do\n"
+      "{:<28}{:>7}{:>7}{:>14}{:>12}{:>8}{:>10}{:>14}{:>10}{:>8}  {}\n",
       shape.dim, shape.layers, shape.heads, arguments.precision, arguments.device,
       baseline_library(),
       arguments.device == "cpu" ? ", oneDNN on or off, whichever is faster" : "",
       arguments.device == "cpu" ? "growth of the resident set over a step"
                                 : "the most that tensors take in a step",
       "encoding", "T", "batch", "tokens/s", "composed", "x", "MiB", "composed MiB", "samples",
-      "checked");
+      "idle", "checked");
 }
 
 void print_row(const TrainingRow& row) {
-  const std::string share = row.ours ? fmt::format("{:.2f} %", 100.0 * row.ours->data_share) : "-";
-  fmt::print(
-      "{:<28}{:>7}{:>7}{:>14}{:>12}{:>8}{:>10}{:>14}{:>10}  {}\n", row.encoding, row.shape.length,
-      row.shape.batch, row.ours ? number(row.ours->tokens_per_s, 0) : "does not fit",
-      number(speed_of(row.composed), 0), number(row.speedup(), 2), mebibytes(peak_of(row.ours)),
-      mebibytes(peak_of(row.composed)), share, checked_text(row));
+  const auto percent = [](std::optional<double> share) {
+    return share ? fmt::format("{:.1f} %", 100.0 * *share) : "-";
+  };
+  const auto samples = row.ours ? std::optional(row.ours->data_share) : std::nullopt;
+  const auto idle = row.ours ? row.ours->idle_share : std::nullopt;
+  fmt::print("{:<28}{:>7}{:>7}{:>14}{:>12}{:>8}{:>10}{:>14}{:>10}{:>8}  {}\n", row.encoding,
+             row.shape.length, row.shape.batch,
+             row.ours ? number(row.ours->tokens_per_s, 0) : "does not fit",
+             number(speed_of(row.composed), 0), number(row.speedup(), 2),
+             mebibytes(peak_of(row.ours)), mebibytes(peak_of(row.composed)), percent(samples),
+             percent(idle), checked_text(row));
   std::fflush(stdout);
 }
 
@@ -151,8 +159,8 @@ void add_training_options(CLI::App& train, TrainingArguments& a) {
   train.add_option("--device", a.device, "cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
-  train.add_option("--precision", a.precision, "float32, or on cuda bfloat16")
-      ->check(CLI::IsMember({"float32", "bfloat16"}))
+  train.add_option("--precision", a.precision, "float32, or on cuda tf32 or bfloat16")
+      ->check(CLI::IsMember({"float32", "tf32", "bfloat16"}))
       ->capture_default_str();
   CLI::Option* length = train.add_option("--length", a.shape.length, "tokens of a sample")
                             ->check(CLI::Range(std::int64_t{4}, kLongest))

@@ -1,0 +1,13 @@
+// How long the GPU works on something, of the time that it takes.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+namespace posenc::bench {
+
+// Seconds in which at least one kernel or copy of `work` ran, as CUPTI reports them through libtorch's profiler.
+// Nothing without a libtorch that has it. `work` waits for the GPU itself.
+std::optional<double> gpu_busy_seconds_of(const std::function<void()>& work);
+
+}  // namespace posenc::bench
