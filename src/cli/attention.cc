@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -133,15 +134,24 @@ void print_heads(const AttentionRecord& record) {
   const bool asks = record.example.has_instruction();
   std::vector<std::string> header = {"layer", "head", "mean distance"};
   if (asks) header.emplace_back("% on the instruction");
+  const bool has_cope = std::any_of(record.layers.begin(), record.layers.end(),
+                                    [](const auto& layer) { return layer.has_cope(); });
+  if (has_cope) header.insert(header.end(), {"open gates", "leak"});
   Table table(header);
   for (const auto& [layer, head] : report::chosen_heads(record, {}, {})) {
     std::vector<std::string> row = {
         std::to_string(layer), std::to_string(head),
         fmt::format("{:.2f}", runs::attended_distance(record, layer, head).mean)};
     if (asks) row.push_back(percent(runs::instruction_share(record, layer, head)));
+    if (has_cope) {
+      const auto gates = runs::last_gates(record, layer, head);
+      row.push_back(gates ? std::to_string(gates->open) : "");
+      row.push_back(gates ? fmt::format("{:.1f}", gates->leak) : "");
+    }
     table.add(row);
   }
   print("\n{}", table.text());
+  if (has_cope) print("\nof the last query: gates above 1/2, and the sum of the others\n");
 }
 
 void print_difference(const AttentionRecord& first, const AttentionRecord& second,

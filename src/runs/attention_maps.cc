@@ -138,6 +138,22 @@ DistanceHistogram uniform_distance(const AttentionExample& example) {
   return normalised(std::move(histogram));
 }
 
+std::optional<GateSums> last_gates(const AttentionRecord& record, std::int64_t layer,
+                                   std::int64_t head) {
+  const AttentionLayer& cope = record.layers.at(static_cast<std::size_t>(layer));
+  if (!cope.has_cope()) return std::nullopt;
+  const std::int64_t last = record.tokens() - 1;
+  const auto first = static_cast<std::size_t>((head * record.tokens() + last) * record.tokens());
+  GateSums sums;
+  for (std::int64_t key = 0; key <= last; ++key) {
+    if (!is_visible(record.example, last, key)) continue;
+    const double gate = cope.gates[first + static_cast<std::size_t>(key)];
+    sums.open += gate > 0.5 ? 1 : 0;
+    sums.leak += gate > 0.5 ? 0.0 : gate;
+  }
+  return sums;
+}
+
 std::optional<double> instruction_share(const AttentionRecord& record, std::int64_t layer,
                                         std::int64_t head) {
   const AttentionExample& example = record.example;

@@ -47,6 +47,16 @@ DistanceHistogram uniform_distance(const AttentionExample& example);
 std::optional<double> instruction_share(const AttentionRecord& record, std::int64_t layer,
                                         std::int64_t head);
 
+// What CoPE's gates of the last query add up to, which is the position of the first token. A head that counts opens
+// its gates for what it counts; what it does not count leaks through the others, the more the longer the sequence.
+struct GateSums {
+  std::int64_t open = 0;  // gates above 1/2
+  double leak = 0.0;      // the sum of the others
+};
+// Nothing for a layer without CoPE.
+std::optional<GateSums> last_gates(const AttentionRecord& record, std::int64_t layer,
+                                   std::int64_t head);
+
 // May query i see key j?
 bool is_visible(const AttentionExample& example, std::int64_t query, std::int64_t key);
 

@@ -21,6 +21,7 @@ void check(const runs::AttentionRecord& record) {
     for (std::int64_t head = 0; head < record.heads; ++head) {
       require(std::isfinite(runs::attended_distance(record, layer, head).mean));
       (void)runs::instruction_share(record, layer, head);
+      (void)runs::last_gates(record, layer, head);
     }
   }
   for (const auto& d : runs::divergences(record, record)) require(d.total_variation == 0.0);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "runs/attention_case.h"
@@ -47,6 +49,21 @@ TEST(AttentionMaps, TheInstructionsShareIsThatOfTheQueriesAfterIt) {
   EXPECT_FALSE(instruction_share(record, 0, 0));
   record.example.instruction_begin = 4;
   EXPECT_FALSE(instruction_share(record, 0, 0));
+}
+
+TEST(AttentionMaps, OpenGatesAreCountedAndTheOthersAddedUp) {
+  AttentionRecord record = attention_record(4, 2, {"none", "cope(npos_max=4)"});
+  auto& gates = record.layers[1].gates;
+  gates.assign(32, 0.9f);
+  const std::array<float, 4> last = {0.75f, 0.25f, 0.5f, 1.0f};
+  std::copy(last.begin(), last.end(), gates.begin() + 28);  // head 1, query 3
+  EXPECT_FALSE(last_gates(record, 0, 1));
+  ASSERT_TRUE(last_gates(record, 1, 1));
+  EXPECT_EQ(last_gates(record, 1, 1)->open, 2);
+  EXPECT_DOUBLE_EQ(last_gates(record, 1, 1)->leak, 0.75);
+  record.example.window = 1;
+  EXPECT_EQ(last_gates(record, 1, 1)->open, 1) << "keys that the query does not see have no gate";
+  EXPECT_DOUBLE_EQ(last_gates(record, 1, 1)->leak, 0.5);
 }
 
 TEST(AttentionMaps, ARecordDoesNotDifferFromItself) {
