@@ -89,7 +89,7 @@ bool StepWork::record(Recorded& recorded, const StepSamples& here) {
 // The first step of a shape is queued as it is: libraries are loaded and tables made by it.
 at::Tensor StepWork::queue(const StepSamples& samples) {
   if (device_.is_cpu() || !graphs_) {
-    const at::Tensor figures = work(samples.in(samples.all.to(device_, at::kLong, true)));
+    at::Tensor figures = work(samples.in(samples.all.to(device_, at::kLong, true)));
     optimizer_.count_step();
     return figures;
   }
@@ -100,7 +100,7 @@ at::Tensor StepWork::queue(const StepSamples& samples) {
   const StepSamples here = samples.in(recorded.samples);
   const bool replayed = !first && (recorded.graph || record(recorded, here));
   if (replayed) recorded.graph->replay();
-  const at::Tensor figures = replayed ? recorded.figures.clone() : work(here);
+  at::Tensor figures = replayed ? recorded.figures.clone() : work(here);
   optimizer_.count_step();
   return figures;
 }

@@ -2,6 +2,8 @@
 
 #include <torch/autograd.h>
 
+#include <optional>
+
 #include "torch/torch_version.h"
 
 namespace posenc::model {
@@ -46,7 +48,8 @@ struct TokenEmbedding : public torch::autograd::Function<TokenEmbedding> {
     return at::embedding(weight, tokens);
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    const FixedOrder scope;
+    std::optional<FixedOrder> scope;
+    if (gradients[0].is_cuda()) scope.emplace();  // a CPU adds in a fixed order anyway
     return {at::embedding_dense_backward(gradients[0], ctx->get_saved_variables()[0],
                                          ctx->saved_data["vocabulary"].toInt(), -1, false),
             at::Tensor()};

@@ -258,14 +258,17 @@ at::Tensor PositionalEmbeddingImpl::forward(const at::Tensor& x, const at::Tenso
 at::Tensor PositionalEmbeddingImpl::sines(const std::string& spec, const at::Tensor& positions,
                                           const at::Tensor& x) {
   const bool again = !positions.defined() && is_training();
-  if (again && kept_.defined() && kept_.size(0) == x.size(1) && kept_.device() == x.device() &&
-      kept_.scalar_type() == x.scalar_type()) {
-    return kept_;
+  if (const auto found = kept_.find(spec); again && found != kept_.end()) {
+    const at::Tensor& kept = found->second;
+    if (kept.size(0) == x.size(1) && kept.device() == x.device() &&
+        kept.scalar_type() == x.scalar_type()) {
+      return kept;
+    }
   }
   const at::Tensor places =
       positions.defined() ? positions.to(at::kLong) : at::arange(x.size(1), at::kLong);
-  const at::Tensor made = ops::sinusoidal_vectors(places, model_dim_, spec).to(x.options());
-  if (again) kept_ = made;
+  at::Tensor made = ops::sinusoidal_vectors(places, model_dim_, spec).to(x.options());
+  if (again) kept_[spec] = made;
   return made;
 }
 

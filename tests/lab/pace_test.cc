@@ -56,6 +56,32 @@ TEST_F(PaceTest, QueuedStepsGiveTheFiguresAndBitsOfSingleOnes) {
   expect_same(single, queued);
 }
 
+// Against the model itself, on all rows of the step in one go.
+TEST_F(PaceTest, AReportIsOfAllPartsOfItsStep) {
+  config_.model.dropout = 0.0;
+  Trainer single = trainer({.steps = 1, .prefetch = 0});
+  experiment::LabConfig whole = config_;
+  whole.train.accumulate = 1;
+  const StepSamples all = step_samples(*task_, whole, 0);
+  double loss = 0.0;
+  std::int64_t correct = 0;
+  {
+    const at::NoGradGuard quiet;
+    const Samples& rows = all.parts.front();
+    const at::Tensor logits = single.model()
+                                  ->forward(rows.tokens, all.positions)
+                                  .flatten(0, 1)
+                                  .index_select(0, rows.places);
+    loss = at::cross_entropy_loss(logits, rows.targets).item<double>();
+    correct = logits.argmax(-1).eq(rows.targets).sum().item<std::int64_t>();
+  }
+  const StepReport report = single.step();
+  EXPECT_NEAR(report.loss, loss, 1e-5 * loss);
+  EXPECT_EQ(report.correct, correct);
+  EXPECT_EQ(report.scored, all.scored);
+  EXPECT_GT(report.gradient_norm, 0.0);
+}
+
 TEST_F(PaceTest, AStopBeforeTheFirstStepLeavesNoTrace) {
   Trainer queued = trainer({.steps = 8, .prefetch = 3});
   std::atomic<bool> stop = true;

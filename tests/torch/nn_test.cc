@@ -106,6 +106,20 @@ TEST(TorchModules, LinearAttentionIsCausal) {
   EXPECT_FALSE(at::allclose(a.slice(1, 30), b.slice(1, 30)));
 }
 
+// Training keeps the sines of the last length: other lengths, types and positions in between must not be given them.
+TEST(TorchModules, SinesOfATrainingStepAreThoseOfItsLength) {
+  nn::PositionalEmbedding kept("sinusoidal + sinusoidal(theta=100)", 8);
+  nn::PositionalEmbedding fresh("sinusoidal + sinusoidal(theta=100)", 8);
+  fresh->eval();
+  for (const std::int64_t length : {5, 5, 9, 3, 9}) {
+    const at::Tensor x = at::randn({2, length, 8});
+    EXPECT_TRUE(kept->forward(x).equal(fresh->forward(x))) << length;
+    EXPECT_TRUE(kept->forward(x.to(at::kDouble)).equal(fresh->forward(x.to(at::kDouble))));
+    const at::Tensor places = at::arange(length, at::kLong) + 2;
+    EXPECT_TRUE(kept->forward(x, places).equal(fresh->forward(x, places)));
+  }
+}
+
 TEST(TorchModules, EmbeddingsAddTheEncodingsVectors) {
   nn::PositionalEmbedding embedding("sinusoidal + learned(max_positions=9)", 6);
   const at::Tensor x = torch::zeros({1, 3, 6});

@@ -18,6 +18,7 @@
 #include <torch/nn.h>
 // clang-format on
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -139,7 +140,8 @@ class PositionalEmbeddingImpl : public torch::nn::Module {
 
   std::string spec_;
   std::int64_t model_dim_;
-  at::Tensor kept_;  // sines of positions 0, 1, ... of the last training step
+  // By spec: sines of positions 0, 1, ... of the last training step.
+  std::map<std::string, at::Tensor> kept_;
 };
 TORCH_MODULE(PositionalEmbedding);
 
