@@ -37,7 +37,7 @@ class FixedOrder {
   static at::Context& context() { return at::globalContext(); }
   bool was_;
   bool warned_;
-  bool filled_ = true;
+  [[maybe_unused]] bool filled_ = true;  // libtorch 1.13 fills nothing
 };
 
 struct TokenEmbedding : public torch::autograd::Function<TokenEmbedding> {
