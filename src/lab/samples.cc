@@ -23,10 +23,10 @@ struct Scored {
       targets.push_back(target);
     }
   }
-  // With places that are not scored; different ones, so that their gradients do not wait for each other.
-  void fill_up(std::int64_t to, std::int64_t all) {
+  // With places that are not scored here; different ones, so that their gradients do not wait for each other.
+  void fill_up(std::int64_t to) {
     for (auto i = static_cast<std::int64_t>(places.size()); i < to; ++i) {
-      places.push_back(i % all);
+      places.push_back(i);
       targets.push_back(kIgnored);
     }
   }
@@ -181,7 +181,7 @@ StepSamples step_samples(const tasks::Task& task, const experiment::LabConfig& c
     Scored& here = scored.emplace_back(batch, part * rows, rows);
     made.scored += size_of(here.places);
     if (layout.padded) {
-      here.fill_up(padded_places(size_of(here.places), places), places);
+      here.fill_up(padded_places(size_of(here.places), places));
     }
     numbers += 2 * size_of(here.places);
   }
