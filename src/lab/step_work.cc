@@ -1,12 +1,14 @@
 #include "lab/step_work.h"
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include "core/cancellation.h"
 #include "lab/mixed_precision.h"
 
 namespace posenc::lab {
 namespace {
 
-// A graph holds the numbers that the host gave when it was recorded: positions that are drawn anew for every step,
+// A graph holds the numbers that the host gave when it was recorded: positions that are drawn for every step,
 // and the seeds of attention's dropout, would stay the same.
 bool recordable(const experiment::LabConfig& config, const Optimizer& optimizer) {
   return ops::DeviceGraph::available() && optimizer.recordable() &&
@@ -54,10 +56,14 @@ at::Tensor StepWork::work(const StepSamples& here) {
   return at::stack({loss, correct, norm});
 }
 
-// Graphs of one length at a time: tables that they read are made anew for another.
+// Graphs of one length at a time: tables that they read are replaced for another length. The GPU may still run the
+// last one.
 StepWork::Recorded& StepWork::recorded_for(const StepSamples& samples) {
   const std::int64_t length = samples.parts.front().tokens.size(1);
-  if (length != length_) recorded_.clear();
+  if (length != length_ && !recorded_.empty()) {
+    c10::impl::VirtualGuardImpl(device_.type()).getStream(device_).synchronize();
+    recorded_.clear();
+  }
   length_ = length;
   Shape shape;
   for (const Samples& part : samples.parts) {

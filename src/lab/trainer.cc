@@ -26,7 +26,7 @@ class Stopwatch {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// Work is queued on a stream while this lives; what other streams have to do is done before, and its own after.
+// Makes a stream the current one. Waits for the stream that was current before, and at its end for its own.
 class OnStream {
  public:
   explicit OnStream(const std::optional<c10::Stream>& stream) {
@@ -39,7 +39,7 @@ class OnStream {
     if (!stream_) return;
     try {
       stream_->synchronize();
-    } catch (const c10::Error&) {  // of a kernel: whoever reads its result hears of it
+    } catch (const c10::Error&) {  // of a kernel: reading its result reports it
     }
   }
   OnStream(OnStream&&) = delete;

@@ -132,17 +132,25 @@ TEST(StepSamples, PartsOfAStepAreItsRowsInOrder) {
       << "a step has rows of its own";
 }
 
+// Two parts of three rows of 32 tokens.
+struct TwoParts {
+  experiment::LabConfig config = experiment::parse_config(
+                                     "task: {flip_flop: {}}\nmodel: {encoding: none}\n"
+                                     "train: {length: 32, batch: 6, steps: 3, accumulate: 2}\n",
+                                     "config")
+                                     .config;
+  std::unique_ptr<tasks::Task> task = tasks::make_task(config.task);
+
+  [[nodiscard]] StepSamples step(const StepLayout& layout = {}) const {
+    return step_samples(*task, config, 1, layout);
+  }
+};
+
 // What fills a step up is no target, lies in the batch and comes after what is scored.
 TEST(StepSamples, PaddingKeepsWhatIsScored) {
-  const experiment::LabConfig config =
-      experiment::parse_config(
-          "task: {flip_flop: {}}\nmodel: {encoding: none}\n"
-          "train: {length: 32, batch: 6, steps: 3, accumulate: 2}\n",
-          "config")
-          .config;
-  const auto task = tasks::make_task(config.task);
-  const StepSamples plain = step_samples(*task, config, 1);
-  const StepSamples padded = step_samples(*task, config, 1, {.padded = true});
+  const TwoParts made;
+  const StepSamples plain = made.step();
+  const StepSamples padded = made.step({.padded = true});
   EXPECT_EQ(padded.scored, plain.scored);
   EXPECT_EQ(padded.rate_here().item<double>(), plain.rate);
   EXPECT_EQ(padded.scored_here().item<float>(), static_cast<float>(plain.scored));
@@ -171,13 +179,7 @@ TEST(StepSamples, HaveFewShapes) {
 
 // One tensor elsewhere is enough to have them all there.
 TEST(StepSamples, AreViewsOfOneTensor) {
-  const experiment::LabConfig config = experiment::parse_config(
-                                           "task: {flip_flop: {}}\nmodel: {encoding: none}\ntrain: "
-                                           "{length: 16, batch: 4, steps: 3}\n",
-                                           "config")
-                                           .config;
-  const auto task = tasks::make_task(config.task);
-  const StepSamples here = step_samples(*task, config, 0);
+  const StepSamples here = TwoParts().step();
   const StepSamples there = here.in(here.all.clone());
   EXPECT_NE(there.parts[0].tokens.data_ptr(), here.parts[0].tokens.data_ptr());
   EXPECT_TRUE(there.parts[0].tokens.equal(here.parts[0].tokens));

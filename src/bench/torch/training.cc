@@ -167,7 +167,7 @@ class Measurement {
     figures.data_share = data / all;
   }
 
-  // Watching a GPU slows the host down, not the kernels: their time is set against steps that nobody watched.
+  // Profiling slows the host down, not the kernels: their time is compared with steps without the profiler.
   static void add_idle_share(lab::Trainer& trainer, TrainingFigures& figures) {
     std::int64_t tokens = 0;
     const auto busy = gpu_busy_seconds_of([&] {
