@@ -45,7 +45,9 @@ Optimizer::Optimizer(const experiment::TrainConfig& config, torch::nn::Module& m
     const at::Tensor place = weights_.narrow(0, offset, parameter.numel()).view_as(parameter);
     place.copy_(parameter);
     parameter.set_data(place);
-    parameter.mutable_grad() = gradient_.narrow(0, offset, parameter.numel()).view_as(parameter);
+    parameters_.push_back(parameter);
+    places_.push_back(gradient_.narrow(0, offset, parameter.numel()).view_as(parameter));
+    parameter.mutable_grad() = places_.back();
     if (decay > 0.0) decay_.narrow(0, offset, parameter.numel()).fill_(decay);
     if (rate_.defined()) rate_.narrow(0, offset, parameter.numel()).fill_(rate);
     if (fused) add_to_group(offset, parameter.numel(), decay, rate);
@@ -68,10 +70,34 @@ void Optimizer::add_to_group(std::int64_t offset, std::int64_t numbers, double d
   group->steps.push_back(step_);
 }
 
-void Optimizer::zero_grad() { gradient_.zero_(); }
+// A backward pass adds to gradients that are there, one kernel each; those that are not it only has to hand over.
+void Optimizer::zero_grad() {
+  gradient_.zero_();
+  if (groups_.empty()) return;
+  for (at::Tensor& parameter : parameters_) parameter.mutable_grad().reset();
+}
+
+void Optimizer::gather_gradients() {
+#if POSENC_TORCH_AT_LEAST(2, 4)
+  if (groups_.empty()) return;
+  const at::NoGradGuard quiet;
+  std::vector<at::Tensor> to;
+  std::vector<at::Tensor> from;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    at::Tensor& gradient = parameters_[i].mutable_grad();
+    if (gradient.defined() && !gradient.is_same(places_[i])) {
+      to.push_back(places_[i]);
+      from.push_back(gradient);
+    }
+    gradient = places_[i];
+  }
+  if (!to.empty()) at::_foreach_copy_(to, from);
+#endif
+}
 
 at::Tensor Optimizer::clip() {
   const at::NoGradGuard quiet;
+  gather_gradients();
   at::Tensor norm = gradient_.norm().to(at::kDouble);
   if (config_.clip > 0.0) gradient_.mul_((config_.clip / norm).clamp_max(1.0));
   return norm;
@@ -79,6 +105,7 @@ at::Tensor Optimizer::clip() {
 
 void Optimizer::update(const Rate& rate) {
   const at::NoGradGuard quiet;
+  gather_gradients();
   if (config_.optimizer == OptimizerKind::kSgd) return sgd_step(rate.value);
   return groups_.empty() ? adam_step(rate.value) : fused_adam_step(rate);
 }

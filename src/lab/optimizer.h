@@ -59,6 +59,8 @@ class Optimizer {
     double decay = 0.0;
     double rate = 1.0;
   };
+  // Into the vector that the fused kernels read, if gradients are elsewhere.
+  void gather_gradients();
   void add_to_group(std::int64_t offset, std::int64_t numbers, double decay, double rate);
   void fused_adam_step(const Rate& rate);
   void adam_step(double lr);
@@ -67,8 +69,10 @@ class Optimizer {
   experiment::TrainConfig config_;
   std::int64_t steps_ = 0;
   at::Tensor weights_, gradient_;
-  at::Tensor decay_;  // per number
-  at::Tensor rate_;   // per number, times the rate; not there where all are 1
+  std::vector<at::Tensor> parameters_;
+  std::vector<at::Tensor> places_;  // of their gradients, in gradient_
+  at::Tensor decay_;                // per number
+  at::Tensor rate_;                 // per number, times the rate; not there where all are 1
   at::Tensor mean_, square_;
   std::vector<Group> groups_;
   at::Tensor step_;  // steps done, on the device, for fused kernels

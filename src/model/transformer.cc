@@ -6,6 +6,7 @@
 #include "model/initialise.h"
 #include "model/token_embedding.h"
 #include "posenc/encodings/spec.h"
+#include "torch/dense.h"
 
 namespace posenc::model {
 namespace {
@@ -99,7 +100,7 @@ NormalizeImpl::NormalizeImpl(std::int64_t dim, experiment::NormKind kind)
 }
 
 at::Tensor NormalizeImpl::forward(const at::Tensor& x) const {
-  if (bias_.defined()) return at::layer_norm(x, weight_.sizes(), weight_, bias_);
+  if (bias_.defined()) return nn::layer_norm(x, weight_, bias_);
   return nn::rms_norm(x, weight_);
 }
 
@@ -115,9 +116,12 @@ MlpImpl::MlpImpl(const ModelConfig& config) : relu_(config.mlp == experiment::Ml
 }
 
 at::Tensor MlpImpl::forward(const at::Tensor& x) {
-  const at::Tensor up = up_(x);
-  if (!gate_.is_empty()) return down_(dropout_(at::silu(gate_(x)) * up));
-  return down_(dropout_(relu_ ? at::relu(up) : at::gelu(up)));
+  if (!gate_.is_empty()) {
+    const std::vector<at::Tensor> parts = nn::dense(x, {gate_, up_});
+    return nn::dense(dropout_(at::silu(parts[0]) * parts[1]), down_);
+  }
+  const at::Tensor up = nn::dense(x, up_);
+  return nn::dense(dropout_(relu_ ? at::relu(up) : at::gelu(up)), down_);
 }
 
 BlockImpl::BlockImpl(const ModelConfig& config, nn::Attention softmax,
@@ -266,8 +270,7 @@ at::Tensor TransformerImpl::decode(const at::Tensor& tokens,
 }
 
 at::Tensor TransformerImpl::logits(const at::Tensor& hidden) {
-  if (!head_.is_empty()) return head_(hidden);
-  return at::linear(hidden, embed_->weight);
+  return nn::dense(hidden, head_.is_empty() ? embed_->weight : head_->weight);
 }
 
 void TransformerImpl::set_step(std::int64_t step) {

@@ -3,6 +3,7 @@
 #include "posenc/core/rng.h"
 #include "posenc/torch/ops.h"
 #include "torch/arguments.h"
+#include "torch/dense.h"
 
 namespace posenc::nn {
 namespace {
@@ -149,13 +150,17 @@ at::Tensor AttentionImpl::attend(const at::Tensor& q, const at::Tensor& k, const
 at::Tensor AttentionImpl::split(const at::Tensor& x, std::int64_t heads) const {
   return heads_first(x, heads, config_.head_dim);
 }
-at::Tensor AttentionImpl::queries(const at::Tensor& x) {
-  const at::Tensor q = split(q_proj(x), config_.heads);
-  return q_norm.defined() ? rms_norm(q, q_norm) : q;
-}
-at::Tensor AttentionImpl::keys(const at::Tensor& x) {
-  const at::Tensor k = split(k_proj(x), config_.kv_heads);
-  return k_norm.defined() ? rms_norm(k, k_norm) : k;
+AttentionImpl::Projected AttentionImpl::project(const at::Tensor& x) const {
+  std::vector<torch::nn::Linear> layers = {q_proj, k_proj, v_proj};
+  if (!gate_proj.is_empty()) layers.push_back(gate_proj);
+  const std::vector<at::Tensor> parts = dense(x, layers);
+  Projected p{.q = split(parts[0], config_.heads),
+              .k = split(parts[1], config_.kv_heads),
+              .v = split(parts[2], config_.kv_heads)};
+  if (parts.size() > 3) p.gate_k = split(parts[3], config_.kv_heads);
+  if (q_norm.defined()) p.q = rms_norm(p.q, q_norm);
+  if (k_norm.defined()) p.k = rms_norm(p.k, k_norm);
+  return p;
 }
 at::Tensor AttentionImpl::merge(const at::Tensor& out) const { return heads_last(out); }
 
@@ -171,35 +176,33 @@ at::Tensor AttentionImpl::forward(const at::Tensor& x, const at::Tensor& key_mas
     options.seed =
         static_cast<std::int64_t>(derived_seed(config_.seed, static_cast<std::uint64_t>(++calls_)));
   }
-  if (!gate_proj.is_empty()) options.gate_k = split(gate_proj(x), config_.kv_heads);
-  at::Tensor q = queries(x);
-  if (query_scale.defined()) q = q * query_scale.unsqueeze(-1);
-  return out_proj(merge(attend(q, keys(x), split(v_proj(x), config_.kv_heads), options)));
+  Projected p = project(x);
+  if (p.gate_k.defined()) options.gate_k = p.gate_k;
+  if (query_scale.defined()) p.q = p.q * query_scale.unsqueeze(-1);
+  return dense(merge(attend(p.q, p.k, p.v, options)), out_proj);
 }
 
 at::Tensor AttentionImpl::forward(const at::Tensor& x, KeyValueCache* cache) {
   if (cache == nullptr) return forward(x);
   TORCH_CHECK(config_.causal, "[Attention] a cache needs causal attention");
   const at::NoGradGuard decoding;
-  const at::Tensor q = queries(x);
-  at::Tensor k = keys(x);
+  Projected p = project(x);
   if (!rotation_.empty()) {
     const at::Tensor places = at::arange(cache->length, cache->length + x.size(1), at::kLong);
-    k = std::get<1>(ops::rope(q, k, rotation_, {}, places));
+    p.k = std::get<1>(ops::rope(p.q, p.k, rotation_, {}, places));
   }
   ops::AttentionOptions options;
   options.window_left = config_.window_left;
   options.keys_are_turned = !rotation_.empty();
-  const at::Tensor all_keys = append(cache->keys, cache->length, k);
-  const at::Tensor values =
-      append(cache->values, cache->length, split(v_proj(x), config_.kv_heads));
-  if (!gate_proj.is_empty()) {
-    options.gate_k = append(cache->gate_keys, cache->length, split(gate_proj(x), config_.kv_heads));
+  const at::Tensor all_keys = append(cache->keys, cache->length, p.k);
+  const at::Tensor values = append(cache->values, cache->length, p.v);
+  if (p.gate_k.defined()) {
+    options.gate_k = append(cache->gate_keys, cache->length, p.gate_k);
   }
   cache->length += x.size(1);
   const at::Tensor out =
-      ops::attention_decode(q, all_keys, values, config_.spec, pos->tensors(), options);
-  return out_proj(merge(out));
+      ops::attention_decode(p.q, all_keys, values, config_.spec, pos->tensors(), options);
+  return dense(merge(out), out_proj);
 }
 
 LinearAttentionImpl::LinearAttentionImpl(AttentionConfig config, std::string form)
@@ -224,12 +227,13 @@ at::Tensor LinearAttentionImpl::forward(const at::Tensor& x, const at::Tensor& k
   options.causal = config_.causal;
   options.key_mask = key_mask;
   options.q_positions = options.k_positions = positions;
+  const std::vector<at::Tensor> parts = dense(x, {q_proj, k_proj, v_proj});
   const at::Tensor out =
-      ops::linear_attention(heads_first(q_proj(x), config_.heads, config_.head_dim),
-                            heads_first(k_proj(x), config_.kv_heads, config_.head_dim),
-                            heads_first(v_proj(x), config_.kv_heads, config_.head_dim),
-                            config_.spec, pos->tensors(), options, form_);
-  return out_proj(heads_last(out));
+      ops::linear_attention(heads_first(parts[0], config_.heads, config_.head_dim),
+                            heads_first(parts[1], config_.kv_heads, config_.head_dim),
+                            heads_first(parts[2], config_.kv_heads, config_.head_dim), config_.spec,
+                            pos->tensors(), options, form_);
+  return dense(heads_last(out), out_proj);
 }
 
 PositionalEmbeddingImpl::PositionalEmbeddingImpl(const std::string& spec, std::int64_t model_dim,

@@ -100,8 +100,10 @@ class AttentionImpl : public torch::nn::Module {
  private:
   // [B, T, heads * head_dim] -> [B, heads, T, head_dim], without a copy.
   [[nodiscard]] at::Tensor split(const at::Tensor& x, std::int64_t heads) const;
-  [[nodiscard]] at::Tensor queries(const at::Tensor& x);
-  [[nodiscard]] at::Tensor keys(const at::Tensor& x);
+  struct Projected {
+    at::Tensor q, k, v, gate_k;  // gate_k only with gate_proj
+  };
+  [[nodiscard]] Projected project(const at::Tensor& x) const;
   [[nodiscard]] at::Tensor merge(const at::Tensor& out) const;
 
   AttentionConfig config_;
