@@ -9,8 +9,9 @@ files, and their mean is taken:
     RoPE copies 3.1 <!-- docs/evidence/demo; rope; longer 96; value --> % of them
     with YaRN 2.3 <!-- docs/evidence/text-small/schedules/*-yarn.json; rope; longer 1024; value --> bits
 
-A row under another schedule is named as in the tables: `rope, yarn`. Shares are in percent, as right answers: of an error, 100 minus it. The number must be the figure, rounded to as
-many digits as the page shows.
+A row under another schedule is named as in the tables: `rope, yarn`. Shares are in percent, as right answers: of an
+error, 100 minus it. `error value` (or low, high, chance) is the error itself. The number must be the figure, rounded to
+as many digits as the page shows.
 """
 
 import argparse
@@ -22,19 +23,32 @@ from pathlib import Path
 
 from pages import page_paths
 
-_MARK = re.compile(r"(-?\d+(?:\.\d+)?)\s*<!-- ([^;>]+); ([^;>]+); (\w+) (\d+); (value|low|high|chance) -->")
+_MARK = re.compile(r"(-?\d+(?:\.\d+)?)\s*<!-- ([^;>]+); ([^;>]+); (\w+) (\d+); ((?:error )?(?:value|low|high|chance)) -->")
 _ANY_MARK = re.compile(r"<!-- docs/evidence[^>]*-->")
 
 
-def shown(number, metric):
+def shown(number, metric, as_error=False):
     """A figure of `posenc compare --json` as pages write it.
 
-    >>> shown(0.25, "error"), shown(0.25, "accuracy"), shown(1.5, "bits_per_byte")
-    (75.0, 25.0, 1.5)
+    >>> shown(0.25, "error"), shown(0.25, "accuracy"), shown(1.5, "bits_per_byte"), shown(0.25, "error", True)
+    (75.0, 25.0, 1.5, 25.0)
     """
-    if metric == "error":
+    if metric == "error" and not as_error:
         return 100 * (1 - number)
-    return 100 * number if metric == "accuracy" else number
+    return 100 * number if metric in ("accuracy", "error") else number
+
+
+def end_of(which, metric):
+    """Which end of the metric's interval a figure is, and whether as an error.
+
+    >>> end_of("low", "error"), end_of("error low", "error"), end_of("low", "accuracy")
+    (('high', False), ('low', True), ('low', False))
+    """
+    as_error = which.startswith("error ")
+    which = which.removeprefix("error ")
+    # The upper end of a share of right answers is the lower one of its error.
+    swap = {"low": "high", "high": "low"} if metric == "error" and not as_error else {}
+    return swap.get(which, which), as_error
 
 
 def row_name(encoding, row):
@@ -63,7 +77,8 @@ def file_figure(files, encoding, axis, length, which):
     values = []
     for results in files:
         for row in rows_named(results, encoding, axis, length):
-            values.append(shown(row[which], results["metric"]))
+            end, as_error = end_of(which, results["metric"])
+            values.append(shown(row[end], results["metric"], as_error))
     return sum(values) / len(values) if values and len(values) == len(files) else None
 
 
@@ -74,9 +89,8 @@ def find_figure(comparison, encoding, axis, length, which):
             for cell in entry["cells"]:
                 named = row_name(entry["encoding"], cell) == encoding
                 if named and cell["axis"] == axis and cell["length"] == length:
-                    # The upper end of a share of right answers is the lower one of its error.
-                    swap = {"low": "high", "high": "low"} if task["metric"] == "error" else {}
-                    return shown(cell[swap.get(which, which)], task["metric"])
+                    end, as_error = end_of(which, task["metric"])
+                    return shown(cell[end], task["metric"], as_error)
     return None
 
 
