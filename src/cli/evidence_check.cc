@@ -11,6 +11,7 @@
 #include "cli/verbs.h"
 #include "draw/svg.h"
 #include "posenc/core/error.h"
+#include "report/evidence_measured.h"
 #include "report/evidence_page.h"
 #include "runs/files.h"
 #include "sweep/evidence_runs.h"
@@ -65,8 +66,18 @@ Parts read_parts(const EvidenceFiles& files, const sweep::EvidenceFile& file) {
   return parts;
 }
 
-std::string block_text(const Parts& parts, const report::PageBlock& block,
-                       const std::string& page) {
+std::string measured_text(const EvidenceFiles& files, const sweep::EvidenceFile& file,
+                          const sweep::MeasuredPart& part) {
+  return report::measured_block(files.committed_rows(file.name, part.name),
+                                fmt::format("{}, part {}", file.name, part.name),
+                                fmt::format("posenc reproduce {} --part {}", file.name, part.name));
+}
+
+std::string block_text(const EvidenceFiles& files, const sweep::EvidenceFile& file,
+                       const Parts& parts, const report::PageBlock& block) {
+  const std::string page = files.page(file.name).string();
+  const sweep::MeasuredPart* measured = file.measured_part(block.part);
+  if (measured != nullptr && block.kind == "results") return measured_text(files, file, *measured);
   const auto state = parts.find(block.part);
   if (state == parts.end()) {
     throw Error(ErrorKind::kUnknownKey,
@@ -80,19 +91,21 @@ std::string block_text(const Parts& parts, const report::PageBlock& block,
   return block.kind == "results" ? report::results_block(part) : report::picture_block(part);
 }
 
-std::vector<std::string> missing_blocks(const Parts& parts, const std::string& page,
+std::vector<std::string> missing_blocks(const sweep::EvidenceFile& file, const std::string& page,
                                         const std::string& text) {
   const auto blocks = report::find_blocks(text, page);
   std::vector<std::string> lines;
-  for (const auto& part : parts) {
-    const std::string& name = part.first;
-    for (const char* kind : {"results", "picture"}) {
-      const bool found = std::any_of(blocks.begin(), blocks.end(), [&](const auto& block) {
-        return block.kind == kind && block.part == name;
-      });
-      if (!found) lines.push_back(fmt::format("{}: has no block {} {}", page, kind, name));
-    }
+  const auto need = [&](const std::string& name, const char* kind) {
+    const bool found = std::any_of(blocks.begin(), blocks.end(), [&](const auto& block) {
+      return block.kind == kind && block.part == name;
+    });
+    if (!found) lines.push_back(fmt::format("{}: has no block {} {}", page, kind, name));
+  };
+  for (const sweep::EvidencePart& part : file.parts) {
+    need(part.name, "results");
+    need(part.name, "picture");
   }
+  for (const sweep::MeasuredPart& part : file.measured) need(part.name, "results");
   return lines;
 }
 
@@ -115,8 +128,10 @@ int check_page(const EvidenceFiles& files, const sweep::EvidenceFile& file) {
   const Parts parts = read_parts(files, file);
   const std::string page = files.page(file.name).string();
   const std::string text = read_file(page);
-  std::vector<std::string> lines = missing_blocks(parts, page, text);
-  const auto text_of = [&](const report::PageBlock& b) { return block_text(parts, b, page); };
+  std::vector<std::string> lines = missing_blocks(file, page, text);
+  const auto text_of = [&](const report::PageBlock& b) {
+    return block_text(files, file, parts, b);
+  };
   for (std::string& line : report::block_differences(text, page, text_of)) {
     lines.push_back(std::move(line));
   }
@@ -136,14 +151,14 @@ int write_page(const EvidenceFiles& files, const sweep::EvidenceFile& file) {
   const Parts parts = read_parts(files, file);
   const std::string page = files.page(file.name).string();
   const std::string text = read_file(page);
-  std::vector<std::string> lines = missing_blocks(parts, page, text);
+  std::vector<std::string> lines = missing_blocks(file, page, text);
   for (const auto& [name, state] : parts) {
     lines.insert(lines.end(), state.problems.begin(), state.problems.end());
   }
   for (const std::string& line : lines) print("{}\n", one_line(line));
   if (!lines.empty()) return kFailure;
   const std::string made = report::with_blocks(
-      text, page, [&](const report::PageBlock& b) { return block_text(parts, b, page); });
+      text, page, [&](const report::PageBlock& b) { return block_text(files, file, parts, b); });
   for (const auto& [name, state] : parts) {
     if (state.picture) write_if_new(files.picture(file.name, name), *state.picture);
   }

@@ -54,6 +54,10 @@ fs::path EvidenceFiles::runs_folder(const sweep::EvidencePart& part, const std::
   return out.empty() ? root_ / part.sweep.out : fs::path(out) / part.name;
 }
 
+fs::path EvidenceFiles::rows_file(const sweep::MeasuredPart& part, const std::string& out) const {
+  return out.empty() ? root_ / part.out : fs::path(out) / (part.name + ".json");
+}
+
 std::vector<report::Run> EvidenceFiles::committed(const std::string& name,
                                                   const std::string& part) const {
   const fs::path folder = pages() / name / part;
@@ -68,6 +72,11 @@ std::vector<report::Run> EvidenceFiles::committed(const std::string& name,
   if (fs::exists(pack)) return report::find_runs({pack.string()});
   if (fs::exists(folder)) return report::find_runs({folder.string()});
   return {};
+}
+
+std::string EvidenceFiles::committed_rows(const std::string& name, const std::string& part) const {
+  const fs::path file = pages() / name / (part + ".json");
+  return fs::exists(file) ? read_file(file.string()) : "";
 }
 
 report::EvidencePart make_part(const sweep::EvidenceFile& file, const sweep::EvidencePart& part,

@@ -27,6 +27,11 @@ class EvidenceFiles {
   [[nodiscard]] std::filesystem::path runs_folder(const sweep::EvidencePart& part,
                                                   const std::string& out) const;
 
+  [[nodiscard]] std::filesystem::path rows_file(const sweep::MeasuredPart& part,
+                                                const std::string& out) const;
+
+  // The committed rows of a measured part; empty where there are none.
+  [[nodiscard]] std::string committed_rows(const std::string& name, const std::string& part) const;
   // The committed runs of a part: a folder, or a pack; none where there is neither.
   [[nodiscard]] std::vector<report::Run> committed(const std::string& name,
                                                    const std::string& part) const;

@@ -10,17 +10,22 @@
 #include "posenc/core/error.h"
 
 namespace posenc::cli {
+
+std::string program_beside(const std::string& name) {
+  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / name).string();
+}
+
 namespace {
 
 int hand_over(const std::string& name, std::vector<std::string> words) {
-  const auto program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
-  words.insert(words.begin(), program.string());
+  const std::string program = program_beside(name);
+  words.insert(words.begin(), program);
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   execv(program.c_str(), arguments.data());
   throw Error(ErrorKind::kIo, {.scope = "posenc",
-                               .key = program.string(),
+                               .key = program,
                                .rule = "could not be started",
                                .value = "",
                                .hint = "it is built and installed beside posenc, with libtorch"});

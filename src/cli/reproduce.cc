@@ -1,6 +1,7 @@
 // posenc reproduce: the runs behind a page of docs/evidence, made again and held against those committed.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 
@@ -9,6 +10,7 @@
 #include "cli/sweep_session.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
+#include "core/process.h"
 #include "posenc/core/error.h"
 #include "report/evidence_verdict.h"
 #include "runs/stop_request.h"
@@ -39,8 +41,35 @@ int list_pages(const EvidenceFiles& files) {
                  std::to_string(files.committed(name, part.name).size()),
                  first ? file.question : ""});
     }
+    for (const sweep::MeasuredPart& part : file.measured) {
+      const bool first = file.parts.empty() && &part == &file.measured.front();
+      table.add({first ? name : "", part.name, "bench",
+                 files.committed_rows(name, part.name).empty() ? "0" : "1",
+                 first ? file.question : ""});
+    }
   }
   print("{}", table.text(""));
+  return kFine;
+}
+
+// Its table is printed as it grows; the rows go to a file when all are there.
+int run_measured(const EvidenceFiles& files, const sweep::EvidenceFile& file,
+                 const sweep::MeasuredPart& part, const ReproduceOptions& options) {
+  const std::filesystem::path out = files.rows_file(part, options.out);
+  Command command;
+  command.words = part.words;
+  command.words.insert(command.words.begin(), program_beside("posenc-bench"));
+  command.words.insert(command.words.end(), {"--output", out.string()});
+  print_line(fmt::format("{}, part {}: {}", file.name, part.name, part.about));
+  print_line(posenc::command_text(command.words));
+  if (options.session.dry_run) return kFine;
+  std::filesystem::create_directories(out.parent_path());
+  const Ending ending = posenc::run_command(command);
+  if (!ending.fine()) {
+    print("posenc bench ended with {}\n", ending_text(ending));
+    return kFailure;
+  }
+  print("rows: {}\n", out.string());
   return kFine;
 }
 
@@ -104,10 +133,15 @@ std::vector<sweep::Plan> make_plans(const EvidenceFiles& files, const ReproduceO
 
 int run_parts(const EvidenceFiles& files, const sweep::EvidenceFile& file,
               const ReproduceOptions& options) {
+  int code = kFine;
+  for (const sweep::MeasuredPart& part : file.measured) {
+    if (!options.part.empty() && part.name != options.part) continue;
+    code = std::max(code, run_measured(files, file, part, options));
+  }
+  if (file.measured_part(options.part) != nullptr) return code;
   const std::vector<sweep::EvidencePart> parts = chosen_parts(file, options.part);
   const std::vector<sweep::Plan> plans = make_plans(files, options, parts);
   const auto box = time_box(options.session);  // for all parts together
-  int code = kFine;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (box && !box->may_start()) return code == kFine ? runs::kTimeIsUp : code;
     print_line(fmt::format("{}, part {}: {}", file.name, parts[i].name, parts[i].about));

@@ -81,7 +81,7 @@ void add_sample(CLI::App& app, Action& chosen) {
       ->check(CLI::Range(1, 1 << 24));
   verb->add_option("--count", options->count, "samples")->check(CLI::Range(1, 1000));
   verb->add_option("--first", options->first, "number of the first")->check(CLI::NonNegativeNumber);
-  verb->footer("Example:\n  posenc sample configs/flip_flop.yaml --axis sparse --length 64\n");
+  verb->footer("Example:\n  posenc sample configs/demo.yaml --axis sparse\n");
   verb->callback([&chosen, options] { chosen = [options] { return run_sample(*options); }; });
 }
 

@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <string>
 
 namespace posenc::cli {
 
@@ -25,6 +26,9 @@ void add_data(CLI::App& app, Action& chosen);
 void add_sample(CLI::App& app, Action& chosen);
 void add_plot(CLI::App& app, Action& chosen);
 void add_attention(CLI::App& app, Action& chosen);
+
+// The path of a program that is built and installed next to this one.
+std::string program_beside(const std::string& name);
 
 // Exit codes: fine, anything unforeseen, the user's mistake.
 inline constexpr int kFine = 0;

@@ -97,8 +97,8 @@ at::Device device_of(const experiment::TrainConfig& train) {
     throw Error(ErrorKind::kUnsupported,
                 {.scope = "train",
                  .key = "device",
-                 .rule = "is cuda, and this machine or this build has none",
-                 .value = "",
+                 .rule = "must be cpu where no CUDA device is found",
+                 .value = "cuda",
                  .hint = "use --set train.device=cpu"});
   }
   return at::kCUDA;

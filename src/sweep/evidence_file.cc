@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <iterator>
+#include <sstream>
 
 #include "core/bind.h"
 #include "posenc/encodings/spec.h"
@@ -41,6 +43,7 @@ struct PartFields {
   Subtree grid;
   Subtree also;
   Subtree exclude;
+  std::string bench;
 
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -49,6 +52,7 @@ struct PartFields {
     visit("grid", self.grid, FieldRule{});
     visit("also", self.also, FieldRule{});
     visit("exclude", self.exclude, FieldRule{});
+    visit("bench", self.bench, FieldRule{});
   }
 };
 
@@ -141,6 +145,7 @@ class EvidenceReader {
     check_part_name(member);
     const std::string key = "parts." + member.key;
     const auto fields = bind_config<PartFields>(member.value, file_.path, key + ".");
+    if (!fields.bench.empty()) return read_measured(member, fields);
     const std::string base = fields.base.empty() ? shared_base : fields.base;
     if (base.empty()) {
       throw error(ErrorKind::kMissingKey, key + ".base", "is required", member.value,
@@ -154,6 +159,21 @@ class EvidenceReader {
                    .base = folder / base,
                    .out = std::filesystem::path("runs/evidence") / file_.name / member.key,
                    .points = read_points(member.value, file_.path, key + ".")}});
+  }
+
+  void read_measured(const Member& member, const PartFields& fields) {
+    for (const char* other : {"base", "grid", "also", "exclude"}) {
+      const Value* value = member.value.find(other);
+      if (value == nullptr) continue;
+      throw error(ErrorKind::kConflict, "parts." + member.key + "." + other,
+                  "belongs to a sweep, and this part has bench", *value, "remove one of them");
+    }
+    std::istringstream text(fields.bench);
+    file_.measured.push_back(
+        {.name = member.key,
+         .about = fields.about,
+         .words = {std::istream_iterator<std::string>(text), {}},
+         .out = std::filesystem::path("runs/evidence") / file_.name / (member.key + ".json")});
   }
 
   void read_table(const Value& tree, const std::string& prefix) {
@@ -249,6 +269,7 @@ const EvidencePart& EvidenceFile::part(const std::string& part_name) const {
     if (part.name == part_name) return part;
     known.push_back(part.name);
   }
+  for (const MeasuredPart& part : measured) known.push_back(part.name);
   throw Error(ErrorKind::kUnknownKey, {.scope = path,
                                        .key = "--part",
                                        .rule = "must be a part of the file",
@@ -256,11 +277,19 @@ const EvidencePart& EvidenceFile::part(const std::string& part_name) const {
                                        .hint = suggestion(part_name, known)});
 }
 
+const MeasuredPart* EvidenceFile::measured_part(const std::string& part_name) const {
+  for (const MeasuredPart& part : measured) {
+    if (part.name == part_name) return &part;
+  }
+  return nullptr;
+}
+
 EvidenceFile parse_evidence(std::string_view yaml, const std::string& path) {
   EvidenceFile file{.path = path,
                     .name = std::filesystem::path(path).stem().string(),
                     .question = "",
                     .parts = {},
+                    .measured = {},
                     .published = {}};
   const Value tree = parse_yaml(yaml, path);
   EvidenceReader(file).read(tree);

@@ -10,6 +10,9 @@
 //       about: 2 to 6 layers
 //       base: base/deep.yaml          in place of the file's base
 //       grid: {seed: [0, 1, 2], model.layers: [2, 6]}
+//     cost:
+//       about: what a step takes
+//       bench: train --lengths 512,1024   words of posenc bench, in place of a sweep
 //   published:
 //     - source: Golovneva et al. 2024, table 2
 //       part: main                    whose results stand next to it
@@ -19,6 +22,7 @@
 //         - {name: RoPE, encoding: rope, values: {train: 1.8, sparse@512: 20.3}}
 #pragma once
 
+#include <filesystem>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,15 +38,26 @@ struct EvidencePart {
   SweepFile sweep;  // out is runs/evidence/NAME/PART
 };
 
+// A table of posenc bench in place of runs.
+struct MeasuredPart {
+  std::string name;
+  std::string about;
+  std::vector<std::string> words;  // of posenc bench
+  std::filesystem::path out;       // runs/evidence/NAME/PART.json
+};
+
 struct EvidenceFile {
   std::string path;
   std::string name;  // of the file, without its ending
   std::string question;
-  std::vector<EvidencePart> parts;  // in the order of the file
+  std::vector<EvidencePart> parts;     // in the order of the file
+  std::vector<MeasuredPart> measured;  // likewise
   std::vector<runs::PublishedTable> published;
 
   // Throws an Error that lists the parts.
   [[nodiscard]] const EvidencePart& part(const std::string& part_name) const;
+  // None where it is a sweep, or no part at all.
+  [[nodiscard]] const MeasuredPart* measured_part(const std::string& part_name) const;
 };
 
 // Errors are signed with the path, and say line and column.

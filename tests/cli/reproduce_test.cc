@@ -165,6 +165,65 @@ TEST_F(TwoParts, NoPartStartsOnceTheTimeIsUp) {
   expect("case $* in *seed=0*) exit 1;; esac; exit 75", 1, false);
 }
 
+// A page whose tables are of posenc bench.
+class MeasuredPage : public Reproduce {
+ protected:
+  MeasuredPage() {
+    write_content(folder_ / "configs/evidence/cost.yaml",
+                  "question: What does it cost?\nparts:\n  cpu:\n    about: a tiny step\n"
+                  "    bench: train --lengths 16,32 --filter kerple --dim 16 --layers 1 --heads 2 "
+                  "--seconds 0\n");
+    write_content(folder_ / "docs/evidence/cost.md",
+                  "# Cost\n\n<!-- generated: results cpu -->\n<!-- end generated -->\n");
+  }
+  [[nodiscard]] std::string page() const { return file_content(folder_ / "docs/evidence/cost.md"); }
+  void commit(const std::string& rows) const {
+    fs::create_directories(folder_ / "docs/evidence/cost");
+    write_content(folder_ / "docs/evidence/cost/cpu.json", rows);
+  }
+};
+
+TEST_F(MeasuredPage, IsMeasuredAndWrittenFromItsRows) {
+  const Result measured = call("cost --part cpu");
+  ASSERT_EQ(measured.code, 0) << measured.out;
+  commit(file_content(folder_ / "runs/evidence/cost/cpu.json"));
+  ASSERT_EQ(call("cost --page").code, 0);
+  EXPECT_NE(page().find("| encoding | 16 | 32 |"), std::string::npos) << page();
+  EXPECT_NE(page().find("\n| kerple | "), std::string::npos) << page();
+  EXPECT_NE(page().find("1 layers, width 16, 2 heads, float32, cpu"), std::string::npos) << page();
+  EXPECT_EQ(call("cost --check").code, 0);
+}
+
+TEST_F(MeasuredPage, ShowsBothFiguresAndWhatIsMissing) {
+  commit(R"json([{"encoding": "learned(max_positions=8)", "length": 8, "batch": 2, "dim": 16,
+    "layers": 3, "heads": 2, "device": "cuda", "precision": "tf32", "tokens_per_s": 1234567.0,
+    "composed_tokens_per_s": 98765.0, "peak_bytes": 1048576, "composed_peak_bytes": null}])json");
+  ASSERT_EQ(call("cost --page").code, 0);
+  EXPECT_NE(page().find("| learned | 1235 / 98.8 |"), std::string::npos) << page();
+  EXPECT_NE(page().find("| learned | 1.00 / - |"), std::string::npos) << page();
+  write_content(folder_ / "docs/evidence/cost.md", page() + "more\n");
+  EXPECT_EQ(call("cost --check").code, 0) << "what is written by hand is free";
+  commit("[]");
+  EXPECT_EQ(call("cost --check").code, 1) << "other rows, another block";
+}
+
+TEST_F(MeasuredPage, RefusesRowsThatAreNone) {
+  commit("[{\"length\": 3}]");
+  const Result result = call("cost --check");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_NE(result.out.find("must be the rows of posenc bench train --output"), std::string::npos)
+      << result.out;
+}
+
+TEST_F(MeasuredPage, WithoutRowsSaysHowToGetThem) {
+  ASSERT_EQ(call("cost --page").code, 0);
+  EXPECT_NE(page().find("`posenc reproduce cost --part cpu` measures it"), std::string::npos);
+  const Result dry = call("cost --dry-run");
+  EXPECT_EQ(dry.code, 0);
+  EXPECT_NE(dry.out.find("posenc-bench train --lengths 16,32"), std::string::npos) << dry.out;
+  EXPECT_FALSE(fs::exists(folder_ / "runs/evidence/cost"));
+}
+
 TEST_F(Reproduce, ListsPagesAndShowsJobsWithoutRunningThem) {
   const Result list = call("");
   EXPECT_EQ(list.code, 0) << list.out;

@@ -49,6 +49,24 @@ TEST(EvidenceFile, HasSweepsInTheOrderOfTheFile) {
   EXPECT_EQ(file.part("deep-6").sweep.points.size(), 2U);
 }
 
+TEST(EvidenceFile, HasMeasuredPartsNextToSweeps) {
+  std::string yaml = kWhole;
+  yaml.insert(yaml.find("published:"),
+              "  cost:\n    about: a step\n    bench: train  --length 8\n");
+  const EvidenceFile file = parsed(yaml);
+  EXPECT_EQ(file.parts.size(), 2U);
+  ASSERT_NE(file.measured_part("cost"), nullptr);
+  EXPECT_EQ(file.measured_part("main"), nullptr);
+  EXPECT_EQ(file.measured.front().about, "a step");
+  EXPECT_EQ(file.measured.front().words, (std::vector<std::string>{"train", "--length", "8"}));
+  EXPECT_EQ(file.measured.front().out, std::filesystem::path("runs/evidence/count/cost.json"));
+  yaml.insert(yaml.find("    bench:"), "    grid: {seed: [0]}\n");
+  EXPECT_NE(message_of([&] {
+              (void)parsed(yaml);
+            }).find("parts.cost.grid belongs to a sweep, and this part has bench"),
+            std::string::npos);
+}
+
 TEST(EvidenceFile, HasPublishedTables) {
   const EvidenceFile file = parsed(kWhole);
   ASSERT_EQ(file.published.size(), 1U);

@@ -10,6 +10,7 @@
 #include "bench/program/figures.h"
 #include "core/restart.h"
 #include "posenc/core/error.h"
+#include "runs/files.h"
 
 namespace posenc::bench {
 namespace {
@@ -184,6 +185,7 @@ void add_training_options(CLI::App& train, TrainingArguments& a) {
     train.get_option(positive)->check(CLI::PositiveNumber);
   }
   train.add_flag("--json", a.json, "a list of rows, for programs");
+  train.add_option("-o,--output", a.output, "also write the rows to this file, as JSON");
 }
 
 int run_training(const TrainingArguments& arguments) {
@@ -203,6 +205,7 @@ int run_training(const TrainingArguments& arguments) {
     }
   }
   if (arguments.json) fmt::print("{}\n", all.dump(2));
+  if (!arguments.output.empty()) runs::atomic_write(arguments.output, all.dump(1) + "\n");
   return checked ? 0 : kFailure;
 }
 
