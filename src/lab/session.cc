@@ -14,19 +14,12 @@
 #include "lab/preflight.h"
 #include "lab/schedules.h"
 #include "lab/session_setup.h"
-#include "lab/values.h"
 #include "runs/environment.h"
 
 namespace posenc::lab {
 namespace {
 
 using runs::RunState;
-
-Value norms_value(const std::vector<std::pair<std::string, double>>& norms) {
-  Value::Map members;
-  for (const auto& [name, norm] : norms) members.push_back({name, number(norm)});
-  return {Value::Data(std::move(members))};
-}
 
 double ratio(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
@@ -64,9 +57,8 @@ Session::Session(const experiment::Loaded& loaded, const TrainOptions& options,
   const auto& train = loaded.config.train;
   checkpoints_.emplace(directory_->checkpoints_path(),
                        runs::Retention{.last = train.keep_last, .best = train.eval_every > 0});
-  metrics_.emplace(directory_->metrics_path());
   if (!there || !options.resume) {
-    events_.emplace(directory_->path());
+    log_.emplace(*directory_);
     return;
   }
   std::vector<std::string> words;
@@ -76,8 +68,7 @@ Session::Session(const experiment::Loaded& loaded, const TrainOptions& options,
     saved_step_ = checkpoint->step;
   }
   for (const std::string& word : words) progress_.message(word);
-  metrics_->truncate_after(memory_.step);
-  events_.emplace(directory_->path(), memory_.step);
+  log_.emplace(*directory_, memory_.step);
   note_jobs_at_once();
   progress_.message(fmt::format("goes on from step {}", memory_.step));
 }
@@ -136,8 +127,7 @@ void Session::note_peaks() {
 void Session::save() {
   if (saved_step_ == memory_.step) return;
   note_peaks();
-  metrics_->sync();
-  events_->flush();
+  log_->flush();
   trainer_.save(*checkpoints_, Value(Value::Data(all_fields(memory_))), score_);
   saved_step_ = memory_.step;
 }
@@ -174,29 +164,17 @@ void Session::note(const StepReport& report) {
 }
 
 void Session::log_row(const StepReport& report) {
-  const double loss = memory_.loss_sum / static_cast<double>(memory_.loss_count);
-  const double accuracy = ratio(memory_.correct, memory_.scored);
-  const double speed = static_cast<double>(memory_.tokens - memory_.logged_tokens) /
-                       std::max(memory_.seconds - memory_.logged_seconds, 1e-9);
-  const auto norms = trainer_.positional_norms();
-  const auto gradients = trainer_.positional_gradient_norms();
-  metrics_->append({Value::Data(Value::Map{{"kind", text("train")},
-                                           {"step", integer(memory_.step)},
-                                           {"loss", number(loss)},
-                                           {"accuracy", number(accuracy)},
-                                           {"lr", number(report.rate)},
-                                           {"grad_norm", number(report.gradient_norm)},
-                                           {"norms", norms_value(norms)},
-                                           {"grad_norms", norms_value(gradients)},
-                                           {"tokens", integer(memory_.tokens)},
-                                           {"seconds", number(memory_.seconds)},
-                                           {"tokens_per_s", number(speed)}})});
-  events_->scalar("train/loss", memory_.step, loss);
-  events_->scalar("train/accuracy", memory_.step, accuracy);
-  events_->scalar("train/lr", memory_.step, report.rate);
-  events_->scalar("train/grad_norm", memory_.step, report.gradient_norm);
-  events_->scalar("train/tokens_per_s", memory_.step, speed);
-  for (const auto& [name, norm] : norms) events_->scalar("norms/" + name, memory_.step, norm);
+  log_->add(TrainRow{.step = memory_.step,
+                     .loss = memory_.loss_sum / static_cast<double>(memory_.loss_count),
+                     .accuracy = ratio(memory_.correct, memory_.scored),
+                     .rate = report.rate,
+                     .gradient_norm = report.gradient_norm,
+                     .tokens = memory_.tokens,
+                     .seconds = memory_.seconds,
+                     .tokens_per_s = static_cast<double>(memory_.tokens - memory_.logged_tokens) /
+                                     std::max(memory_.seconds - memory_.logged_seconds, 1e-9),
+                     .norms = trainer_.positional_norms(),
+                     .gradient_norms = trainer_.positional_gradient_norms()});
   memory_.loss_sum = 0.0;
   memory_.loss_count = memory_.scored = memory_.correct = 0;
   memory_.logged_seconds = memory_.seconds;
@@ -214,22 +192,6 @@ void Session::show(const StepReport& report) {
   progress_.update(state);
 }
 
-void Session::log_evaluation(const EvalRow& row) {
-  const runs::Estimate& e = row.headline();
-  const std::string metric(name_of(task_->info().metric));
-  metrics_->append({Value::Data(Value::Map{{"kind", text("eval")},
-                                           {"step", integer(memory_.step)},
-                                           {"axis", text(row.axis)},
-                                           {"length", integer(row.length)},
-                                           {"metric", text(metric)},
-                                           {"value", number(e.value)},
-                                           {"low", number(e.interval.low)},
-                                           {"high", number(e.interval.high)}})});
-  const bool in_domain = row.axis == "train" && row.length == train_length(loaded_.config.train);
-  const std::string place = in_domain ? "" : fmt::format("/{}_{}", row.axis, row.length);
-  events_->scalar(fmt::format("eval{}/{}", place, metric), memory_.step, e.value);
-}
-
 // The validation samples in domain choose; the other conditions are for curves.
 bool Session::evaluate_on_the_way() {
   const auto& train = loaded_.config.train;
@@ -244,7 +206,8 @@ bool Session::evaluate_on_the_way() {
     rows.push_back(std::move(*row));
   }
   for (const EvalRow& row : rows) {
-    if (row.skipped.empty()) log_evaluation(row);
+    const bool in_domain = row.axis == "train" && row.length == train_length(train);
+    if (row.skipped.empty()) log_->add(row, task_->info().metric, memory_.step, in_domain);
   }
   note_score(score_of(rows.front(), task_->info().metric));
   return true;

@@ -5,11 +5,9 @@
 
 #include "lab/results.h"
 #include "lab/run.h"
+#include "lab/session_log.h"
 #include "lab/trainer.h"
 #include "runs/checkpoints.h"
-#include "runs/events.h"
-#include "runs/metrics.h"
-#include "runs/run_directory.h"
 
 namespace posenc::lab {
 
@@ -75,7 +73,6 @@ class Session {
   [[nodiscard]] std::string divergence(const StepReport& report) const;
   [[nodiscard]] bool evaluation_due() const;
   bool evaluate_on_the_way();  // false where it was stopped
-  void log_evaluation(const EvalRow& row);
   void note_score(double score);
   void note_peaks();
   void save();
@@ -93,8 +90,7 @@ class Session {
   Trainer trainer_;
   std::optional<runs::RunDirectory> directory_;
   std::optional<runs::Checkpoints> checkpoints_;
-  std::optional<runs::MetricsWriter> metrics_;
-  std::optional<runs::EventWriter> events_;
+  std::optional<SessionLog> log_;
   Memory memory_;
   std::optional<double> score_;  // of the evaluation at this very step
   std::int64_t saved_step_ = -1;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "experiment/load.h"
 #include "lab/evaluate.h"
 #include "runs/progress.h"
 #include "runs/stop_request.h"
