@@ -24,7 +24,7 @@ struct Sort {
     if constexpr (RotaryEncoding<E>) {
       state.rotary.push_back(index);
     } else if constexpr (BiasEncoding<E>) {
-      static_assert(is_toeplitz(E{}), "a bias that is not Toeplitz needs a modifier of its own");
+      static_assert(DistanceBias<E>, "a bias that is not Toeplitz needs a modifier of its own");
       state.biases.push_back(index);
     }
   }

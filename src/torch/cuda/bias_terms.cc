@@ -39,7 +39,7 @@ struct Terms {
   template <class E>
   void add(const E& /*e*/, const std::vector<at::Tensor>& /*parameters*/,
            const at::Tensor& /*read*/) {
-    TORCH_CHECK(false, "[attention] a bias without a table");
+    static_assert(!DistanceBias<E>, "a distance bias needs its term here");
   }
 
  private:

@@ -59,6 +59,16 @@ at::Tensor relative_entries(const Relative& config, const at::Tensor& distance) 
   return distance.clamp(lowest, config.max_distance) - lowest;
 }
 
+// What each bias reads of all distances from the first to the last.
+at::Tensor read_of(const Alibi& e, const at::Tensor& d) {
+  return seen_distance(e, d).to(at::kFloat);
+}
+at::Tensor read_of(const Kerple& /*e*/, const at::Tensor& d) { return d.abs().to(at::kFloat); }
+at::Tensor read_of(const T5& e, const at::Tensor& d) {
+  return t5_entries(e, d[0].item<std::int64_t>(), d[-1].item<std::int64_t>());
+}
+at::Tensor read_of(const Relative& e, const at::Tensor& d) { return relative_entries(e, d); }
+
 struct ToeplitzValues {
   const Tensors& parameters;
   const at::Tensor& distance;
@@ -66,6 +76,7 @@ struct ToeplitzValues {
 
   template <class E>
   at::Tensor operator()(const E& /*encoding*/) const {
+    static_assert(!DistanceBias<E>, "a distance bias needs its values here");
     return {};
   }
   at::Tensor operator()(const Alibi& e) const {
@@ -114,6 +125,7 @@ struct ToeplitzGradient {
 
   template <class E>
   Tensors operator()(const E& /*encoding*/) const {
+    static_assert(!DistanceBias<E>, "a distance bias needs its gradient here");
     return {};
   }
   Tensors operator()(const Alibi& e) const {
@@ -183,21 +195,15 @@ at::Tensor bias_reading(const Prepared& prepared, std::size_t index, const BiasT
   const auto kept = [&](const auto& make) {
     return kept_range(prepared, "reading " + std::to_string(index), range, device, make);
   };
-  if (const auto* t5 = std::get_if<T5>(&encoding)) {
-    return kept([&](const at::Tensor& d) {
-      return t5_entries(*t5, d[0].item<std::int64_t>(), d[-1].item<std::int64_t>());
-    });
-  }
-  if (const auto* alibi = std::get_if<Alibi>(&encoding)) {
-    return kept([&](const at::Tensor& d) { return seen_distance(*alibi, d).to(at::kFloat); });
-  }
-  if (const auto* relative = std::get_if<Relative>(&encoding)) {
-    return kept([&](const at::Tensor& d) { return relative_entries(*relative, d); });
-  }
-  if (std::holds_alternative<Kerple>(encoding)) {
-    return kept([](const at::Tensor& d) { return d.abs().to(at::kFloat); });
-  }
-  return {};
+  return std::visit(
+      [&]<class E>(const E& e) -> at::Tensor {
+        if constexpr (!DistanceBias<E>) {
+          return {};
+        } else {
+          return kept([&](const at::Tensor& d) { return read_of(e, d); });
+        }
+      },
+      encoding);
 }
 
 std::vector<Tensors> parameter_tensors(const Prepared& prepared, const at::Tensor& flat) {
