@@ -131,8 +131,23 @@ std::vector<sweep::Plan> make_plans(const EvidenceFiles& files, const ReproduceO
   return plans;
 }
 
+// Each measures a machine, and hardly any machine is meant by two.
+void require_one_measured(const sweep::EvidenceFile& file, const std::string& part) {
+  if (!part.empty() || file.measured.size() < 2) return;
+  std::string names;
+  for (const sweep::MeasuredPart& one : file.measured) {
+    names += (names.empty() ? "--part " : " or --part ") + one.name;
+  }
+  throw Error(ErrorKind::kMissingKey, {.scope = "reproduce",
+                                       .key = "--part",
+                                       .rule = "is required for " + file.name,
+                                       .value = "",
+                                       .hint = "use " + names});
+}
+
 int run_parts(const EvidenceFiles& files, const sweep::EvidenceFile& file,
               const ReproduceOptions& options) {
+  require_one_measured(file, options.part);
   int code = kFine;
   for (const sweep::MeasuredPart& part : file.measured) {
     if (!options.part.empty() && part.name != options.part) continue;

@@ -215,6 +215,17 @@ TEST_F(MeasuredPage, RefusesRowsThatAreNone) {
       << result.out;
 }
 
+TEST_F(MeasuredPage, MeasuresOnePartAtATime) {
+  write_content(folder_ / "configs/evidence/cost.yaml",
+                "question: What does it cost?\nparts:\n  cpu: {about: a, bench: train}\n"
+                "  gpu: {about: b, bench: train --device cuda}\n");
+  const Result result = call("cost");
+  EXPECT_EQ(result.code, 2);
+  EXPECT_NE(result.out.find("--part is required for cost; use --part cpu or --part gpu"),
+            std::string::npos)
+      << result.out;
+}
+
 TEST_F(MeasuredPage, WithoutRowsSaysHowToGetThem) {
   ASSERT_EQ(call("cost --page").code, 0);
   EXPECT_NE(page().find("`posenc reproduce cost --part cpu` measures it"), std::string::npos);
