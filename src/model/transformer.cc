@@ -15,9 +15,6 @@ using experiment::AttentionKind;
 using experiment::ModelConfig;
 using experiment::ScoreScaling;
 
-torch::nn::Linear linear(std::int64_t from, std::int64_t to, bool bias) {
-  return torch::nn::Linear(torch::nn::LinearOptions(from, to).bias(bias));
-}
 Normalize normalize(const ModelConfig& config) { return Normalize(config.dim, config.norm_kind); }
 
 bool shares_layers(const std::string& text) {
@@ -107,11 +104,11 @@ at::Tensor NormalizeImpl::forward(const at::Tensor& x) const {
 MlpImpl::MlpImpl(const ModelConfig& config) : relu_(config.mlp == experiment::Mlp::kRelu) {
   const auto width =
       static_cast<std::int64_t>(std::llround(config.mlp_ratio * static_cast<double>(config.dim)));
-  up_ = register_module("up", linear(config.dim, width, config.bias));
+  up_ = register_module("up", nn::dense_layer(config.dim, width, config.bias));
   if (config.mlp == experiment::Mlp::kSwiglu) {
-    gate_ = register_module("gate", linear(config.dim, width, config.bias));
+    gate_ = register_module("gate", nn::dense_layer(config.dim, width, config.bias));
   }
-  down_ = register_module("down", linear(width, config.dim, config.bias));
+  down_ = register_module("down", nn::dense_layer(width, config.dim, config.bias));
   dropout_ = register_module("dropout", torch::nn::Dropout(config.mlp_dropout));
 }
 
@@ -181,7 +178,7 @@ TransformerImpl::TransformerImpl(ModelConfig config, const ModelContext& context
     norm_ = register_module("norm", normalize(config_));
   }
   if (!config_.tied) {
-    head_ = register_module("head", linear(config_.dim, context.vocabulary, false));
+    head_ = register_module("head", nn::dense_layer(config_.dim, context.vocabulary, false));
   }
   if (config_.score_scaling == ScoreScaling::kLearnedLog) {
     const double start =

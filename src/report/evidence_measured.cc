@@ -79,9 +79,9 @@ std::string shown(std::optional<double> value, double unit) {
   return fmt::format("{:.{}f}", scaled, scaled >= 100 ? 0 : scaled >= 10 ? 1 : 2);
 }
 
-using Member = std::optional<double> Row::*;
+using FigureOf = std::optional<double> Row::*;
 
-TextTable table_of(const Measured& all, const std::string& title, Member ours, Member composed,
+TextTable table_of(const Measured& all, const std::string& title, FigureOf ours, FigureOf composed,
                    double unit) {
   TextTable table{.title = fmt::format("{} ({})", title, all.setting),
                   .header = {"encoding"},

@@ -117,6 +117,10 @@ at::Tensor stacked(const std::vector<torch::nn::Linear>& layers,
 
 }  // namespace
 
+torch::nn::Linear dense_layer(std::int64_t from, std::int64_t to, bool bias) {
+  return torch::nn::Linear(torch::nn::LinearOptions(from, to).bias(bias));
+}
+
 at::Tensor dense(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
   if (!wants_gradient(x, weight)) {
     return bias.defined() ? at::linear(x, weight, bias) : at::linear(x, weight);

@@ -13,6 +13,8 @@
 
 namespace posenc::nn {
 
+torch::nn::Linear dense_layer(std::int64_t from, std::int64_t to, bool bias);
+
 // x W^T + b over the last dimension; bias may be undefined. Under autocast the product is in its type, and the gradient
 // of the weight is added up in float32 where libtorch can.
 at::Tensor dense(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});

@@ -36,10 +36,6 @@ AttentionConfig completed(AttentionConfig config) {
   return config;
 }
 
-torch::nn::Linear linear(std::int64_t from, std::int64_t to, bool bias) {
-  return torch::nn::Linear(torch::nn::LinearOptions(from, to).bias(bias));
-}
-
 at::Tensor heads_first(const at::Tensor& x, std::int64_t heads, std::int64_t head_dim) {
   return x.reshape({x.size(0), x.size(1), heads, head_dim}).transpose(1, 2);
 }
@@ -123,12 +119,12 @@ AttentionImpl::AttentionImpl(AttentionConfig config, EncodingParameters shared)
     : config_(completed(std::move(config))), rotation_(key_rotation(config_.spec)) {
   const std::int64_t q_dim = config_.heads * config_.head_dim;
   const std::int64_t k_dim = config_.kv_heads * config_.head_dim;
-  q_proj = register_module("q_proj", linear(config_.model_dim, q_dim, config_.bias));
-  k_proj = register_module("k_proj", linear(config_.model_dim, k_dim, config_.bias));
-  v_proj = register_module("v_proj", linear(config_.model_dim, k_dim, config_.bias));
-  out_proj = register_module("out_proj", linear(q_dim, config_.model_dim, config_.bias));
+  q_proj = register_module("q_proj", dense_layer(config_.model_dim, q_dim, config_.bias));
+  k_proj = register_module("k_proj", dense_layer(config_.model_dim, k_dim, config_.bias));
+  v_proj = register_module("v_proj", dense_layer(config_.model_dim, k_dim, config_.bias));
+  out_proj = register_module("out_proj", dense_layer(q_dim, config_.model_dim, config_.bias));
   if (reads_gate_keys(ops::parse_any(config_.spec))) {
-    gate_proj = register_module("gate_proj", linear(config_.model_dim, k_dim, config_.bias));
+    gate_proj = register_module("gate_proj", dense_layer(config_.model_dim, k_dim, config_.bias));
   }
   if (config_.qk_norm) {
     q_norm = register_parameter("q_norm", at::ones({config_.head_dim}));
@@ -213,10 +209,10 @@ LinearAttentionImpl::LinearAttentionImpl(AttentionConfig config, std::string for
               config_.dropout);
   const std::int64_t q_dim = config_.heads * config_.head_dim;
   const std::int64_t k_dim = config_.kv_heads * config_.head_dim;
-  q_proj = register_module("q_proj", linear(config_.model_dim, q_dim, config_.bias));
-  k_proj = register_module("k_proj", linear(config_.model_dim, k_dim, config_.bias));
-  v_proj = register_module("v_proj", linear(config_.model_dim, k_dim, config_.bias));
-  out_proj = register_module("out_proj", linear(q_dim, config_.model_dim, config_.bias));
+  q_proj = register_module("q_proj", dense_layer(config_.model_dim, q_dim, config_.bias));
+  k_proj = register_module("k_proj", dense_layer(config_.model_dim, k_dim, config_.bias));
+  v_proj = register_module("v_proj", dense_layer(config_.model_dim, k_dim, config_.bias));
+  out_proj = register_module("out_proj", dense_layer(q_dim, config_.model_dim, config_.bias));
   pos = register_module("pos", EncodingParameters(config_.spec, config_.head_dim, config_.heads,
                                                   config_.model_dim, config_.seed));
 }
