@@ -20,12 +20,13 @@ double kept_matrices(const Spec& spec) {
   return kept;
 }
 
-// Numbers per pair of positions that all samples share: FIRE's hidden units, before and after the ReLU.
+// Numbers per pair of positions that all samples share: FIRE's hidden units before and after the ReLU, and their
+// gradient. Measured at T 2,048: 2.9 times the width.
 double shared_numbers(const Spec& spec) {
   double numbers = 0.0;
   for (const Encoding& e : spec.encodings) {
     if (const auto* fire = std::get_if<Fire>(&e)) {
-      numbers += 2.0 * static_cast<double>(fire->width);
+      numbers += 3.0 * static_cast<double>(fire->width);
     }
   }
   return numbers;

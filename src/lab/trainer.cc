@@ -94,12 +94,11 @@ NamedTensors weights_of(const torch::nn::Module& model) {
 at::Device device_of(const experiment::TrainConfig& train) {
   if (train.device == Device::kCpu) return at::kCPU;
   if (!torch::cuda::is_available()) {
-    throw Error(ErrorKind::kUnsupported,
-                {.scope = "train",
-                 .key = "device",
-                 .rule = "must be cpu where no CUDA device is found",
-                 .value = "cuda",
-                 .hint = "use --set train.device=cpu"});
+    throw Error(ErrorKind::kUnsupported, {.scope = "train",
+                                          .key = "device",
+                                          .rule = "must be cpu where no CUDA device is found",
+                                          .value = "cuda",
+                                          .hint = "use --set train.device=cpu"});
   }
   return at::kCUDA;
 }

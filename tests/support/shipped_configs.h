@@ -12,9 +12,11 @@
 
 namespace posenc::testing {
 
-inline std::vector<std::string> shipped_configs() {
+// Of configs/ itself, or of a folder in it.
+inline std::vector<std::string> shipped_configs(const std::string& below = "") {
   std::vector<std::string> paths;
-  const std::filesystem::path folder = std::filesystem::path(POSENC_TEST_DATA_DIR) / "../configs";
+  const std::filesystem::path folder =
+      std::filesystem::path(POSENC_TEST_DATA_DIR) / "../configs" / below;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() == ".yaml") paths.push_back(entry.path().lexically_normal());
   }

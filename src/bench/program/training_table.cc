@@ -36,8 +36,10 @@ TrainingPlace place_of(const TrainingArguments& arguments) {
   if (cuda && !cuda_found()) {
     throw mistake("--device", "is cuda, but no CUDA device was found", "", "use --device cpu");
   }
-  return {.device = cuda ? experiment::Device::kCuda : experiment::Device::kCpu,
-          .precision = precision};
+  TrainingPlace place{.device = cuda ? experiment::Device::kCuda : experiment::Device::kCpu,
+                      .precision = precision};
+  if (arguments.memory > 0.0) place.memory_bytes = arguments.memory * 1024.0 * 1024.0 * 1024.0;
+  return place;
 }
 
 // --batch is that of the shortest length; without it the longest length has one sample.
@@ -184,6 +186,11 @@ void add_training_options(CLI::App& train, TrainingArguments& a) {
   for (const char* positive : {"--dim", "--layers", "--heads", "--batch"}) {
     train.get_option(positive)->check(CLI::PositiveNumber);
   }
+  train
+      .add_option("--memory", a.memory,
+                  "GiB that a step may take; what needs more is left out (0: what is left)")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   train.add_flag("--json", a.json, "a list of rows, for programs");
   train.add_option("-o,--output", a.output, "also write the rows to this file, as JSON");
 }

@@ -18,6 +18,7 @@ struct TrainingArguments {
   double seconds = 0.5;
   int threads = 0;
   bool json = false;
+  double memory = 0.0;                 // GiB that may be used; 0: what is left
   std::string output;                  // a file for the rows, besides what is printed
   const CLI::Option* batch = nullptr;  // whether it was given
 };
