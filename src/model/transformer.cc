@@ -114,7 +114,7 @@ MlpImpl::MlpImpl(const ModelConfig& config) : relu_(config.mlp == experiment::Ml
 
 at::Tensor MlpImpl::forward(const at::Tensor& x) {
   if (!gate_.is_empty()) {
-    const std::vector<at::Tensor> parts = nn::dense(x, {gate_, up_});
+    const std::vector<at::Tensor> parts = nn::dense_parts(x, {gate_, up_});
     return nn::dense(dropout_(at::silu(parts[0]) * parts[1]), down_);
   }
   const at::Tensor up = nn::dense(x, up_);

@@ -133,7 +133,8 @@ at::Tensor dense(const at::Tensor& x, const torch::nn::Linear& layer) {
   return dense(x, layer->weight, layer->bias);
 }
 
-std::vector<at::Tensor> dense(const at::Tensor& x, const std::vector<torch::nn::Linear>& layers) {
+std::vector<at::Tensor> dense_parts(const at::Tensor& x,
+                                    const std::vector<torch::nn::Linear>& layers) {
   std::vector<at::Tensor> outputs;
   if (!wants_gradient(x, layers.front()->weight)) {
     for (const auto& layer : layers) outputs.push_back(dense(x, layer));

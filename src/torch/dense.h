@@ -20,7 +20,8 @@ torch::nn::Linear dense_layer(std::int64_t from, std::int64_t to, bool bias);
 at::Tensor dense(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias = {});
 at::Tensor dense(const at::Tensor& x, const torch::nn::Linear& layer);
 // The outputs of several layers for one input, as views of one tensor where gradients are wanted.
-std::vector<at::Tensor> dense(const at::Tensor& x, const std::vector<torch::nn::Linear>& layers);
+std::vector<at::Tensor> dense_parts(const at::Tensor& x,
+                                    const std::vector<torch::nn::Linear>& layers);
 
 // LayerNorm over the last dimension, epsilon 1e-5.
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);

@@ -149,7 +149,7 @@ at::Tensor AttentionImpl::split(const at::Tensor& x, std::int64_t heads) const {
 AttentionImpl::Projected AttentionImpl::project(const at::Tensor& x) const {
   std::vector<torch::nn::Linear> layers = {q_proj, k_proj, v_proj};
   if (!gate_proj.is_empty()) layers.push_back(gate_proj);
-  const std::vector<at::Tensor> parts = dense(x, layers);
+  const std::vector<at::Tensor> parts = dense_parts(x, layers);
   Projected p{.q = split(parts[0], config_.heads),
               .k = split(parts[1], config_.kv_heads),
               .v = split(parts[2], config_.kv_heads)};
@@ -223,7 +223,7 @@ at::Tensor LinearAttentionImpl::forward(const at::Tensor& x, const at::Tensor& k
   options.causal = config_.causal;
   options.key_mask = key_mask;
   options.q_positions = options.k_positions = positions;
-  const std::vector<at::Tensor> parts = dense(x, {q_proj, k_proj, v_proj});
+  const std::vector<at::Tensor> parts = dense_parts(x, {q_proj, k_proj, v_proj});
   const at::Tensor out =
       ops::linear_attention(heads_first(parts[0], config_.heads, config_.head_dim),
                             heads_first(parts[1], config_.kv_heads, config_.head_dim),

@@ -104,7 +104,7 @@ TEST(Dense, LayersOfOneInputAreThoseLayers) {
   std::vector<at::Tensor> of = {x};
   for (const auto& layer : layers) of.insert(of.end(), {layer->weight, layer->bias});
   const auto together = [&] {
-    const auto parts = dense(x, layers);
+    const auto parts = dense_parts(x, layers);
     return parts[0].square().sum() + parts[1].sum() * 2 - parts[2].exp().sum();
   };
   const auto apart = [&] {
@@ -115,7 +115,7 @@ TEST(Dense, LayersOfOneInputAreThoseLayers) {
   const auto b = grad({apart()}, of);
   for (std::size_t i = 0; i < of.size(); ++i) expect_close(a[i], b[i], 1e-5, "gradient");
   const at::NoGradGuard quiet;
-  const auto parts = dense(x, layers);
+  const auto parts = dense_parts(x, layers);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     expect_close(parts[i], layers[i]->forward(x), 1e-6, "without gradients");
   }
