@@ -6,6 +6,8 @@
 #include <torch/utils.h>
 
 #include <chrono>
+#include <map>
+#include <mutex>
 
 #include "core/cancellation.h"
 #include "model/interruptible.h"
@@ -49,6 +51,19 @@ class OnStream {
   std::optional<c10::Stream> stream_;
   std::optional<c10::StreamGuard> guard_;
 };
+
+// One for all trainers of a device: libtorch keeps a workspace for every stream that has run a product, so
+// with a stream each they would add up.
+std::optional<c10::Stream> training_stream(at::Device device) {
+  if (!device.is_cuda()) return std::nullopt;
+  static std::mutex mutex;
+  static std::map<c10::DeviceIndex, c10::Stream> streams;
+  const std::lock_guard lock(mutex);
+  const auto found = streams.find(device.index());
+  if (found != streams.end()) return found->second;
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  return streams.emplace(device.index(), guard.getStreamFromGlobalPool(device)).first->second;
+}
 
 std::uint64_t mixed(std::int64_t seed, std::int64_t step) {
   return static_cast<std::uint64_t>(seed) * 0x9e3779b97f4a7c15U + static_cast<std::uint64_t>(step);
@@ -127,9 +142,7 @@ Trainer::Trainer(const experiment::LabConfig& config, const tasks::Task& task,
   model_->train();
   optimizer_ = std::make_unique<Optimizer>(config.train, *model_);
   work_ = std::make_unique<StepWork>(config_, model_, *optimizer_, device_, pace_.graphs);
-  if (device_.is_cuda()) {
-    stream_ = c10::impl::VirtualGuardImpl(device_.type()).getStreamFromGlobalPool(device_);
-  }
+  stream_ = training_stream(device_);
 }
 
 // Starts over where the next batch is not the next step's: after a resume, or a step that was cut off.

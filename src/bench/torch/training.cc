@@ -139,7 +139,8 @@ class Measurement {
         figures.peak_bytes = peak_bytes_of([&] { trainer.step(); });
       }
       add_speed(trainer, figures);
-      if (on_gpu_) add_idle_share(trainer, figures);
+      const bool ours = !factory;
+      if (on_gpu_ && ours) add_idle_share(trainer, figures);
     }
     if (on_gpu_) release_gpu_memory();
     return figures;
@@ -147,7 +148,7 @@ class Measurement {
 
   // A GPU works on while the next step is queued, so only a window of steps has a time: run() waits at its end.
   void add_speed(lab::Trainer& trainer, TrainingFigures& figures) const {
-    const int window = on_gpu_ ? kStepsOfAWindow : 1;
+    const int window = on_gpu_ ? steps_of_a_window(trainer) : 1;
     double best = std::numeric_limits<double>::infinity();
     double all = 0.0;
     double data = 0.0;
@@ -165,6 +166,14 @@ class Measurement {
     });
     figures.tokens_per_s = static_cast<double>(tokens) / best;
     figures.data_share = data / all;
+  }
+
+  // As few as give a time worth reading: compositions at long rows take a second a step.
+  static int steps_of_a_window(lab::Trainer& trainer) {
+    constexpr int kTried = 2;
+    constexpr double kSeconds = 0.1;
+    const double each = seconds_of([&] { trainer.run(kTried); }) / kTried;
+    return static_cast<int>(std::clamp(kSeconds / each, 1.0 * kTried, 1.0 * kStepsOfAWindow));
   }
 
   // Profiling slows the host down, not the kernels: their time is compared with steps without the profiler.
