@@ -37,6 +37,14 @@ std::vector<sweep::KeptRun> kept_runs(const std::vector<report::Run>& runs) {
   return kept;
 }
 
+std::vector<report::FlatConfig> fields_of(const sweep::Plan& plan) {
+  std::vector<report::FlatConfig> fields;
+  for (const experiment::LabConfig& config : sweep::configs_of(plan)) {
+    fields.push_back(report::training_fields(experiment::resolved_tree(config)));
+  }
+  return fields;
+}
+
 PartState read_part(const EvidenceFiles& files, const sweep::EvidenceFile& file,
                     const sweep::EvidencePart& part) {
   const sweep::Plan plan = sweep::make_plan(part.sweep, {});
@@ -50,7 +58,8 @@ PartState read_part(const EvidenceFiles& files, const sweep::EvidenceFile& file,
   sweep::RunMatch match = sweep::match_runs(plan, kept_runs(state.part.runs));
   state.jobs_with_runs = match.jobs_with_runs;
   state.problems = std::move(match.problems);
-  for (std::string& line : report::published_problems(state.part, sweep::encodings_of(plan))) {
+  for (std::string& line :
+       report::published_problems(state.part, sweep::encodings_of(plan), fields_of(plan))) {
     state.problems.push_back(fmt::format("{}: {}", file.path, line));
   }
   return state;

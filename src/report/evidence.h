@@ -46,13 +46,20 @@ std::string evidence_text(const Cell* cell, Metric metric);
 
 TextTable results_table(const TaskTable& table);
 
+// The cell over single answers in place of whole rows: its points, without an interval.
+Cell single_answers(const Cell& cell);
+// Where the metric is of whole rows: the same table over single answers, seed by seed.
+std::optional<TextTable> single_answers_table(const TaskTable& table);
+
 // --- published tables (evidence_published.cc) -----------------------------------------------------
 
 // One table for each published one of the part.
 std::vector<TextTable> published_tables(const EvidencePart& part);
-// Rows that no job or more than one variant answers to, and tables whose `where` fits no run, a line each.
+// Rows that no job or more than one variant answers to, and tables whose `where` fits no job, a line each.
+// `jobs`: the training fields of each job.
 std::vector<std::string> published_problems(const EvidencePart& part,
-                                            const std::vector<std::string>& encodings);
+                                            const std::vector<std::string>& encodings,
+                                            const std::vector<FlatConfig>& jobs);
 
 // --- the blocks of a page (evidence_blocks.cc) ----------------------------------------------------
 

@@ -79,6 +79,7 @@ std::string left_out_text(const EvidencePart& part) {
 
 std::string task_text(const TaskTable& table) {
   std::string text = markdown_table(results_table(table));
+  if (const auto single = single_answers_table(table)) text += markdown_table(*single);
   if (any_failed(table)) text += fmt::format("{}.\n\n", failure_note(table.metric));
   return text;
 }

@@ -67,6 +67,20 @@ std::vector<std::string> result_row(const TaskTable& table, const Entry& entry,
   return row;
 }
 
+std::vector<std::string> single_answers_row(const TaskTable& table, const Entry& entry) {
+  std::vector<std::string> row = {row_name(table, entry)};
+  for (const TableCondition& c : conditions_of(table)) {
+    const Cell* cell = entry.row_cell(c.axis, c.factor, "");
+    if (cell == nullptr || cell->single.empty()) {
+      row.emplace_back(kNothing);
+      continue;
+    }
+    const Cell shown = single_answers(*cell);
+    row.push_back(evidence_text(&shown, table.metric));
+  }
+  return row;
+}
+
 std::vector<std::string> chance_row(const TaskTable& table) {
   std::vector<std::string> row = {"chance", ""};
   for (const TableCondition& c : conditions_of(table)) {
@@ -130,6 +144,27 @@ TextTable results_table(const TaskTable& table) {
     }
   }
   text.rows.push_back(chance_row(table));
+  return text;
+}
+
+Cell single_answers(const Cell& cell) {
+  Cell single = cell;
+  RegionFigure& figure = single.regions[static_cast<std::size_t>(runs::Region::kHeadline)];
+  figure.points = cell.single;
+  figure.mean = runs::mean_over_seeds(cell.single).value;
+  figure.interval = std::nullopt;
+  return single;
+}
+
+std::optional<TextTable> single_answers_table(const TaskTable& table) {
+  if (!table.row_metric) return std::nullopt;
+  TextTable text{.title = fmt::format("{}: {} of single answers, seed by seed", table.task,
+                                      traits_of(table.metric).title),
+                 .header = {"encoding"},
+                 .rows = {},
+                 .notes = {}};
+  for (const TableCondition& c : conditions_of(table)) text.header.push_back(condition_name(c));
+  for (const Entry& entry : table.entries) text.rows.push_back(single_answers_row(table, entry));
   return text;
 }
 

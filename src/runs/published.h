@@ -26,6 +26,7 @@ struct PublishedTable {
   std::string source;
   std::string part;  // of the evidence file
   Metric metric = Metric::kAccuracy;
+  bool single_answers = false;  // where the task's own metric is of whole rows
   // Training fields that choose the variant of the part: {"model.layers", "4"}.
   std::vector<std::pair<std::string, std::string>> where;
   std::vector<PublishedRow> rows;

@@ -73,6 +73,7 @@ struct TableFields {
   std::string source;
   std::string part;
   Metric metric = Metric::kAccuracy;
+  bool single_answers = false;
   Subtree where;
   Subtree rows;
 
@@ -81,6 +82,7 @@ struct TableFields {
     visit("source", self.source, FieldRule{.required = true});
     visit("part", self.part, FieldRule{.required = true});
     visit("metric", self.metric, FieldRule{.required = true});
+    visit("single_answers", self.single_answers, FieldRule{});
     visit("where", self.where, FieldRule{});
     visit("rows", self.rows, FieldRule{.required = true});
   }
@@ -187,6 +189,7 @@ class EvidenceReader {
     runs::PublishedTable table{.source = fields.source,
                                .part = fields.part,
                                .metric = fields.metric,
+                               .single_answers = fields.single_answers,
                                .where = {},
                                .rows = {}};
     if (fields.where.value != nullptr) table.where = read_where(*fields.where.value, prefix);

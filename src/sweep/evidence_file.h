@@ -17,6 +17,7 @@
 //     - source: Golovneva et al. 2024, table 2
 //       part: main                    whose results stand next to it
 //       metric: error                 accuracy, error or bits_per_byte; shares in %
+//       single_answers: true          not of whole rows, which is the metric of some tasks
 //       where: {model.layers: 4}      training fields that choose a variant of the part
 //       rows:
 //         - {name: RoPE, encoding: rope, values: {train: 1.8, sparse@512: 20.3}}

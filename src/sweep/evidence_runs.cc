@@ -7,7 +7,6 @@
 #include <map>
 
 #include "core/bind.h"
-#include "experiment/load.h"
 
 namespace posenc::sweep {
 namespace {
@@ -55,11 +54,16 @@ RunMatch match_runs(const Plan& plan, const std::vector<KeptRun>& runs) {
   return match;
 }
 
+std::vector<experiment::LabConfig> configs_of(const Plan& plan) {
+  std::vector<experiment::LabConfig> configs;
+  for (const Job& job : plan.jobs) configs.push_back(config_of(plan, job));
+  return configs;
+}
+
 std::vector<std::string> encodings_of(const Plan& plan) {
   std::vector<std::string> encodings;
-  for (const Job& job : plan.jobs) {
-    const std::string text =
-        fmt::format("{}", fmt::join(config_of(plan, job).model.encoding, " | "));
+  for (const experiment::LabConfig& config : configs_of(plan)) {
+    const std::string text = fmt::format("{}", fmt::join(config.model.encoding, " | "));
     if (std::find(encodings.begin(), encodings.end(), text) == encodings.end()) {
       encodings.push_back(text);
     }

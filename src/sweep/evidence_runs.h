@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/value.h"
+#include "experiment/load.h"
 #include "sweep/plan.h"
 
 namespace posenc::sweep {
@@ -27,6 +28,8 @@ struct RunMatch {
 // Every run has to be a job of the plan, evaluated as the plan says, and each job has one run at most.
 RunMatch match_runs(const Plan& plan, const std::vector<KeptRun>& runs);
 
+// The configs of the jobs, in their order.
+std::vector<experiment::LabConfig> configs_of(const Plan& plan);
 // The encodings that jobs of the plan train, in their order.
 std::vector<std::string> encodings_of(const Plan& plan);
 
