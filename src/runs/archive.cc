@@ -22,7 +22,7 @@ struct Format {
 
 const std::array<Format, 3>& formats() {
   static const std::array<Format, 3> kFormats = {{
-      {".tar.zst", "zstd", {"-19", "-T1", "--check"}},
+      {".tar.zst", "zstd", {"-19", "--long=27", "-T1", "--check"}},
       {".tar.gz", "gzip", {"-9", "-n"}},  // -n: without name and time
       {".tar", "", {}},
   }};
