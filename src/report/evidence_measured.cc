@@ -44,9 +44,14 @@ std::optional<double> number(const nlohmann::json& row, const char* key) {
   return value.is_null() ? std::nullopt : std::optional(value.get<double>());
 }
 
+// "1 layer", "4 layers".
+std::string counted(int number, std::string_view what) {
+  return fmt::format("{} {}{}", number, what, number == 1 ? "" : "s");
+}
+
 std::string setting_of(const nlohmann::json& row) {
-  return fmt::format("{} layers, width {}, {} heads, {}, {}", row.at("layers").get<int>(),
-                     row.at("dim").get<int>(), row.at("heads").get<int>(),
+  return fmt::format("{}, width {}, {}, {}, {}", counted(row.at("layers").get<int>(), "layer"),
+                     row.at("dim").get<int>(), counted(row.at("heads").get<int>(), "head"),
                      row.at("precision").get<std::string>(), row.at("device").get<std::string>());
 }
 

@@ -190,7 +190,7 @@ TEST_F(MeasuredPage, IsMeasuredAndWrittenFromItsRows) {
   ASSERT_EQ(call("cost --page").code, 0);
   EXPECT_NE(page().find("| encoding | 16 | 32 |"), std::string::npos) << page();
   EXPECT_NE(page().find("\n| kerple | "), std::string::npos) << page();
-  EXPECT_NE(page().find("1 layers, width 16, 2 heads, float32, cpu"), std::string::npos) << page();
+  EXPECT_NE(page().find("1 layer, width 16, 2 heads, float32, cpu"), std::string::npos) << page();
   EXPECT_EQ(call("cost --check").code, 0);
 }
 

@@ -3,7 +3,7 @@
     figures.py --root SOURCE --posenc PROGRAM
 
 A comment right after a number names its source: the folder of the runs, the encoding, the condition, and which
-figure of the condition it is (value, low, high or chance). Results that `posenc eval --out` wrote are named by their
+figure of the condition it is (value, low, high or chance; lowest or highest of the seeds). Results that `posenc eval --out` wrote are named by their
 files, and their mean is taken:
 
     RoPE copies 3.1 <!-- docs/evidence/demo; rope; longer 96; value --> % of them
@@ -23,7 +23,7 @@ from pathlib import Path
 
 from pages import page_paths
 
-_MARK = re.compile(r"(-?\d+(?:\.\d+)?)\s*<!-- ([^;>]+); ([^;>]+); (\w+) (\d+); ((?:error )?(?:value|low|high|chance)) -->")
+_MARK = re.compile(r"(-?\d+(?:\.\d+)?)\s*<!-- ([^;>]+); ([^;>]+); (\w+) (\d+); ((?:error )?(?:value|low|high|chance|lowest|highest)) -->")
 _ANY_MARK = re.compile(r"<!-- docs/evidence[^>]*-->")
 
 
@@ -47,7 +47,8 @@ def end_of(which, metric):
     as_error = which.startswith("error ")
     which = which.removeprefix("error ")
     # The upper end of a share of right answers is the lower one of its error.
-    swap = {"low": "high", "high": "low"} if metric == "error" and not as_error else {}
+    pairs = {"low": "high", "high": "low", "lowest": "highest", "highest": "lowest"}
+    swap = pairs if metric == "error" and not as_error else {}
     return swap.get(which, which), as_error
 
 
@@ -82,6 +83,16 @@ def file_figure(files, encoding, axis, length, which):
     return sum(values) / len(values) if values and len(values) == len(files) else None
 
 
+def cell_figure(cell, which):
+    """A member of a cell, or the least or greatest of its seeds.
+
+    >>> cell_figure({"value": 2, "seeds": [1, 3]}, "value"), cell_figure({"seeds": [1, 3]}, "highest")
+    (2, 3)
+    """
+    ends = {"lowest": min, "highest": max}
+    return ends[which](cell["seeds"]) if which in ends else cell[which]
+
+
 def find_figure(comparison, encoding, axis, length, which):
     """The figure as a page writes it, or None."""
     for task in comparison["tasks"]:
@@ -90,7 +101,7 @@ def find_figure(comparison, encoding, axis, length, which):
                 named = row_name(entry["encoding"], cell) == encoding
                 if named and cell["axis"] == axis and cell["length"] == length:
                     end, as_error = end_of(which, task["metric"])
-                    return shown(cell[end], task["metric"], as_error)
+                    return shown(cell_figure(cell, end), task["metric"], as_error)
     return None
 
 

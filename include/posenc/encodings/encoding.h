@@ -25,8 +25,8 @@ using Encoding =
 // A bias of site 3: a formula of (head, i, j), and its gradient.
 template <class E>
 concept BiasEncoding = E::kTraits.site == Site::kBias;
-// A bias of the distance i - j alone: a table per head holds it. Every backend that has code for each of them asserts
-// that no other one is passed over.
+// A bias of the distance i - j alone: a table per head holds it. A backend with code for
+// each of them asserts that it has all.
 template <class E>
 concept DistanceBias = BiasEncoding<E> && is_toeplitz(E{});
 // A transform of site 2: something that make_rotary understands.

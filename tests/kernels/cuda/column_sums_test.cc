@@ -4,20 +4,14 @@
 #include <cmath>
 
 #include "kernels/cuda/device.h"
-#include "posenc/core/rng.h"
 
 namespace posenc::cuda {
 namespace {
 
 using testing::Bytes;
+using testing::random_floats;
 
 class CudaColumnSums : public testing::Test {};
-
-std::vector<float> random_floats(Rng& rng, std::int64_t count) {
-  std::vector<float> all(static_cast<std::size_t>(count));
-  for (float& x : all) x = static_cast<float>(rng.normal());
-  return all;
-}
 
 struct Case {
   Case(std::int64_t row_count, std::int64_t column_count) : rows(row_count), columns(column_count) {

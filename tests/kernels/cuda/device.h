@@ -12,6 +12,7 @@
 
 #include "cases/tensor.h"
 #include "kernels/cuda/launch.h"
+#include "posenc/core/rng.h"
 
 namespace posenc::cuda::testing {
 
@@ -85,5 +86,11 @@ class Test : public ::testing::Test {
     if (!status.ok()) GTEST_SKIP() << status.message();
   }
 };
+
+inline std::vector<float> random_floats(Rng& rng, std::int64_t count) {
+  std::vector<float> all(static_cast<std::size_t>(count));
+  for (float& x : all) x = static_cast<float>(rng.normal());
+  return all;
+}
 
 }  // namespace posenc::cuda::testing

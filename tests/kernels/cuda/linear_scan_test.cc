@@ -5,20 +5,14 @@
 #include <cmath>
 
 #include "kernels/cuda/device.h"
-#include "posenc/core/rng.h"
 
 namespace posenc::cuda {
 namespace {
 
 using testing::Bytes;
+using testing::random_floats;
 
 class CudaLinearScan : public testing::Test {};
-
-std::vector<float> random_floats(Rng& rng, std::int64_t count) {
-  std::vector<float> all(static_cast<std::size_t>(count));
-  for (float& x : all) x = static_cast<float>(rng.normal());
-  return all;
-}
 
 struct Shape {
   std::int64_t count;
