@@ -2,11 +2,10 @@
 
 #include <bit>
 #include <cmath>
-#include <cstdlib>
 #include <span>
 
+#include "encodings/distance_bias.h"
 #include "encodings/hf_pow.h"
-#include "encodings/score_formulas.h"
 #include "encodings/shape_checks.h"
 
 namespace posenc {
@@ -44,11 +43,6 @@ void append_slopes(const Alibi& config, std::int64_t n, std::int64_t first, std:
   }
 }
 
-std::int64_t distance(const Alibi& config, std::int64_t i, std::int64_t j) {
-  if (config.bidirectional) return std::abs(i - j);
-  return i > j ? i - j : 0;
-}
-
 }  // namespace
 
 void validate(const Alibi& /*config*/, const ModelShape& shape) {
@@ -81,14 +75,12 @@ std::vector<ParameterInfo> parameters(const Alibi& config, const ModelShape& sha
 
 double bias(const Alibi& config, const Parameters& parameters, std::int64_t head, std::int64_t i,
             std::int64_t j) {
-  return formulas::alibi(parameters[0][static_cast<std::size_t>(head)],
-                         static_cast<double>(distance(config, i, j)));
+  return distance_bias(config, parameters, head, i - j);
 }
 
-void add_bias_gradient(const Alibi& config, const Parameters& /*parameters*/, std::int64_t head,
+void add_bias_gradient(const Alibi& config, const Parameters& parameters, std::int64_t head,
                        std::int64_t i, std::int64_t j, double dbias, Parameters& gradient) {
-  gradient[0][static_cast<std::size_t>(head)] -=
-      dbias * static_cast<double>(distance(config, i, j));
+  add_distance_gradient(config, parameters, head, i - j, dbias, gradient);
 }
 
 }  // namespace posenc

@@ -1,33 +1,10 @@
 // The scalar formulas of what happens to a score, forward and backward, compiled for the host (float64,
-// the reference) and for the device (float32, the CUDA kernels).
+// the reference) and for the device (float32, the CUDA kernels). distance_formulas.h has those of distances.
 #pragma once
 
-#include <cmath>
-
-#if defined(__CUDACC__)
-#define POSENC_HOST_DEVICE __host__ __device__
-#else
-#define POSENC_HOST_DEVICE
-#endif
+#include "encodings/dual.h"
 
 namespace posenc::formulas {
-
-// What KERPLE's parameters are clamped to when they are read.
-inline constexpr double kKerpleSmallest = 0.01;
-inline constexpr double kKerpleLargestPower = 2.0;
-
-template <class Real>
-POSENC_HOST_DEVICE inline Real alibi(Real slope, Real apart) {
-  return -slope * apart;
-}
-template <class Real>
-POSENC_HOST_DEVICE inline Real kerple_log(Real p, Real a, Real apart) {
-  return -p * std::log1p(a * apart);
-}
-template <class Real>
-POSENC_HOST_DEVICE inline Real kerple_power(Real p, Real a, Real apart) {
-  return -a * std::pow(apart, p);
-}
 
 // FIRE: whether a hidden unit, max(w u + b, 0), is active for u between two neighbouring points where
 // units switch. It compares the unit's own point with them: a point in between need not exist in

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "encodings/distance_bias.h"
 #include "encodings/shape_checks.h"
 #include "posenc/core/error.h"
 
@@ -14,13 +15,6 @@ namespace {
 
 std::int64_t exact_buckets(const T5& config) {
   return (config.bidirectional ? config.num_buckets / 2 : config.num_buckets) / 2;
-}
-
-std::size_t entry(const T5& config, const Parameters& parameters, std::int64_t head, std::int64_t i,
-                  std::int64_t j) {
-  const std::size_t heads = parameters[0].size() / static_cast<std::size_t>(config.num_buckets);
-  return static_cast<std::size_t>(t5_bucket(config, j - i)) * heads +
-         static_cast<std::size_t>(head);
 }
 
 }  // namespace
@@ -70,12 +64,12 @@ std::int64_t t5_bucket(const T5& config, std::int64_t relative) {
 
 double bias(const T5& config, const Parameters& parameters, std::int64_t head, std::int64_t i,
             std::int64_t j) {
-  return parameters[0][entry(config, parameters, head, i, j)];
+  return distance_bias(config, parameters, head, i - j);
 }
 
 void add_bias_gradient(const T5& config, const Parameters& parameters, std::int64_t head,
                        std::int64_t i, std::int64_t j, double dbias, Parameters& gradient) {
-  gradient[0][entry(config, parameters, head, i, j)] += dbias;
+  add_distance_gradient(config, parameters, head, i - j, dbias, gradient);
 }
 
 }  // namespace posenc

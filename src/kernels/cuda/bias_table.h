@@ -1,37 +1,31 @@
-// The sum of Toeplitz biases as a table over distances, in one launch: what attention adds to scores.
+// Biases by distance as a table over distances, from the encodings' own formulas: what attention adds to scores.
 #pragma once
 
 #include <array>
 #include <cstdint>
 
 #include "kernels/cuda/launch.h"
+#include "posenc/encodings/encoding.h"
 
 namespace posenc::cuda {
 
-struct BiasTerm {
-  // alibi: -first |d| (or of max(d, 0), one_sided); kerple: of p = first and a = second; entries: the
-  // weight that each distance reads.
-  enum class Form : std::uint8_t { kAlibi, kKerpleLog, kKerplePower, kEntries };
-  Form form = Form::kAlibi;
-  bool one_sided = false;
-  const float* first = nullptr;           // [heads], or the weights of entries
-  const float* second = nullptr;          // [heads]
-  const std::int64_t* entries = nullptr;  // [span]
-  std::int64_t entry_stride = 0;
-  std::int64_t head_stride = 0;
+inline constexpr int kMostReads = 2;
+
+// What the formula reads (encodings/distance_formulas.h), in device memory.
+struct BiasReads {
+  std::array<const float*, kMostReads> parameters{};
+  const std::int64_t* entries = nullptr;  // [span], of a formula that reads entries
 };
 
-inline constexpr int kMostBiasTerms = 8;
-
-struct BiasTableFill {
-  std::array<BiasTerm, kMostBiasTerms> terms;
-  int count = 0;
+struct DistanceTable {
+  float* values = nullptr;  // [heads, span]
   int heads = 0;
   std::int64_t before = 0;  // entry n is distance n - before
   std::int64_t span = 0;
-  float* table = nullptr;  // [heads, span]
 };
 
-Status fill_bias_table(const BiasTableFill& fill, Stream stream) noexcept;
+// Writes the bias to the table if it is the first, else adds it.
+Status add_to_table(const Encoding& encoding, const BiasReads& reads, const DistanceTable& table,
+                    bool first, Stream stream) noexcept;
 
 }  // namespace posenc::cuda

@@ -1,4 +1,4 @@
-// The table of a spec's Toeplitz biases, filled on the GPU in one launch.
+// The table of a spec's Toeplitz biases, filled on the GPU in a launch for each of them.
 #pragma once
 
 #include "torch/device/biases.h"

@@ -1,12 +1,17 @@
 #include "torch/device/biases.h"
 
-#include "encodings/score_formulas.h"
+#include "encodings/distance_formulas.h"
 #include "kernels/attention_plan.h"
+#include "torch/device/numbers.h"
 
 namespace posenc::ops {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
+using formulas::DistanceFormula;
+using formulas::Dual;
+using formulas::Numbers;
+using formulas::ReadsEntries;
 
 // [H] -> [H, 1, ..] with as many dimensions after it as the distances have.
 at::Tensor per_head(const at::Tensor& x, const at::Tensor& distance) {
@@ -15,99 +20,73 @@ at::Tensor per_head(const at::Tensor& x, const at::Tensor& distance) {
   return x.reshape(shape);
 }
 
-at::Tensor seen_distance(const Alibi& config, const at::Tensor& distance) {
-  return config.bidirectional ? distance.abs() : distance.clamp_min(0);
+// Calls `body` with the formula of a distance bias; of other encodings nothing comes.
+template <class Result, class Body>
+Result with_formula(const Encoding& encoding, const Body& body) {
+  return std::visit(
+      [&]<class E>(const E& e) -> Result {
+        if constexpr (DistanceBias<E>) {
+          return body(DistanceFormula<E>{e});
+        } else {
+          return {};
+        }
+      },
+      encoding);
 }
 
-// What KERPLE's formula reads of its parameters, with the gradient that the clamps leave.
-struct KerpleValues {
-  KerpleValues(const Kerple& config, const Tensors& parameters)
-      : p(at_least_smallest(parameters[0])), a(at_least_smallest(parameters[1])) {
-    if (config.kernel != Kerple::Kernel::kPower) return;
-    const double most = formulas::kKerpleLargestPower;
-    p = at::where(p >= most, at::full({}, most, p.options()), p);
-  }
-  // Not clamp_min(): its gradient is 0 for a NaN, and at the bound it is not.
-  static at::Tensor at_least_smallest(const at::Tensor& x) {
-    const double least = formulas::kKerpleSmallest;
-    return at::where(x <= least, at::full({}, least, x.options()), x);
-  }
-  at::Tensor p;
-  at::Tensor a;
-};
-
-at::Tensor kerple_bias(const Kerple& config, const Tensors& parameters, const at::Tensor& lengths) {
-  const KerpleValues values(config, parameters);
-  const at::Tensor apart = lengths.to(values.p.scalar_type());
-  const at::Tensor p = per_head(values.p, lengths);
-  const at::Tensor a = per_head(values.a, lengths);
-  if (config.kernel == Kerple::Kernel::kLog) return -p * (a * apart).log1p();
-  // Of distance 0 the power is 0, and its derivative too, which 0 * log 0 would not be.
-  return -a * at::where(apart > 0, apart.clamp_min(1).pow(p), p * 0);
-}
-
-// The bucket of each distance, found on the host, where the formula is.
-at::Tensor t5_entries(const T5& config, std::int64_t least, std::int64_t most) {
+// The entries that a range of distances reads, found on the host, where the formula is.
+template <class E>
+at::Tensor entries_between(const DistanceFormula<E>& formula, std::int64_t least,
+                           std::int64_t most) {
   at::Tensor entries = at::empty({most - least + 1}, at::kLong);
   auto* at = entries.data_ptr<std::int64_t>();
-  for (std::int64_t d = least; d <= most; ++d) *at++ = t5_bucket(config, -d);
+  for (std::int64_t d = least; d <= most; ++d) *at++ = formula.entry(d);
   return entries;
 }
 
-at::Tensor relative_entries(const Relative& config, const at::Tensor& distance) {
-  const std::int64_t lowest = config.bidirectional ? -config.max_distance : 0;
-  return distance.clamp(lowest, config.max_distance) - lowest;
+// Those of any distances. Many queries and keys have few distances between them, and the far ones share an entry.
+template <class E>
+at::Tensor entries_at(const DistanceFormula<E>& formula, const at::Tensor& distance) {
+  constexpr std::int64_t kShortTable = 1 << 16;
+  if (distance.numel() == 0) return distance;
+  std::int64_t least = -formula.reach();
+  std::int64_t most = formula.reach();
+  if (most > kShortTable) {
+    least = std::max(least, distance.min().item<std::int64_t>());
+    most = std::min(most, distance.max().item<std::int64_t>());
+  }
+  const at::Tensor entries = entries_between(formula, least, std::max(least, most));
+  return entries.to(distance.device()).index({distance.clamp(least, most) - least});
 }
 
-// What each bias reads of all distances from the first to the last.
-at::Tensor read_of(const Alibi& e, const at::Tensor& d) {
-  return seen_distance(e, d).to(at::kFloat);
+// What a formula reads of its parameters at distances: [heads, 1, ..] or [heads, distances]. `entries`: of the
+// distances, for formulas that have them.
+template <class E>
+std::array<Numbers, DistanceFormula<E>::kReads> reads_of(const Tensors& parameters,
+                                                         const at::Tensor& distance,
+                                                         const at::Tensor& entries) {
+  std::array<Numbers, DistanceFormula<E>::kReads> x;
+  for (std::size_t n = 0; n < x.size(); ++n) {
+    if constexpr (!ReadsEntries<E>) {
+      x[n].all = per_head(parameters[n], distance);
+    } else {
+      const at::Tensor& table = parameters[n];
+      const at::Tensor of_head = DistanceFormula<E>::kHeadsLast ? table.transpose(0, 1) : table;
+      std::vector<std::int64_t> shape = {of_head.size(0)};
+      shape.insert(shape.end(), distance.sizes().begin(), distance.sizes().end());
+      x[n].all = of_head.index_select(1, entries.reshape({-1})).reshape(shape);
+    }
+  }
+  return x;
 }
-at::Tensor read_of(const Kerple& /*e*/, const at::Tensor& d) { return d.abs().to(at::kFloat); }
-at::Tensor read_of(const T5& e, const at::Tensor& d) {
-  return t5_entries(e, d[0].item<std::int64_t>(), d[-1].item<std::int64_t>());
+
+at::Tensor values_at(const Encoding& encoding, const Tensors& parameters,
+                     const at::Tensor& distance, const at::Tensor& entries) {
+  return with_formula<at::Tensor>(encoding, [&]<class E>(const DistanceFormula<E>& formula) {
+    const Numbers d{distance.to(parameters[0].scalar_type())};
+    return formula(reads_of<E>(parameters, distance, entries), d).all;
+  });
 }
-at::Tensor read_of(const Relative& e, const at::Tensor& d) { return relative_entries(e, d); }
-
-struct ToeplitzValues {
-  const Tensors& parameters;
-  const at::Tensor& distance;
-  at::Tensor known;  // what the encoding reads of the distances, where that is kept
-
-  template <class E>
-  at::Tensor operator()(const E& /*encoding*/) const {
-    static_assert(!DistanceBias<E>, "a distance bias needs its values here");
-    return {};
-  }
-  at::Tensor operator()(const Alibi& e) const {
-    const at::Tensor apart =
-        (known.defined() ? known : seen_distance(e, distance)).to(parameters[0].scalar_type());
-    return -per_head(parameters[0], distance) * apart;
-  }
-  at::Tensor operator()(const Kerple& e) const {
-    return kerple_bias(e, parameters, known.defined() ? known : distance.abs());
-  }
-  at::Tensor operator()(const T5& e) const {
-    return select(parameters[0].transpose(0, 1), t5_of(e));
-  }
-  at::Tensor operator()(const Relative& e) const {
-    return select(parameters[0], known.defined() ? known : relative_entries(e, distance));
-  }
-
- private:
-  // Many queries and keys have few distances between them.
-  [[nodiscard]] at::Tensor t5_of(const T5& e) const {
-    if (known.defined() || distance.numel() == 0) return known.defined() ? known : distance;
-    const std::int64_t least = distance.min().item<std::int64_t>();
-    const std::int64_t most = distance.max().item<std::int64_t>();
-    return t5_entries(e, least, most).to(distance.device()).index({distance - least});
-  }
-  [[nodiscard]] at::Tensor select(const at::Tensor& weights, const at::Tensor& entries) const {
-    std::vector<std::int64_t> shape = {weights.size(0)};
-    shape.insert(shape.end(), distance.sizes().begin(), distance.sizes().end());
-    return weights.index_select(1, entries.reshape({-1})).reshape(shape);
-  }
-};
 
 // SUM over the distances that read each entry. Matrix products sum in a fixed order, adds to an index do
 // not on every device.
@@ -117,51 +96,38 @@ at::Tensor sum_entries(const at::Tensor& dtable, const at::Tensor& entries, std:
   return at::matmul(dtable, reads.to(dtable.scalar_type()));
 }
 
-struct ToeplitzGradient {
-  const Tensors& parameters;
-  const at::Tensor& distance;
-  const at::Tensor& buckets;  // or entries, of T5 and of relative
-  const at::Tensor& dtable;   // float64
+// The gradients of what was read at distances [span], [heads, span], as those of the parameters.
+template <class E>
+at::Tensor gathered(const DistanceFormula<E>& formula, const at::Tensor& dread,
+                    const at::Tensor& entries) {
+  if constexpr (!ReadsEntries<E>) {
+    return dread.sum(1);
+  } else {
+    const at::Tensor sums = sum_entries(dread, entries, formula.entries());
+    return formula.kHeadsLast ? sums.transpose(0, 1) : sums;
+  }
+}
 
-  template <class E>
-  Tensors operator()(const E& /*encoding*/) const {
-    static_assert(!DistanceBias<E>, "a distance bias needs its gradient here");
-    return {};
-  }
-  Tensors operator()(const Alibi& e) const {
-    const at::Tensor apart = seen_distance(e, distance).to(at::kDouble);
-    return {-(dtable * apart).sum(1)};
-  }
-  Tensors operator()(const T5& e) const {
-    return {sum_entries(dtable, buckets, e.num_buckets).transpose(0, 1)};
-  }
-  Tensors operator()(const Relative& /*e*/) const {
-    return {sum_entries(dtable, buckets, parameters[0].size(1))};
-  }
-  Tensors operator()(const Kerple& e) const {
-    const Tensors wide = {parameters[0].to(at::kDouble), parameters[1].to(at::kDouble)};
-    const KerpleValues values(e, wide);
-    const at::Tensor p = values.p.unsqueeze(1);
-    const at::Tensor a = values.a.unsqueeze(1);
-    const at::Tensor apart = distance.abs().to(at::kDouble);
-    at::Tensor dp;
-    at::Tensor da;
-    if (e.kernel == Kerple::Kernel::kLog) {
-      dp = -(a * apart).log1p();
-      da = -p * apart / (a * apart + 1.0);
-    } else {
-      const at::Tensor power = apart.clamp_min(1).pow(p).masked_fill(apart == 0, 0.0);
-      dp = -a * power * apart.clamp_min(1).log();
-      da = -power;
+// `dtable`: float64.
+Tensors gradients_at(const Encoding& encoding, const Tensors& parameters,
+                     const at::Tensor& distance, const at::Tensor& entries,
+                     const at::Tensor& dtable) {
+  return with_formula<Tensors>(encoding, [&]<class E>(const DistanceFormula<E>& formula) {
+    Tensors wide;
+    for (const at::Tensor& p : parameters) wide.push_back(p.to(at::kDouble));
+    const Numbers d{distance.to(at::kDouble)};
+    const auto read = reads_of<E>(wide, distance, entries);
+    std::array<Dual<Numbers>, DistanceFormula<E>::kReads> x;
+    for (std::size_t n = 0; n < x.size(); ++n) x[n].value = read[n];
+    Tensors gradients;
+    for (Dual<Numbers>& moving : x) {
+      moving.slope.all = at::ones({}, dtable.options());
+      gradients.push_back(gathered(formula, dtable * formula(x, d).slope.all, entries));
+      moving.slope.all = at::Tensor();
     }
-    // Where a clamp holds a parameter, it does not move. A NaN is not held.
-    const double least = formulas::kKerpleSmallest;
-    at::Tensor held = wide[0] <= least;
-    if (e.kernel == Kerple::Kernel::kPower) held |= wide[0] >= formulas::kKerpleLargestPower;
-    return {(dtable * dp).sum(1).masked_fill(held, 0.0),
-            (dtable * da).sum(1).masked_fill(wide[1] <= least, 0.0)};
-  }
-};
+    return gradients;
+  });
+}
 
 std::int64_t power_of_two(std::int64_t n) {
   std::int64_t power = 1;
@@ -178,32 +144,33 @@ at::Tensor kept_range(const Prepared& prepared, const std::string& name, const B
   const std::int64_t after = power_of_two(range.span - range.before);
   const at::Tensor all = prepared.device_constants.get(
       name + " " + std::to_string(before) + " " + std::to_string(after), device,
-      [&] { return make(at::arange(-before, after + 1, at::kLong)); });
+      [&] { return make(-before, after); });
   return all.narrow(0, before - range.before, range.span);
 }
 
 at::Tensor distances_of(const Prepared& prepared, const BiasTable& range,
                         const at::Device& device) {
-  return kept_range(prepared, "distances", range, device, [](const at::Tensor& d) { return d; });
+  return kept_range(
+      prepared, "distances", range, device,
+      [](std::int64_t least, std::int64_t most) { return at::arange(least, most + 1, at::kLong); });
 }
 
 }  // namespace
 
-at::Tensor bias_reading(const Prepared& prepared, std::size_t index, const BiasTable& range,
+at::Tensor bias_entries(const Prepared& prepared, std::size_t index, const BiasTable& range,
                         const at::Device& device) {
-  const Encoding& encoding = prepared.spec.encodings[index];
-  const auto kept = [&](const auto& make) {
-    return kept_range(prepared, "reading " + std::to_string(index), range, device, make);
-  };
-  return std::visit(
-      [&]<class E>(const E& e) -> at::Tensor {
-        if constexpr (!DistanceBias<E>) {
-          return {};
+  return with_formula<at::Tensor>(
+      prepared.spec.encodings[index],
+      [&]<class E>([[maybe_unused]] const DistanceFormula<E>& formula) -> at::Tensor {
+        if constexpr (ReadsEntries<E>) {
+          return kept_range(prepared, "entries " + std::to_string(index), range, device,
+                            [&](std::int64_t least, std::int64_t most) {
+                              return entries_between(formula, least, most);
+                            });
         } else {
-          return kept([&](const at::Tensor& d) { return read_of(e, d); });
+          return {};
         }
-      },
-      encoding);
+      });
 }
 
 std::vector<Tensors> parameter_tensors(const Prepared& prepared, const at::Tensor& flat) {
@@ -233,7 +200,12 @@ std::vector<Tensors> parameter_tensors(const Prepared& prepared, const at::Tenso
 
 at::Tensor toeplitz_bias(const Encoding& encoding, const Tensors& parameters,
                          const at::Tensor& distance) {
-  return std::visit(ToeplitzValues{parameters, distance, {}}, encoding);
+  const auto entries = with_formula<at::Tensor>(
+      encoding, [&]<class E>([[maybe_unused]] const DistanceFormula<E>& formula) -> at::Tensor {
+        if constexpr (ReadsEntries<E>) return entries_at(formula, distance);
+        return {};
+      });
+  return values_at(encoding, parameters, distance, entries);
 }
 
 at::Tensor fire_bias(const Fire& config, const Tensors& parameters, const at::Tensor& q_positions,
@@ -256,9 +228,9 @@ at::Tensor bias_table(const Prepared& prepared, const std::vector<Tensors>& para
   const at::Tensor distance = distances_of(prepared, range, device);
   at::Tensor sum;
   for (const std::size_t index : prepared.plan.state().biases) {
-    const at::Tensor known = bias_reading(prepared, index, range, device);
-    const at::Tensor one = std::visit(ToeplitzValues{parameters[index], distance, known},
-                                      prepared.spec.encodings[index]);
+    const at::Tensor entries = bias_entries(prepared, index, range, device);
+    const at::Tensor one =
+        values_at(prepared.spec.encodings[index], parameters[index], distance, entries);
     sum = sum.defined() ? sum + one : one;
   }
   return sum;
@@ -271,9 +243,9 @@ std::vector<Tensors> bias_table_gradient(const Prepared& prepared,
   const at::Tensor wide = dtable.to(at::kDouble);
   std::vector<Tensors> gradients(parameters.size());
   for (const std::size_t index : prepared.plan.state().biases) {
-    const at::Tensor buckets = bias_reading(prepared, index, range, dtable.device());
-    gradients[index] = std::visit(ToeplitzGradient{parameters[index], distance, buckets, wide},
-                                  prepared.spec.encodings[index]);
+    const at::Tensor entries = bias_entries(prepared, index, range, dtable.device());
+    gradients[index] =
+        gradients_at(prepared.spec.encodings[index], parameters[index], distance, entries, wide);
   }
   return gradients;
 }

@@ -28,9 +28,9 @@ struct BiasTable {
 at::Tensor bias_table(const Prepared& prepared,
                       const std::vector<std::vector<at::Tensor>>& parameters,
                       const BiasTable& range, const at::Device& device);
-// What an encoding reads of these distances: the entries of T5 and of relative (int64), lengths for ALiBi
-// and KERPLE (float32). Kept on the device.
-at::Tensor bias_reading(const Prepared& prepared, std::size_t index, const BiasTable& range,
+// The entries (int64) that an encoding reads at these distances; undefined where it has one value per head. Kept on
+// the device.
+at::Tensor bias_entries(const Prepared& prepared, std::size_t index, const BiasTable& range,
                         const at::Device& device);
 // From the table's gradient to those of the parameters, shaped as they are; undefined for encodings
 // without a Toeplitz bias. Sums run in a fixed order.

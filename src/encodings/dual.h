@@ -1,0 +1,88 @@
+// A number with its derivative by one variable. A formula that is a template over its numbers gives its own
+// derivative, with no second formula to keep in step:
+//
+//   const auto y = formula(Dual<double>{x, 1.0});   // y.value = f(x), y.slope = f'(x)
+//
+// Real is a floating-point number of the host or the device, or a tensor of them (torch/device/numbers.h). Where a
+// formula multiplies a Dual by a Real, that Real does not depend on the variable.
+#pragma once
+
+#include <cmath>
+#include <concepts>
+
+#if defined(__CUDACC__)
+#define POSENC_HOST_DEVICE __host__ __device__
+#else
+#define POSENC_HOST_DEVICE
+#endif
+
+namespace posenc::formulas {
+
+// --- numbers: what formulas call besides the functions of <cmath> --------------------------------
+
+// max(x, low) and min(x, high), with a NaN as it is.
+template <std::floating_point Real>
+POSENC_HOST_DEVICE Real at_least(Real x, double low) {
+  return x <= static_cast<Real>(low) ? static_cast<Real>(low) : x;
+}
+template <std::floating_point Real>
+POSENC_HOST_DEVICE Real at_most(Real x, double high) {
+  return x >= static_cast<Real>(high) ? static_cast<Real>(high) : x;
+}
+template <std::floating_point Real>
+POSENC_HOST_DEVICE Real magnitude(Real x) {
+  return x < Real(0) ? -x : x;
+}
+
+// A slope times the derivative of a function. What does not move stays so, whatever it goes through.
+template <std::floating_point Real>
+POSENC_HOST_DEVICE Real chained(Real slope, Real derivative) {
+  return slope == Real(0) ? slope : slope * derivative;
+}
+// A slope where `x` is not held by a clamp to `bound`, at the bound too: else 0.
+template <std::floating_point Real>
+POSENC_HOST_DEVICE Real slope_above(Real slope, Real x, double bound) {
+  return x <= static_cast<Real>(bound) ? Real(0) : slope;
+}
+template <std::floating_point Real>
+POSENC_HOST_DEVICE Real slope_below(Real slope, Real x, double bound) {
+  return x >= static_cast<Real>(bound) ? Real(0) : slope;
+}
+
+// --- duals --------------------------------------------------------------------------------------
+
+template <class Real>
+struct Dual {
+  Real value;
+  Real slope;
+
+  POSENC_HOST_DEVICE friend Dual operator-(const Dual& a) { return {-a.value, -a.slope}; }
+  POSENC_HOST_DEVICE friend Dual operator+(const Dual& a, const Dual& b) {
+    return {a.value + b.value, a.slope + b.slope};
+  }
+  POSENC_HOST_DEVICE friend Dual operator*(const Dual& a, const Dual& b) {
+    return {a.value * b.value, chained(a.slope, b.value) + chained(b.slope, a.value)};
+  }
+  POSENC_HOST_DEVICE friend Dual operator*(const Dual& a, const Real& b) {
+    return {a.value * b, chained(a.slope, b)};
+  }
+  POSENC_HOST_DEVICE friend Dual log1p(const Dual& a) {
+    using std::log1p;
+    return {log1p(a.value), chained(a.slope, 1.0 / (a.value + 1.0))};
+  }
+  // Of a base above 0.
+  POSENC_HOST_DEVICE friend Dual pow(const Real& base, const Dual& power) {
+    using std::log;
+    using std::pow;
+    const Real raised = pow(base, power.value);
+    return {raised, chained(power.slope, raised * log(base))};
+  }
+  POSENC_HOST_DEVICE friend Dual at_least(const Dual& a, double low) {
+    return {at_least(a.value, low), slope_above(a.slope, a.value, low)};
+  }
+  POSENC_HOST_DEVICE friend Dual at_most(const Dual& a, double high) {
+    return {at_most(a.value, high), slope_below(a.slope, a.value, high)};
+  }
+};
+
+}  // namespace posenc::formulas

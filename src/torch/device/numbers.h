@@ -1,0 +1,49 @@
+// The numbers of a tensor as formulas of encodings take them (encodings/dual.h).
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include "encodings/dual.h"
+
+namespace posenc::formulas {
+
+// As a slope, undefined: 0 everywhere.
+struct Numbers {
+  at::Tensor all;
+
+  friend Numbers operator-(const Numbers& a) { return a.all.defined() ? Numbers{-a.all} : a; }
+  friend Numbers operator+(const Numbers& a, const Numbers& b) {
+    if (!a.all.defined()) return b;
+    return b.all.defined() ? Numbers{a.all + b.all} : a;
+  }
+  friend Numbers operator*(const Numbers& a, const Numbers& b) { return {a.all * b.all}; }
+  friend Numbers operator+(const Numbers& a, double b) { return {a.all + b}; }
+  friend Numbers operator/(double a, const Numbers& b) { return {b.all.reciprocal() * a}; }
+
+  friend Numbers log(const Numbers& a) { return {a.all.log()}; }
+  friend Numbers log1p(const Numbers& a) { return {a.all.log1p()}; }
+  friend Numbers cos(const Numbers& a) { return {a.all.cos()}; }
+  friend Numbers pow(const Numbers& base, const Numbers& power) {
+    return {base.all.pow(power.all)};
+  }
+  friend Numbers magnitude(const Numbers& a) { return {a.all.abs()}; }
+  // Not clamp_min(): its gradient is 0 for a NaN, and at the bound it is not.
+  friend Numbers at_least(const Numbers& a, double low) {
+    return {at::where(a.all <= low, at::full({}, low, a.all.options()), a.all)};
+  }
+  friend Numbers at_most(const Numbers& a, double high) {
+    return {at::where(a.all >= high, at::full({}, high, a.all.options()), a.all)};
+  }
+
+  friend Numbers chained(const Numbers& slope, const Numbers& derivative) {
+    return slope.all.defined() ? Numbers{slope.all * derivative.all} : slope;
+  }
+  friend Numbers slope_above(const Numbers& slope, const Numbers& x, double bound) {
+    return slope.all.defined() ? Numbers{slope.all.masked_fill(x.all <= bound, 0.0)} : slope;
+  }
+  friend Numbers slope_below(const Numbers& slope, const Numbers& x, double bound) {
+    return slope.all.defined() ? Numbers{slope.all.masked_fill(x.all >= bound, 0.0)} : slope;
+  }
+};
+
+}  // namespace posenc::formulas
