@@ -9,7 +9,7 @@ constexpr std::array<std::int64_t, 9> kOddLengths = {1, 2, 17, 63, 64, 65, 127, 
 constexpr std::array<DType, 2> kHalves = {DType::kBfloat16, DType::kFloat16};
 
 const std::vector<std::string>& attention_specs() {
-  static const std::vector<std::string> kSpecs = {
+  static const std::vector<std::string> kSpecs = with_every_encoding({
       "none",
       "rope",
       "rope(layout=interleaved, rotary_dim=8)",
@@ -36,7 +36,7 @@ const std::vector<std::string>& attention_specs() {
       "fire(init_threshold=500)",
       "rope + alibi + fire(init_threshold=20) + cope(npos_max=16, gates_see_bias=true)",
       "cope(npos_max=8) + cope(npos_max=4)",
-  };
+  });
   return kSpecs;
 }
 

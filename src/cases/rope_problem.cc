@@ -7,14 +7,6 @@
 namespace posenc::cases {
 namespace {
 
-Rotary rotary_of(const Encoding& encoding, const ModelShape& shape, std::int64_t length,
-                 const std::vector<double>& alpha) {
-  if (const auto* rope = std::get_if<Rope>(&encoding)) {
-    return make_rotary(*rope, shape, {length}, alpha);
-  }
-  return make_rotary(std::get<Xpos>(encoding), shape, {length});
-}
-
 std::vector<double> first_alpha(const Encoding& encoding, const ModelShape& shape) {
   const auto* rope = std::get_if<Rope>(&encoding);
   if (rope == nullptr || !std::holds_alternative<LearnableSchedule>(rope->schedule)) return {};
@@ -73,7 +65,7 @@ RopeProblem::RopeProblem(const Case& config)
 }
 
 Rotary RopeProblem::rotary(const std::vector<double>& values) const {
-  return rotary_of(spec.encodings[0], shape, std::max<std::int64_t>(c.queries, 1), values);
+  return rotary_of(spec.encodings[0], shape, {std::max<std::int64_t>(c.queries, 1)}, values);
 }
 
 PositionsView RopeProblem::positions() const {

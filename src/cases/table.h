@@ -6,6 +6,12 @@
 
 namespace posenc::cases {
 
+// The specs, and after them each encoding of attention that none of them has, with its defaults: tests that list
+// specs for their fields draw a new encoding without a line.
+std::vector<std::string> with_every_encoding(std::vector<std::string> specs);
+// Likewise with each bias by distance.
+std::vector<std::string> with_every_distance_bias(std::vector<std::string> specs);
+
 // Every form of mask, order, position, type and odd size, for specs that between them use every
 // encoding and path of the kernels.
 std::vector<Case> checked_cases(Operation op);

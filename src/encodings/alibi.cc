@@ -4,7 +4,6 @@
 #include <cmath>
 #include <span>
 
-#include "encodings/distance_bias.h"
 #include "encodings/hf_pow.h"
 #include "encodings/shape_checks.h"
 
@@ -71,16 +70,6 @@ std::vector<ParameterInfo> parameters(const Alibi& config, const ModelShape& sha
   Init init{
       .kind = Init::Kind::kValues, .a = 0, .b = 0, .values = alibi_slopes(config, shape.heads)};
   return {{"slopes", {shape.heads}, std::move(init), config.trainable}};
-}
-
-double bias(const Alibi& config, const Parameters& parameters, std::int64_t head, std::int64_t i,
-            std::int64_t j) {
-  return distance_bias(config, parameters, head, i - j);
-}
-
-void add_bias_gradient(const Alibi& config, const Parameters& parameters, std::int64_t head,
-                       std::int64_t i, std::int64_t j, double dbias, Parameters& gradient) {
-  add_distance_gradient(config, parameters, head, i - j, dbias, gradient);
 }
 
 }  // namespace posenc

@@ -1,6 +1,7 @@
 #include "posenc/encodings/encoding.h"
 
 #include "core/bind.h"
+#include "posenc/core/error.h"
 
 namespace posenc {
 namespace {
@@ -21,6 +22,25 @@ std::variant<Configs...> default_of(const std::variant<Configs...>* tag, std::st
 }
 
 }  // namespace
+
+Rotary rotary_of(const Encoding& encoding, const ModelShape& shape, const Lengths& lengths,
+                 std::span<const double> alpha) {
+  return std::visit(
+      [&]<class E>(const E& e) -> Rotary {
+        if constexpr (requires { make_rotary(e, shape, lengths, alpha); }) {
+          return make_rotary(e, shape, lengths, alpha);
+        } else if constexpr (RotaryEncoding<E>) {
+          return make_rotary(e, shape, lengths);
+        } else {
+          throw Error(ErrorKind::kUnsupported, {.scope = std::string(E::kTraits.name),
+                                                .key = "encoding",
+                                                .rule = "must be one that rotates",
+                                                .value = std::string(E::kTraits.name),
+                                                .hint = "take rope or xpos"});
+        }
+      },
+      encoding);
+}
 
 const Traits& traits(const Encoding& encoding) {
   return std::visit(

@@ -1,8 +1,8 @@
 // The scalar formulas of what happens to a score, forward and backward, compiled for the host (float64,
-// the reference) and for the device (float32, the CUDA kernels). distance_formulas.h has those of distances.
+// the reference) and for the device (float32, the CUDA kernels). Biases of the distance have theirs in their configs.
 #pragma once
 
-#include "encodings/dual.h"
+#include "posenc/encodings/dual.h"
 
 namespace posenc::formulas {
 

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "encodings/distance_bias.h"
 #include "encodings/shape_checks.h"
 #include "posenc/core/error.h"
 
@@ -45,6 +44,8 @@ std::vector<ParameterInfo> parameters(const T5& config, const ModelShape& shape)
            Init{.kind = Init::Kind::kNormal, .a = config.init_std, .b = 0, .values = {}}}};
 }
 
+std::int64_t T5::entry(std::int64_t d) const { return t5_bucket(*this, -d); }
+
 std::int64_t t5_bucket(const T5& config, std::int64_t relative) {
   const std::int64_t buckets = config.bidirectional ? config.num_buckets / 2 : config.num_buckets;
   const std::int64_t start = config.bidirectional && relative > 0 ? buckets : 0;
@@ -60,16 +61,6 @@ std::int64_t t5_bucket(const T5& config, std::int64_t relative) {
   // defined.
   const auto beyond = static_cast<std::int64_t>(std::min(scaled, static_cast<float>(buckets)));
   return start + std::min(exact + beyond, buckets - 1);
-}
-
-double bias(const T5& config, const Parameters& parameters, std::int64_t head, std::int64_t i,
-            std::int64_t j) {
-  return distance_bias(config, parameters, head, i - j);
-}
-
-void add_bias_gradient(const T5& config, const Parameters& parameters, std::int64_t head,
-                       std::int64_t i, std::int64_t j, double dbias, Parameters& gradient) {
-  add_distance_gradient(config, parameters, head, i - j, dbias, gradient);
 }
 
 }  // namespace posenc

@@ -65,9 +65,7 @@ void add_cope(const AttentionSetup& setup, const std::vector<TaskGradients>& tas
   const Cope* cope = setup.cope();
   if (cope == nullptr) return;
   std::vector<double>& gradient = gradients[*setup.state->cope][0];
-  const double scale = cope->logit_scale == Cope::LogitScale::kSqrtDim
-                           ? 1.0 / std::sqrt(static_cast<double>(setup.dim))
-                           : 1.0;
+  const double scale = logit_factor(*cope, static_cast<std::int64_t>(setup.dim));
   const std::int64_t group = setup.state->shape.heads / setup.state->kv_heads;
   for (const TaskGradients& task : tasks) {
     if (cope->variant == Cope::Variant::kInterpolate) {

@@ -9,11 +9,6 @@
 namespace posenc {
 namespace {
 
-Rotary rotary_of(const Encoding& encoding, const ModelShape& shape, const Lengths& lengths) {
-  if (const auto* rope = std::get_if<Rope>(&encoding)) return make_rotary(*rope, shape, lengths);
-  return make_rotary(std::get<Xpos>(encoding), shape, lengths);
-}
-
 // Adds an encoding to the plan, or says what stands in the way of fusing it.
 struct Sort {
   AttentionPlan::State& state;

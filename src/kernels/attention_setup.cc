@@ -81,9 +81,7 @@ void fill_cope(AttentionSetup& setup) {
   const std::size_t lanes = cpu::vector_lanes();
   setup.cope_npos = static_cast<std::size_t>(cope->npos_max);
   setup.cope_stride = (setup.cope_npos + 1 + lanes - 1) / lanes * lanes;
-  const double scale = cope->logit_scale == Cope::LogitScale::kSqrtDim
-                           ? 1.0 / std::sqrt(static_cast<double>(setup.dim))
-                           : 1.0;
+  const double scale = logit_factor(*cope, static_cast<std::int64_t>(setup.dim));
   const bool interpolates = cope->variant == Cope::Variant::kInterpolate;
   const std::size_t rows = interpolates ? setup.dim : values.size();
   setup.cope_table.assign(rows * setup.cope_stride, 0.0f);
@@ -156,8 +154,7 @@ Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool 
   setup.dim = static_cast<std::size_t>(call.q.channels());
   const std::size_t lanes = cpu::vector_lanes();
   setup.padded_dim = (setup.dim + lanes - 1) / lanes * lanes;
-  setup.scale =
-      static_cast<float>(call.scale.value_or(1.0 / std::sqrt(static_cast<double>(setup.dim))));
+  setup.scale = static_cast<float>(call.scale.value_or(default_scale(call.q.channels())));
   if (Status s = find_tables(setup); !s.ok()) return s;
   const DistanceRange range = distances_of(setup);
   const AttentionPlan::State& state = *setup.state;

@@ -41,9 +41,9 @@ class BiasSum {
 
  private:
   template <class E>
-  void look_at(const E& encoding) {
-    if constexpr (BiasEncoding<E>) toeplitz_ = toeplitz_ && is_toeplitz(encoding);
-    table_ = table_ || std::is_same_v<E, T5> || std::is_same_v<E, Relative>;
+  void look_at(const E& /*encoding*/) {
+    toeplitz_ = toeplitz_ && (DistanceBias<E> || !BiasEncoding<E>);
+    table_ = table_ || ReadsEntries<E>;
   }
 
   [[noreturn]] static void refuse_other(const PlotRequest& request, const NamedSpec& named) {

@@ -69,7 +69,7 @@ struct Rotated {
 
 Rotated rotated(const Toy& toy) {
   const PlotRequest& request = toy.request;
-  Rotated result{toy.x, toy.x, 1.0 / std::sqrt(static_cast<double>(request.head_dim))};
+  Rotated result{toy.x, toy.x, default_scale(request.head_dim)};
   const Lengths lengths{.sequence = toy.tokens, .context = 0};
   const auto apply = [&]<class E>(const E& e) {
     if constexpr (RotaryEncoding<E>) {
@@ -119,21 +119,11 @@ std::vector<double> content_row(const Toy& toy, const Cope& config, const Parame
   const std::int64_t dim = toy.request.head_dim;
   std::vector<bool> visible;
   for (std::int64_t j = 0; j < toy.tokens; ++j) visible.push_back(!toy.hidden(i, j));
-  std::vector<double> table;
-  if (config.variant == Cope::Variant::kAlibi) {
-    table = {values[0][static_cast<std::size_t>(toy.request.head)]};
-  } else {
-    table.assign(static_cast<std::size_t>(config.npos_max), 0.0);
-    for (std::int64_t d = 0; d < dim; ++d) {
-      const double q = toy.x[static_cast<std::size_t>(i * dim + d)];
-      const std::span<const double> entries = row(values[0], d, config.npos_max);
-      for (std::size_t p = 0; p < table.size(); ++p) table[p] += q * entries[p];
-    }
-  }
+  const std::vector<double> table =
+      cope_table(config, values[0], row(toy.x, i, dim), toy.request.head);
   std::vector<double> logits(visible.size());
   cope_logits(config, cope_positions(config, gate_logits, visible), table, logits);
-  const bool divided = config.logit_scale == Cope::LogitScale::kSqrtDim;
-  for (double& c : logits) c /= divided ? std::sqrt(static_cast<double>(dim)) : 1.0;
+  for (double& c : logits) c *= logit_factor(config, dim);
   return logits;
 }
 

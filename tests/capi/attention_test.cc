@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "capi/c_handles.h"
+#include "cases/table.h"
 #include "posenc/kernels/rope.h"
 #include "support/catalog_specs.h"
 
@@ -131,11 +132,11 @@ class Both {
 };
 
 TEST(CAttention, ForwardAndBackwardGiveTheBitsOfCpp) {
-  for (const char* spec :
-       {"none", "rope + alibi(trainable=true)", "xpos + t5", "kerple + fire", "cope",
-        "rope(schedule=learnable) + relative", "cope + cope(npos_max=8)"}) {
+  for (const std::string& spec : cases::with_every_encoding(
+           {"none", "rope + alibi(trainable=true)", "xpos + t5", "kerple + fire", "cope",
+            "rope(schedule=learnable) + relative", "cope + cope(npos_max=8)"})) {
     for (const DType dtype : {DType::kFloat32, DType::kBfloat16, DType::kFloat16}) {
-      SCOPED_TRACE(std::string(spec) + " " + dtype_name(dtype));
+      SCOPED_TRACE(spec + " " + dtype_name(dtype));
       Both both({.spec = spec, .dtype = dtype});
       both.compare(both.cpp(), both.c());
     }

@@ -6,6 +6,7 @@
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/torch.h>
 
+#include "cases/table.h"
 #include "posenc/torch/ops.h"
 #include "torch/device/biases.h"
 #include "torch/device/linear.h"
@@ -119,30 +120,30 @@ void expect_reference_with_nan(const Setting& s, std::size_t input, std::int64_t
 }
 
 const std::vector<std::string>& specs() {
-  static const std::vector<std::string> kSpecs = {
-      "none",
-      "rope",
-      "rope(layout=interleaved, rotary_dim=4, dim_offset=2)",
-      "rope(schedule=learnable, theta=[100, 1000])",
-      "rope(schedule=yarn(factor=4, original_max_position_embeddings=4))",
-      "rope(axes=axial(axes=2))",
-      "xpos",
-      "rope + xpos + alibi",
-      "alibi(trainable=true)",
-      "alibi(bidirectional=true, trainable=true)",
-      "t5(num_buckets=6, max_distance=5)",
-      "t5(num_buckets=8, max_distance=5, bidirectional=true)",
-      "kerple",
-      "kerple(kernel=power)",
-      "relative(max_distance=3)",
-      "relative(max_distance=3, bidirectional=true)",
-      "fire(width=3, init_threshold=2.7)",
-      "cope(npos_max=3)",
-      "cope(npos_max=3, gate_source=separate)",
-      "cope(npos_max=3, gate_source=value, logit_scale=sqrt_dim)",
-      "cope(npos_max=4, variant=alibi)",
-      "alibi(trainable=true) + fire(width=2) + cope(npos_max=4, gates_see_bias=true)",
-      "cope(npos_max=4) + cope(npos_max=3)"};
+  static const std::vector<std::string> kSpecs = cases::with_every_encoding(
+      {"none",
+       "rope",
+       "rope(layout=interleaved, rotary_dim=4, dim_offset=2)",
+       "rope(schedule=learnable, theta=[100, 1000])",
+       "rope(schedule=yarn(factor=4, original_max_position_embeddings=4))",
+       "rope(axes=axial(axes=2))",
+       "xpos",
+       "rope + xpos + alibi",
+       "alibi(trainable=true)",
+       "alibi(bidirectional=true, trainable=true)",
+       "t5(num_buckets=6, max_distance=5)",
+       "t5(num_buckets=8, max_distance=5, bidirectional=true)",
+       "kerple",
+       "kerple(kernel=power)",
+       "relative(max_distance=3)",
+       "relative(max_distance=3, bidirectional=true)",
+       "fire(width=3, init_threshold=2.7)",
+       "cope(npos_max=3)",
+       "cope(npos_max=3, gate_source=separate)",
+       "cope(npos_max=3, gate_source=value, logit_scale=sqrt_dim)",
+       "cope(npos_max=4, variant=alibi)",
+       "alibi(trainable=true) + fire(width=2) + cope(npos_max=4, gates_see_bias=true)",
+       "cope(npos_max=4) + cope(npos_max=3)"});
   return kSpecs;
 }
 
@@ -183,6 +184,22 @@ TEST(ComposedAttention, TokensThatAreNaNShowInTheRowsThatSeeThem) {
       for (const std::int64_t token : {3, 7}) {
         expect_reference_with_nan({.spec = spec, .tokens = {.causal = true}}, input, token);
         expect_reference_with_nan({.spec = spec, .tokens = {.key_mask = mask}}, input, token);
+      }
+    }
+  }
+}
+
+// Far distances share an entry; where a table of all entries would be long, one of the distances is made.
+TEST(ComposedAttention, DistancesBeyondATableReadItsLastEntry) {
+  const at::Tensor distance = at::tensor({-900000, -3, 0, 3, 70000, 800000, 900000}, at::kLong);
+  for (const T5 config : {T5{.max_distance = 128, .bidirectional = true},
+                          T5{.max_distance = 500000, .bidirectional = true}}) {
+    const at::Tensor table = at::randn({config.num_buckets, kHeads}, at::kDouble);
+    for (const at::Tensor& all : {distance, distance.narrow(0, 5, 2), distance.narrow(0, 0, 1)}) {
+      const at::Tensor got = ops::toeplitz_bias(config, {table}, all);
+      for (std::int64_t n = 0; n < all.numel(); ++n) {
+        const std::int64_t bucket = t5_bucket(config, -all[n].item<std::int64_t>());
+        EXPECT_TRUE(got.select(1, n).equal(table[bucket])) << all[n];
       }
     }
   }

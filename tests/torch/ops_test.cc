@@ -8,6 +8,7 @@
 #include <torch/torch.h>
 
 #include "bench/torch/compositions.h"
+#include "cases/table.h"
 #include "posenc/core/rng.h"
 #include "posenc/encodings/spec.h"
 #include "support/finite_difference.h"
@@ -79,23 +80,14 @@ struct Problem {
 };
 
 const std::vector<std::string>& specs() {
-  static const std::vector<std::string> all = {
-      "none",
-      "rope",
-      "rope(layout=interleaved, rotary_dim=4)",
-      "rope(schedule=learnable)",
-      "xpos",
-      "alibi(trainable=true)",
-      "t5(num_buckets=6, max_distance=5)",
-      "kerple",
-      "kerple(kernel=power)",
-      "fire(width=3, init_threshold=2.7)",
-      "relative(max_distance=3)",
-      "cope(npos_max=3)",
-      "cope(npos_max=3, gate_source=separate)",
-      "cope(npos_max=3, gate_source=value, logit_scale=sqrt_dim)",
-      "cope(npos_max=3, variant=alibi)",
-      "rope(schedule=learnable) + alibi(trainable=true) + cope(npos_max=3, gates_see_bias=true)"};
+  static const std::vector<std::string> all = cases::with_every_encoding(
+      {"none", "rope", "rope(layout=interleaved, rotary_dim=4)", "rope(schedule=learnable)", "xpos",
+       "alibi(trainable=true)", "t5(num_buckets=6, max_distance=5)", "kerple",
+       "kerple(kernel=power)", "fire(width=3, init_threshold=2.7)", "relative(max_distance=3)",
+       "cope(npos_max=3)", "cope(npos_max=3, gate_source=separate)",
+       "cope(npos_max=3, gate_source=value, logit_scale=sqrt_dim)",
+       "cope(npos_max=3, variant=alibi)",
+       "rope(schedule=learnable) + alibi(trainable=true) + cope(npos_max=3, gates_see_bias=true)"});
   return all;
 }
 

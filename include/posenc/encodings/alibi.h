@@ -15,7 +15,7 @@
 // [heads], a constant unless trainable=true.
 #pragma once
 
-#include "posenc/encodings/common.h"
+#include "posenc/encodings/distance_bias.h"
 
 namespace posenc {
 
@@ -50,6 +50,15 @@ struct Alibi {
     visit("precision", self.precision,
           FieldRule{.doc = "slopes in float64, or rounded to float32 as Hugging Face has them"});
   }
+
+  static constexpr int kReads = 1;
+  template <class Real, class Distance>
+  POSENC_HOST_DEVICE Real value(const std::array<Real, kReads>& slope, const Distance& d) const {
+    using formulas::at_least;
+    using formulas::magnitude;
+    return -slope[0] * (bidirectional ? magnitude(d) : at_least(d, 0.0));
+  }
+
   bool operator==(const Alibi&) const = default;
 };
 constexpr std::array<std::string_view, 3> enum_names(Alibi::Slopes /*tag*/) {
@@ -60,11 +69,5 @@ void validate(const Alibi& config, const ModelShape& shape);
 std::vector<ParameterInfo> parameters(const Alibi& config, const ModelShape& shape);
 
 std::vector<double> alibi_slopes(const Alibi& config, std::int64_t heads);
-
-double bias(const Alibi& config, const Parameters& parameters, std::int64_t head, std::int64_t i,
-            std::int64_t j);
-void add_bias_gradient(const Alibi& config, const Parameters& parameters, std::int64_t head,
-                       std::int64_t i, std::int64_t j, double dbias, Parameters& gradient);
-constexpr bool is_toeplitz(const Alibi& /*config*/) { return true; }
 
 }  // namespace posenc

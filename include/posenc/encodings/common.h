@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -37,6 +38,11 @@ struct ModelShape {
 
   [[nodiscard]] std::int64_t width() const { return model_dim > 0 ? model_dim : heads * head_dim; }
 };
+
+// What raw scores are multiplied by, unless a call says otherwise.
+inline double default_scale(std::int64_t head_dim) {
+  return 1.0 / std::sqrt(static_cast<double>(head_dim));
+}
 
 // Positions from -kLargestPosition to kLargestPosition are exact in float64; a larger one would be
 // rounded to another position before its angle is computed, so every operation refuses it.

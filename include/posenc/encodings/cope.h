@@ -90,11 +90,21 @@ struct CopeRow {
   std::vector<bool> clamped;     // the sum had reached npos_max - 1, so the position does not move
 };
 
+// What position logits are multiplied by.
+inline double logit_factor(const Cope& config, std::int64_t head_dim) {
+  return config.logit_scale == Cope::LogitScale::kSqrtDim ? default_scale(head_dim) : 1.0;
+}
+
 // Gates and positions of a row from its gate logits; visible[j] says whether the query sees key j.
 CopeRow cope_positions(const Cope& config, std::span<const double> gate_logit,
                        const std::vector<bool>& visible);
 
-// Position logits c of a row. `table` is z_i[0 .. npos_max-1] (interpolate) or {m_h} (alibi).
+// What a query's position logits read, from its vector and the encoding's parameter:
+// z_i[p] = SUM_d q_i[d] pos_emb[d, p], or {m_h} of the head (alibi).
+std::vector<double> cope_table(const Cope& config, std::span<const double> parameter,
+                               std::span<const double> q, std::int64_t head);
+
+// Position logits c of a row, from that table.
 void cope_logits(const Cope& config, const CopeRow& row, std::span<const double> table,
                  std::span<double> logits);
 

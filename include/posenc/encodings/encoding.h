@@ -13,6 +13,7 @@
 #include "posenc/encodings/none.h"
 #include "posenc/encodings/relative.h"
 #include "posenc/encodings/rope.h"
+#include "posenc/encodings/rotary.h"
 #include "posenc/encodings/sinusoidal.h"
 #include "posenc/encodings/t5.h"
 #include "posenc/encodings/xpos.h"
@@ -22,13 +23,9 @@ namespace posenc {
 using Encoding =
     std::variant<None, Learned, Sinusoidal, Rope, Xpos, Alibi, T5, Kerple, Fire, Relative, Cope>;
 
-// A bias of site 3: a formula of (head, i, j), and its gradient.
+// A bias of site 3: a formula of (head, i, j), and its gradient. Those of the distance alone are a DistanceBias.
 template <class E>
 concept BiasEncoding = E::kTraits.site == Site::kBias;
-// A bias of the distance i - j alone: a table per head holds it. A backend with code for
-// each of them asserts that it has all.
-template <class E>
-concept DistanceBias = BiasEncoding<E> && is_toeplitz(E{});
 // A transform of site 2: something that make_rotary understands.
 template <class E>
 concept RotaryEncoding = E::kTraits.site == Site::kQueryKey;
@@ -42,6 +39,10 @@ constexpr int count_at(Site site, const std::variant<Configs...>* /*tag*/) {
 constexpr int encodings_at(Site site) { return count_at(site, static_cast<Encoding*>(nullptr)); }
 
 const Traits& traits(const Encoding& encoding);
+
+// The rotation of a RotaryEncoding; throws for any other. `alpha`: as of make_rotary.
+Rotary rotary_of(const Encoding& encoding, const ModelShape& shape, const Lengths& lengths,
+                 std::span<const double> alpha = {});
 
 // Trained frequencies change from call to call: their tables cannot be kept.
 bool is_learnable(const Encoding& encoding);

@@ -51,6 +51,5 @@ double bias(const Fire& config, const Parameters& parameters, std::int64_t head,
             std::int64_t j);
 void add_bias_gradient(const Fire& config, const Parameters& parameters, std::int64_t head,
                        std::int64_t i, std::int64_t j, double dbias, Parameters& gradient);
-constexpr bool is_toeplitz(const Fire& /*config*/) { return false; }
 
 }  // namespace posenc

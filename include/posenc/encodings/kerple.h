@@ -9,7 +9,7 @@
 // Chi et al. 2022, arXiv 2205.09921, equations 5 and 6. Parameters: p [heads], a [heads].
 #pragma once
 
-#include "posenc/encodings/common.h"
+#include "posenc/encodings/distance_bias.h"
 
 namespace posenc {
 
@@ -32,6 +32,26 @@ struct Kerple {
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("kernel", self.kernel, FieldRule{.doc = "logarithmic or power"});
   }
+
+  static constexpr double kSmallest = 0.01;
+  static constexpr double kLargestPower = 2.0;
+
+  static constexpr int kReads = 2;
+  template <class Real, class Distance>
+  POSENC_HOST_DEVICE Real value(const std::array<Real, kReads>& x, const Distance& d) const {
+    using formulas::at_least;
+    using formulas::at_most;
+    using formulas::magnitude;
+    using std::log1p;
+    using std::pow;
+    const Distance apart = magnitude(d);
+    const Real p = at_least(x[0], kSmallest);
+    const Real a = at_least(x[1], kSmallest);
+    if (kernel == Kernel::kLog) return -p * log1p(a * apart);
+    // Distances are whole numbers: the last factor is 0 at distance 0, else 1.
+    return -a * pow(at_least(apart, 1.0), at_most(p, kLargestPower)) * at_most(apart, 1.0);
+  }
+
   bool operator==(const Kerple&) const = default;
 };
 constexpr std::array<std::string_view, 2> enum_names(Kerple::Kernel /*tag*/) {
@@ -40,11 +60,5 @@ constexpr std::array<std::string_view, 2> enum_names(Kerple::Kernel /*tag*/) {
 
 void validate(const Kerple& config, const ModelShape& shape);
 std::vector<ParameterInfo> parameters(const Kerple& config, const ModelShape& shape);
-
-double bias(const Kerple& config, const Parameters& parameters, std::int64_t head, std::int64_t i,
-            std::int64_t j);
-void add_bias_gradient(const Kerple& config, const Parameters& parameters, std::int64_t head,
-                       std::int64_t i, std::int64_t j, double dbias, Parameters& gradient);
-constexpr bool is_toeplitz(const Kerple& /*config*/) { return true; }
 
 }  // namespace posenc

@@ -7,7 +7,9 @@
 // The scalar form of Shaw et al. 2018, arXiv 1803.02155, section 3.2; Swin and BEiT use it in 2D.
 #pragma once
 
-#include "posenc/encodings/common.h"
+#include <algorithm>
+
+#include "posenc/encodings/distance_bias.h"
 
 namespace posenc {
 
@@ -35,16 +37,24 @@ struct Relative {
     visit("init_std", self.init_std,
           FieldRule{.doc = "standard deviation of the initial weights", .min = 0, .max = 100});
   }
+
+  static constexpr int kReads = 1;
+  static constexpr bool kHeadsLast = false;
+  [[nodiscard]] std::int64_t entries() const { return max_distance - lowest() + 1; }
+  [[nodiscard]] std::int64_t reach() const { return max_distance; }
+  [[nodiscard]] std::int64_t entry(std::int64_t d) const {
+    return std::clamp(d, lowest(), max_distance) - lowest();
+  }
+  [[nodiscard]] std::int64_t lowest() const { return bidirectional ? -max_distance : 0; }
+  template <class Real, class Distance>
+  POSENC_HOST_DEVICE Real value(const std::array<Real, kReads>& x, const Distance& /*d*/) const {
+    return x[0];
+  }
+
   bool operator==(const Relative&) const = default;
 };
 
 void validate(const Relative& config, const ModelShape& shape);
 std::vector<ParameterInfo> parameters(const Relative& config, const ModelShape& shape);
-
-double bias(const Relative& config, const Parameters& parameters, std::int64_t head, std::int64_t i,
-            std::int64_t j);
-void add_bias_gradient(const Relative& config, const Parameters& parameters, std::int64_t head,
-                       std::int64_t i, std::int64_t j, double dbias, Parameters& gradient);
-constexpr bool is_toeplitz(const Relative& /*config*/) { return true; }
 
 }  // namespace posenc

@@ -14,7 +14,7 @@
 // Raffel et al. 2020, arXiv 1910.10683, section 2.1.
 #pragma once
 
-#include "posenc/encodings/common.h"
+#include "posenc/encodings/distance_bias.h"
 
 namespace posenc {
 
@@ -48,6 +48,17 @@ struct T5 {
     visit("init_std", self.init_std,
           FieldRule{.doc = "standard deviation of the initial weights", .min = 0, .max = 100});
   }
+
+  static constexpr int kReads = 1;
+  static constexpr bool kHeadsLast = true;
+  [[nodiscard]] std::int64_t entries() const { return num_buckets; }
+  [[nodiscard]] std::int64_t reach() const { return max_distance; }
+  [[nodiscard]] std::int64_t entry(std::int64_t d) const;
+  template <class Real, class Distance>
+  POSENC_HOST_DEVICE Real value(const std::array<Real, kReads>& x, const Distance& /*d*/) const {
+    return x[0];
+  }
+
   bool operator==(const T5&) const = default;
 };
 
@@ -56,11 +67,5 @@ std::vector<ParameterInfo> parameters(const T5& config, const ModelShape& shape)
 
 // Bucket of a key at `relative` = key position - query position.
 std::int64_t t5_bucket(const T5& config, std::int64_t relative);
-
-double bias(const T5& config, const Parameters& parameters, std::int64_t head, std::int64_t i,
-            std::int64_t j);
-void add_bias_gradient(const T5& config, const Parameters& parameters, std::int64_t head,
-                       std::int64_t i, std::int64_t j, double dbias, Parameters& gradient);
-constexpr bool is_toeplitz(const T5& /*config*/) { return true; }
 
 }  // namespace posenc

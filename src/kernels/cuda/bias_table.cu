@@ -1,28 +1,24 @@
 #include <cuda_runtime.h>
 
-#include "encodings/distance_formulas.h"
 #include "kernels/cuda/bias_table.h"
 
 namespace posenc::cuda {
 namespace {
 
-using formulas::DistanceFormula;
-using formulas::ParameterStrides;
-
 // In float64, as on the CPU: a table is small.
 template <class E>
-__global__ void bias_table_kernel(const DistanceFormula<E> formula, const ParameterStrides strides,
+__global__ void bias_table_kernel(const E formula, const ParameterStrides strides,
                                   const BiasReads reads, const DistanceTable table,
                                   const bool first) {
-  static_assert(DistanceFormula<E>::kReads <= kMostReads);
+  static_assert(E::kReads <= kMostReads);
   const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (n >= table.span) return;
   const int head = static_cast<int>(blockIdx.y);
   const std::int64_t entry = reads.entries == nullptr ? 0 : reads.entries[n];
   const std::int64_t place = entry * strides.entry + head * strides.head;
-  std::array<double, DistanceFormula<E>::kReads> x;
+  std::array<double, E::kReads> x;
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = reads.parameters[i][place];
-  const auto value = static_cast<float>(formula(x, static_cast<double>(n - table.before)));
+  const auto value = static_cast<float>(formula.value(x, static_cast<double>(n - table.before)));
   float& out = table.values[head * table.span + n];
   out = first ? value : out + value;
 }
@@ -37,9 +33,8 @@ Status add_to_table(const Encoding& encoding, const BiasReads& reads, const Dist
   std::visit(
       [&]<class E>(const E& e) {
         if constexpr (DistanceBias<E>) {
-          const DistanceFormula<E> formula{e};
           bias_table_kernel<E><<<grid, 256, 0, static_cast<cudaStream_t>(stream)>>>(
-              formula, strides_of(formula, table.heads), reads, table, first);
+              e, parameter_strides(e, table.heads), reads, table, first);
         }
       },
       encoding);

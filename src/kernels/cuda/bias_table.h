@@ -11,7 +11,7 @@ namespace posenc::cuda {
 
 inline constexpr int kMostReads = 2;
 
-// What the formula reads (encodings/distance_formulas.h), in device memory.
+// What the formula reads (posenc/encodings/distance_bias.h), in device memory.
 struct BiasReads {
   std::array<const float*, kMostReads> parameters{};
   const std::int64_t* entries = nullptr;  // [span], of a formula that reads entries

@@ -94,27 +94,14 @@ std::vector<double> gate_logits(const AttentionCall& call, const Head& head, con
   return logits;
 }
 
-// z_i[p] = SUM_d q_i[d] pos_emb[d, p], or the head's slope.
-std::vector<double> position_table(const Cope& config, const std::vector<double>& values,
-                                   std::span<const double> q, std::int64_t head) {
-  if (config.variant == Cope::Variant::kAlibi) return {values[static_cast<std::size_t>(head)]};
-  std::vector<double> table(static_cast<std::size_t>(config.npos_max), 0.0);
-  for (std::size_t d = 0; d < q.size(); ++d) {
-    add_scaled(q[d], vector_at(std::span(values), static_cast<std::int64_t>(d), config.npos_max),
-               table);
-  }
-  return table;
-}
-
 ContentTerm content_term(const AttentionCall& call, const Head& head, const Row& row,
                          std::span<const double> q, std::size_t encoding) {
   const auto& config = std::get<Cope>(call.spec.encodings[encoding]);
-  const bool divided = config.logit_scale == Cope::LogitScale::kSqrtDim;
   ContentTerm term;
   term.config = &config;
   term.encoding = encoding;
-  term.logit_scale = divided ? 1.0 / std::sqrt(static_cast<double>(call.shape.head_dim)) : 1.0;
-  term.table = position_table(config, call.parameters[encoding][0], q, head.head);
+  term.logit_scale = logit_factor(config, call.shape.head_dim);
+  term.table = cope_table(config, call.parameters[encoding][0], q, head.head);
   term.row = cope_positions(config, gate_logits(call, head, row, q, config), row.visible);
   term.logits.resize(row.visible.size());
   cope_logits(config, term.row, term.table, term.logits);
@@ -165,8 +152,7 @@ AttentionCall::AttentionCall(const Spec& spec_in, const SpecParameters& paramete
                  positions.axes()) {
   check_gate_keys(*this);
   check_numbers(options);
-  const double plain = 1.0 / std::sqrt(static_cast<double>(shape.head_dim));
-  scale = options.scale.value_or(plain) * transforms.softmax_factor();
+  scale = options.scale.value_or(default_scale(shape.head_dim)) * transforms.softmax_factor();
 }
 
 Head::Head(const AttentionCall& call, std::int64_t batch_in, std::int64_t head_in)

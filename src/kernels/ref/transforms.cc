@@ -26,17 +26,6 @@ CosSin cos_sin(const Rotary& rotary, Role role, std::int64_t group,
   return row;
 }
 
-Rotary rotary_of(const Rope& rope, const Parameters& values, const ModelShape& shape,
-                 const Lengths& lengths) {
-  if (values.empty()) return make_rotary(rope, shape, lengths);
-  return make_rotary(rope, shape, lengths, values[0]);
-}
-
-Rotary rotary_of(const Xpos& xpos, const Parameters& /*values*/, const ModelShape& shape,
-                 const Lengths& lengths) {
-  return make_rotary(xpos, shape, lengths);
-}
-
 }  // namespace
 
 void turn(const Rotary& rotary, Role role, std::int64_t group,
@@ -75,13 +64,11 @@ Transforms::Transforms(const std::string& scope, const Spec& spec, const SpecPar
                        const ModelShape& shape, const Lengths& lengths, std::int64_t axes)
     : heads_(shape.heads) {
   for (std::size_t e = 0; e < spec.encodings.size(); ++e) {
-    const auto add_stage = [&]<class E>(const E& encoding) {
-      if constexpr (RotaryEncoding<E>) {
-        stages_.push_back({rotary_of(encoding, parameters[e], shape, lengths), e});
-        check_axes(scope, stages_.back().rotary, axes);
-      }
-    };
-    std::visit(add_stage, spec.encodings[e]);
+    if (traits(spec.encodings[e]).site != Site::kQueryKey) continue;
+    const std::span<const double> alpha =
+        parameters[e].empty() ? std::span<const double>() : std::span(parameters[e][0]);
+    stages_.push_back({rotary_of(spec.encodings[e], shape, lengths, alpha), e});
+    check_axes(scope, stages_.back().rotary, axes);
   }
 }
 

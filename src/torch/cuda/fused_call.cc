@@ -23,8 +23,8 @@ FusedCall::FusedCall(const CudaCall& call, const at::Tensor& out, const at::Tens
     : call_(call), turned(call), v_(aligned(call.composed().v)) {
   const ComposedCall& c = call.composed();
   fill_shapes();
-  const double plain = 1.0 / std::sqrt(static_cast<double>(p.head_dim));
-  p.scale = static_cast<float>((c.scale.has_value() ? *c.scale : plain) * turned.softmax_factor());
+  p.scale =
+      static_cast<float>(c.scale.value_or(default_scale(p.head_dim)) * turned.softmax_factor());
   p.q = tensor4(turned.q);
   p.k = tensor4(turned.k);
   p.v = tensor4(v_);
@@ -136,9 +136,7 @@ void FusedCall::fill_cope() {
   p.cope.npos_max = static_cast<int>(config->npos_max);
   const bool interpolates = config->variant == Cope::Variant::kInterpolate;
   (interpolates ? p.cope.pos_emb : p.cope.slopes) = cope_table_.data_ptr<float>();
-  if (config->logit_scale == Cope::LogitScale::kSqrtDim) {
-    p.cope.logit_scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim));
-  }
+  p.cope.logit_scale = static_cast<float>(logit_factor(*config, p.head_dim));
   p.cope.gates_see_bias = config->gates_see_bias;
   const bool own_gates = has_gate_vectors(*config);
   if (own_gates) {

@@ -1,6 +1,5 @@
 #include "torch/device/biases.h"
 
-#include "encodings/distance_formulas.h"
 #include "kernels/attention_plan.h"
 #include "torch/device/numbers.h"
 
@@ -8,10 +7,8 @@ namespace posenc::ops {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
-using formulas::DistanceFormula;
 using formulas::Dual;
 using formulas::Numbers;
-using formulas::ReadsEntries;
 
 // [H] -> [H, 1, ..] with as many dimensions after it as the distances have.
 at::Tensor per_head(const at::Tensor& x, const at::Tensor& distance) {
@@ -26,7 +23,7 @@ Result with_formula(const Encoding& encoding, const Body& body) {
   return std::visit(
       [&]<class E>(const E& e) -> Result {
         if constexpr (DistanceBias<E>) {
-          return body(DistanceFormula<E>{e});
+          return body(e);
         } else {
           return {};
         }
@@ -34,10 +31,14 @@ Result with_formula(const Encoding& encoding, const Body& body) {
       encoding);
 }
 
-// The entries that a range of distances reads, found on the host, where the formula is.
+// The entries that a range of distances reads, found on the host, where the formula is. Nothing for formulas
+// without entries.
 template <class E>
-at::Tensor entries_between(const DistanceFormula<E>& formula, std::int64_t least,
-                           std::int64_t most) {
+at::Tensor entries_between(const E& /*formula*/, std::int64_t /*least*/, std::int64_t /*most*/) {
+  return {};
+}
+template <ReadsEntries E>
+at::Tensor entries_between(const E& formula, std::int64_t least, std::int64_t most) {
   at::Tensor entries = at::empty({most - least + 1}, at::kLong);
   auto* at = entries.data_ptr<std::int64_t>();
   for (std::int64_t d = least; d <= most; ++d) *at++ = formula.entry(d);
@@ -46,32 +47,36 @@ at::Tensor entries_between(const DistanceFormula<E>& formula, std::int64_t least
 
 // Those of any distances. Many queries and keys have few distances between them, and the far ones share an entry.
 template <class E>
-at::Tensor entries_at(const DistanceFormula<E>& formula, const at::Tensor& distance) {
+at::Tensor entries_at(const E& /*formula*/, const at::Tensor& /*distance*/) {
+  return {};
+}
+template <ReadsEntries E>
+at::Tensor entries_at(const E& formula, const at::Tensor& distance) {
   constexpr std::int64_t kShortTable = 1 << 16;
   if (distance.numel() == 0) return distance;
-  std::int64_t least = -formula.reach();
-  std::int64_t most = formula.reach();
-  if (most > kShortTable) {
-    least = std::max(least, distance.min().item<std::int64_t>());
-    most = std::min(most, distance.max().item<std::int64_t>());
+  const std::int64_t reach = formula.reach();
+  std::int64_t least = -reach;
+  std::int64_t most = reach;
+  if (reach > kShortTable) {
+    least = std::clamp(distance.min().item<std::int64_t>(), -reach, reach);
+    most = std::clamp(distance.max().item<std::int64_t>(), -reach, reach);
   }
-  const at::Tensor entries = entries_between(formula, least, std::max(least, most));
+  const at::Tensor entries = entries_between(formula, least, most);
   return entries.to(distance.device()).index({distance.clamp(least, most) - least});
 }
 
 // What a formula reads of its parameters at distances: [heads, 1, ..] or [heads, distances]. `entries`: of the
 // distances, for formulas that have them.
 template <class E>
-std::array<Numbers, DistanceFormula<E>::kReads> reads_of(const Tensors& parameters,
-                                                         const at::Tensor& distance,
-                                                         const at::Tensor& entries) {
-  std::array<Numbers, DistanceFormula<E>::kReads> x;
+std::array<Numbers, E::kReads> reads_of(const Tensors& parameters, const at::Tensor& distance,
+                                        const at::Tensor& entries) {
+  std::array<Numbers, E::kReads> x;
   for (std::size_t n = 0; n < x.size(); ++n) {
     if constexpr (!ReadsEntries<E>) {
       x[n].all = per_head(parameters[n], distance);
     } else {
       const at::Tensor& table = parameters[n];
-      const at::Tensor of_head = DistanceFormula<E>::kHeadsLast ? table.transpose(0, 1) : table;
+      const at::Tensor of_head = E::kHeadsLast ? table.transpose(0, 1) : table;
       std::vector<std::int64_t> shape = {of_head.size(0)};
       shape.insert(shape.end(), distance.sizes().begin(), distance.sizes().end());
       x[n].all = of_head.index_select(1, entries.reshape({-1})).reshape(shape);
@@ -82,9 +87,9 @@ std::array<Numbers, DistanceFormula<E>::kReads> reads_of(const Tensors& paramete
 
 at::Tensor values_at(const Encoding& encoding, const Tensors& parameters,
                      const at::Tensor& distance, const at::Tensor& entries) {
-  return with_formula<at::Tensor>(encoding, [&]<class E>(const DistanceFormula<E>& formula) {
+  return with_formula<at::Tensor>(encoding, [&]<class E>(const E& formula) {
     const Numbers d{distance.to(parameters[0].scalar_type())};
-    return formula(reads_of<E>(parameters, distance, entries), d).all;
+    return formula.value(reads_of<E>(parameters, distance, entries), d).all;
   });
 }
 
@@ -98,13 +103,12 @@ at::Tensor sum_entries(const at::Tensor& dtable, const at::Tensor& entries, std:
 
 // The gradients of what was read at distances [span], [heads, span], as those of the parameters.
 template <class E>
-at::Tensor gathered(const DistanceFormula<E>& formula, const at::Tensor& dread,
-                    const at::Tensor& entries) {
+at::Tensor gathered(const E& formula, const at::Tensor& dread, const at::Tensor& entries) {
   if constexpr (!ReadsEntries<E>) {
     return dread.sum(1);
   } else {
     const at::Tensor sums = sum_entries(dread, entries, formula.entries());
-    return formula.kHeadsLast ? sums.transpose(0, 1) : sums;
+    return E::kHeadsLast ? sums.transpose(0, 1) : sums;
   }
 }
 
@@ -112,17 +116,17 @@ at::Tensor gathered(const DistanceFormula<E>& formula, const at::Tensor& dread,
 Tensors gradients_at(const Encoding& encoding, const Tensors& parameters,
                      const at::Tensor& distance, const at::Tensor& entries,
                      const at::Tensor& dtable) {
-  return with_formula<Tensors>(encoding, [&]<class E>(const DistanceFormula<E>& formula) {
+  return with_formula<Tensors>(encoding, [&]<class E>(const E& formula) {
     Tensors wide;
     for (const at::Tensor& p : parameters) wide.push_back(p.to(at::kDouble));
     const Numbers d{distance.to(at::kDouble)};
     const auto read = reads_of<E>(wide, distance, entries);
-    std::array<Dual<Numbers>, DistanceFormula<E>::kReads> x;
+    std::array<Dual<Numbers>, E::kReads> x;
     for (std::size_t n = 0; n < x.size(); ++n) x[n].value = read[n];
     Tensors gradients;
     for (Dual<Numbers>& moving : x) {
       moving.slope.all = at::ones({}, dtable.options());
-      gradients.push_back(gathered(formula, dtable * formula(x, d).slope.all, entries));
+      gradients.push_back(gathered(formula, dtable * formula.value(x, d).slope.all, entries));
       moving.slope.all = at::Tensor();
     }
     return gradients;
@@ -159,18 +163,14 @@ at::Tensor distances_of(const Prepared& prepared, const BiasTable& range,
 
 at::Tensor bias_entries(const Prepared& prepared, std::size_t index, const BiasTable& range,
                         const at::Device& device) {
-  return with_formula<at::Tensor>(
-      prepared.spec.encodings[index],
-      [&]<class E>([[maybe_unused]] const DistanceFormula<E>& formula) -> at::Tensor {
-        if constexpr (ReadsEntries<E>) {
-          return kept_range(prepared, "entries " + std::to_string(index), range, device,
-                            [&](std::int64_t least, std::int64_t most) {
-                              return entries_between(formula, least, most);
-                            });
-        } else {
-          return {};
-        }
-      });
+  const std::string name = "entries " + std::to_string(index);
+  const auto kept = [&]<class E>(const E& formula) -> at::Tensor {
+    if constexpr (!ReadsEntries<E>) return {};
+    return kept_range(prepared, name, range, device, [&](std::int64_t least, std::int64_t most) {
+      return entries_between(formula, least, most);
+    });
+  };
+  return with_formula<at::Tensor>(prepared.spec.encodings[index], kept);
 }
 
 std::vector<Tensors> parameter_tensors(const Prepared& prepared, const at::Tensor& flat) {
@@ -200,12 +200,8 @@ std::vector<Tensors> parameter_tensors(const Prepared& prepared, const at::Tenso
 
 at::Tensor toeplitz_bias(const Encoding& encoding, const Tensors& parameters,
                          const at::Tensor& distance) {
-  const auto entries = with_formula<at::Tensor>(
-      encoding, [&]<class E>([[maybe_unused]] const DistanceFormula<E>& formula) -> at::Tensor {
-        if constexpr (ReadsEntries<E>) return entries_at(formula, distance);
-        return {};
-      });
-  return values_at(encoding, parameters, distance, entries);
+  const auto entries = [&]<class E>(const E& formula) { return entries_at(formula, distance); };
+  return values_at(encoding, parameters, distance, with_formula<at::Tensor>(encoding, entries));
 }
 
 at::Tensor fire_bias(const Fire& config, const Tensors& parameters, const at::Tensor& q_positions,

@@ -19,11 +19,6 @@ at::Tensor on(const at::Tensor& like, const std::vector<double>& values) {
   return at::tensor(values, at::kDouble).to(like.device());
 }
 
-Rotary rotary_of(const Encoding& encoding, const ModelShape& shape, const Lengths& lengths) {
-  if (const auto* rope = std::get_if<Rope>(&encoding)) return make_rotary(*rope, shape, lengths);
-  return make_rotary(std::get<Xpos>(encoding), shape, lengths);
-}
-
 // Positions [B or 1, T, axes] as each pair sees them: [B or 1, T, 1, pairs or 1].
 at::Tensor at_pairs(const Rotary& rotary, const at::Tensor& positions) {
   if (positions.size(2) == 1) return positions.unsqueeze(2);
@@ -132,9 +127,7 @@ CopeTerm cope_term(const Cope& config, const Tensors& parameters, const Scores& 
   const auto last = static_cast<double>(config.npos_max - 1);
   // Not clamp(): a sum that is exactly the last position no longer moves. A NaN stays one.
   const at::Tensor position = at::where(sum >= last, at::full_like(sum, last), sum);
-  const double scale = config.logit_scale == Cope::LogitScale::kSqrtDim
-                           ? 1.0 / std::sqrt(static_cast<double>(s.plain_q.size(3)))
-                           : 1.0;
+  const double scale = logit_factor(config, s.plain_q.size(3));
   if (config.variant == Cope::Variant::kAlibi) {
     const at::Tensor slopes = parameters[0].reshape({1, -1, 1, 1}).to(s.raw.scalar_type());
     return {scale * slopes * position.to(s.raw.scalar_type()), position};
@@ -190,8 +183,7 @@ at::Tensor leaf(const at::Tensor& x) { return x.detach().set_requires_grad(true)
 
 double scale_of(const ComposedCall& call) {
   const auto& state = call.prepared->plan.state();
-  const double plain = 1.0 / std::sqrt(static_cast<double>(call.q.size(3)));
-  double scale = call.scale.has_value() ? *call.scale : plain;
+  double scale = call.scale.value_or(default_scale(call.q.size(3)));
   for (const std::size_t e : state.rotary) {
     scale *= rotary_of(state.spec.encodings[e], state.shape, state.lengths).softmax_factor;
   }

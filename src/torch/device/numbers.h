@@ -1,9 +1,9 @@
-// The numbers of a tensor as formulas of encodings take them (encodings/dual.h).
+// The numbers of a tensor as formulas of encodings take them (posenc/encodings/dual.h).
 #pragma once
 
 #include <ATen/ATen.h>
 
-#include "encodings/dual.h"
+#include "posenc/encodings/dual.h"
 
 namespace posenc::formulas {
 
@@ -17,6 +17,7 @@ struct Numbers {
     return b.all.defined() ? Numbers{a.all + b.all} : a;
   }
   friend Numbers operator*(const Numbers& a, const Numbers& b) { return {a.all * b.all}; }
+  friend Numbers operator*(const Numbers& a, double b) { return {a.all * b}; }
   friend Numbers operator+(const Numbers& a, double b) { return {a.all + b}; }
   friend Numbers operator/(double a, const Numbers& b) { return {b.all.reciprocal() * a}; }
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 
+#include "cases/table.h"
 #include "cases/tensor.h"
 #include "kernels/cuda/attention_device.h"
 
@@ -177,7 +178,7 @@ inline void check_case(const Case& c, std::int64_t chunk_bytes = std::int64_t{51
   EXPECT_EQ(dparameters, problem.data.dparameters) << cases::name_of(c) << ": two runs differ";
 }
 
-inline Case small(const char* spec, std::int64_t tokens, std::int64_t dim = 64) {
+inline Case small(const std::string& spec, std::int64_t tokens, std::int64_t dim = 64) {
   return {.spec = spec,
           .batch = 2,
           .queries = tokens,

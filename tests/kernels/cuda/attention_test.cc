@@ -37,11 +37,11 @@ TEST_F(CudaAttention, SmallShapesAgreeWithTheReference) {
 }
 
 TEST_F(CudaAttention, EveryChainAgreesWithTheReference) {
-  for (const char* spec :
-       {"none", "alibi(trainable=true)", "t5", "kerple", "relative", "alibi(trainable=true) + t5",
-        "cope(npos_max=8)", "cope(npos_max=64)", "cope(npos_max=33, logit_scale=sqrt_dim)",
-        "cope(npos_max=8, variant=alibi)", "kerple + cope(npos_max=16)",
-        "alibi(trainable=true) + cope(npos_max=16, gates_see_bias=true)"}) {
+  for (const std::string& spec : cases::with_every_distance_bias(
+           {"none", "alibi(trainable=true)", "alibi(trainable=true) + t5", "cope(npos_max=8)",
+            "cope(npos_max=64)", "cope(npos_max=33, logit_scale=sqrt_dim)",
+            "cope(npos_max=8, variant=alibi)", "kerple + cope(npos_max=16)",
+            "alibi(trainable=true) + cope(npos_max=16, gates_see_bias=true)"})) {
     for (const DType dtype : {DType::kBfloat16, DType::kFloat16}) {
       for (const std::int64_t dim : {64, 128}) {
         Case c = small(spec, 201, dim);

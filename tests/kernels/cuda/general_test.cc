@@ -36,10 +36,10 @@ TEST_F(CudaGeneral, SmallShapesAgreeWithTheReference) {
 }
 
 TEST_F(CudaGeneral, Float32AgreesWithTheReference) {
-  for (const char* spec :
-       {"none", "alibi(trainable=true)", "t5", "kerple", "cope(npos_max=8)", "cope(npos_max=64)",
-        "cope(npos_max=33, logit_scale=sqrt_dim)", "cope(npos_max=8, variant=alibi)",
-        "alibi(trainable=true) + cope(npos_max=16, gates_see_bias=true)"}) {
+  for (const std::string& spec : cases::with_every_distance_bias(
+           {"none", "alibi(trainable=true)", "cope(npos_max=8)", "cope(npos_max=64)",
+            "cope(npos_max=33, logit_scale=sqrt_dim)", "cope(npos_max=8, variant=alibi)",
+            "alibi(trainable=true) + cope(npos_max=16, gates_see_bias=true)"})) {
     for (const std::int64_t dim : {64, 128, 256}) check_float(small(spec, 201, dim));
   }
   for (const std::int64_t dim : {8, 32, 40, 96, 192}) {
