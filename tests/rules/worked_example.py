@@ -15,7 +15,7 @@ from pathlib import Path
 
 _STEP = re.compile(r"^\*\*\d+\. `([^`]+)`\*\*(.*?)(?=^\*\*\d+\. |^## |\Z)", re.DOTALL | re.MULTILINE)
 _BLOCK = re.compile(r"^```(cpp|diff)\n(.*?)^```", re.DOTALL | re.MULTILINE)
-_LEFT_OUT = ("build", "runs", ".git", "node_modules", "__pycache__", "third_party_local")
+_COPIED = ("CMakeLists.txt", "benchmarks", "cmake", "configs", "docs", "examples", "include", "python", "src", "tests", "web")
 _TESTS = {
     "encodings": "Bias.*",
     "cases": "*CaseTable*:CaseGradients.*",
@@ -69,9 +69,20 @@ def apply(root, copy):
     return files
 
 
+def copy_sources(root, copy):
+    copy.mkdir(parents=True)
+    for name in _COPIED:
+        if (root / name).is_dir():
+            shutil.copytree(root / name, copy / name, ignore=shutil.ignore_patterns("node_modules", "__pycache__"))
+        else:
+            shutil.copy2(root / name, copy / name)
+
+
 def run(*command):
     print("+", *command, flush=True)
-    subprocess.run([str(word) for word in command], check=True)
+    status = subprocess.run([str(word) for word in command], check=False).returncode
+    if status != 0:
+        raise SystemExit(f"worked_example: {command[0]} ended with {status}")
 
 
 def main():
@@ -84,7 +95,7 @@ def main():
     args = parser.parse_args()
     copy, build = args.work / "source", args.work / "build"
     shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(args.root, copy, ignore=shutil.ignore_patterns(*_LEFT_OUT))
+    copy_sources(args.root, copy)
     files = apply(args.root, copy)
     print("worked_example: applied to", *files)
     if len(files) < 3:

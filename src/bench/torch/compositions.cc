@@ -19,12 +19,16 @@ at::Tensor fire_bias(const Fire& config, const std::vector<at::Tensor>& p, const
   return (at::matmul(hidden, p[4].transpose(0, 1)) + p[5]).permute({2, 0, 1});
 }
 
-// The bias of each encoding of site 3, [H, T, T]. One without a function here does not compile.
+// The bias of an encoding of site 3, [H, T, T], as its users would compose it: not by posenc's formula.
 struct BiasOf {
   const std::vector<at::Tensor>& p;
   const Distances& known;
   const at::Tensor& entries;
 
+  template <class E>
+  at::Tensor operator()(const E& /*e*/) const {
+    TORCH_CHECK(false, "[bench] ", E::kTraits.name, " has no composition");
+  }
   at::Tensor operator()(const Alibi& /*e*/) const { return -per_head(p[0]) * known.distance; }
   at::Tensor operator()(const Kerple& e) const {
     const at::Tensor first = per_head(p[0].clamp_min(0.01));
@@ -58,17 +62,18 @@ at::Tensor entries_of(const Relative& relative, const at::Tensor& distances) {
   return distances.clamp_max(relative.max_distance);
 }
 
-// Which fields the compositions know, encoding by encoding.
+// Which fields the compositions know. An encoding without one has no baseline in the tables.
 struct Composed {
+  template <class E>
+  bool operator()(const E& /*e*/) const {
+    return false;
+  }
   bool operator()(const None& /*e*/) const { return true; }
-  bool operator()(const Learned& /*e*/) const { return false; }  // of the input, not of attention
-  bool operator()(const Sinusoidal& /*e*/) const { return false; }
   bool operator()(const Rope& e) const {
     return e.theta.size() == 1 && e.rotary_dim == 0 && e.dim_offset == 0 && !e.inverse &&
            std::holds_alternative<SingleAxis>(e.axes) &&
            !std::holds_alternative<LearnableSchedule>(e.schedule);
   }
-  bool operator()(const Xpos& /*e*/) const { return false; }
   bool operator()(const Alibi& /*e*/) const { return true; }
   bool operator()(const T5& /*e*/) const { return true; }
   bool operator()(const Kerple& /*e*/) const { return true; }
