@@ -5,20 +5,14 @@
 namespace posenc::cuda {
 namespace {
 
-// In float64, as on the CPU: a table is small.
 template <class E>
 __global__ void bias_table_kernel(const E formula, const ParameterStrides strides,
                                   const BiasReads reads, const DistanceTable table,
                                   const bool first) {
-  static_assert(E::kReads <= kMostReads);
   const std::int64_t n = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (n >= table.span) return;
   const int head = static_cast<int>(blockIdx.y);
-  const std::int64_t entry = reads.entries == nullptr ? 0 : reads.entries[n];
-  const std::int64_t place = entry * strides.entry + head * strides.head;
-  std::array<double, E::kReads> x;
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = reads.parameters[i][place];
-  const auto value = static_cast<float>(formula.value(x, static_cast<double>(n - table.before)));
+  const float value = value_at(formula, strides, reads, table, head, n);
   float& out = table.values[head * table.span + n];
   out = first ? value : out + value;
 }
