@@ -3,8 +3,8 @@
     figures.py --root SOURCE --posenc PROGRAM
 
 A comment right after a number names its source: the folder of the runs, the encoding, the condition, and which
-figure of the condition it is (value, low, high or chance; lowest or highest of the seeds). Results that `posenc eval --out` wrote are named by their
-files, and their mean is taken:
+figure of the condition it is (value, low, high or chance; lowest or highest of the seeds). Results that
+`posenc eval --out` wrote are named by their files, and their mean is taken:
 
     RoPE copies 3.1 <!-- docs/evidence/demo; rope; longer 96; value --> % of them
     with YaRN 2.3 <!-- docs/evidence/text-small/schedules/*-yarn.json; rope; longer 1024; value --> bits

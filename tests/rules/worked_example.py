@@ -1,6 +1,6 @@
 """Applies the worked example of CONTRIBUTING.md to a copy of the sources, builds it and runs the tests it names.
 
-    worked_example.py --root SOURCE --work FOLDER [--apply-only] [--jobs N] [--cuda-compiler NVCC]
+    worked_example.py --root SOURCE [--work FOLDER] [--jobs N] [--cuda-compiler NVCC]
 
 A step names its file and shows it whole (```cpp) or as a change (```diff, hunks between lines of @@). Whatever is
 built is built from the page, so that the page is true.
@@ -55,17 +55,19 @@ def changed(text, diff):
     return text
 
 
-def apply(root, copy):
-    """Writes the steps into the copy, and says which files they are."""
-    files = []
+def applied(root):
+    """The files of the steps with their new texts."""
+    files = {}
     for name, kind, text in steps((root / "CONTRIBUTING.md").read_text(encoding="utf-8")):
-        path = copy / name
+        path = root / name
         if kind == "diff":
             text = changed(path.read_text(encoding="utf-8"), text)
         elif path.exists():
-            raise SystemExit(f"worked_example: {name} is there already")
-        path.write_text(text, encoding="utf-8")
-        files.append(name)
+            raise SystemExit(f"worked_example: {name} is there already; the example must add it")
+        files[name] = text
+    if len(files) < 3:
+        raise SystemExit(f"worked_example: CONTRIBUTING.md must show three files or more but shows {len(files)}")
+    print("worked_example: the steps fit:", *files)
     return files
 
 
@@ -88,20 +90,18 @@ def run(*command):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, required=True)
-    parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--apply-only", action="store_true", help="only see that the steps fit the sources")
+    parser.add_argument("--work", type=Path, help="where to build; without it, only see that the steps fit")
     parser.add_argument("--jobs", default="2")
     parser.add_argument("--cuda-compiler", default=shutil.which("nvcc"))
     args = parser.parse_args()
+    files = applied(args.root)
+    if args.work is None:
+        return
     copy, build = args.work / "source", args.work / "build"
     shutil.rmtree(copy, ignore_errors=True)
     copy_sources(args.root, copy)
-    files = apply(args.root, copy)
-    print("worked_example: applied to", *files)
-    if len(files) < 3:
-        raise SystemExit("worked_example: the page shows fewer than three files")
-    if args.apply_only:
-        return
+    for name, text in files.items():
+        (copy / name).write_text(text, encoding="utf-8")
     run("cmake", "-S", copy, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DPOSENC_BUILD_CLI=OFF",
         "-DPOSENC_BUILD_BENCHMARKS=OFF")
     run("cmake", "--build", build, "-j", args.jobs, "--target", *[f"posenc_{layer}_tests" for layer in _TESTS])

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
+
 #include "torch/device/biases.h"
 
 namespace posenc {
@@ -58,6 +60,29 @@ TEST_P(KerpleOnTensors, HasNoGradientWhereItClamps) {
       ops::bias_table_gradient(*prepared, {tensors_of(kParameters)}, {kBefore, kSpan}, dtable);
   for (std::size_t i = 0; i < 2; ++i) {
     EXPECT_TRUE(got[0][i].allclose(at::tensor(want[i], at::kDouble), 1e-9, 1e-12)) << got[0][i];
+  }
+}
+
+// A parameter that a clamp holds has no gradient, whatever the other one is.
+TEST_P(KerpleOnTensors, AHeldParameterStaysSoNextToANaN) {
+  const Parameters values = {{0.001, 0.5}, {NAN, NAN}};
+  const std::string spec =
+      config_.kernel == Kerple::Kernel::kPower ? "kerple(kernel=power)" : "kerple";
+  const auto prepared = ops::prepare(spec, {.head_dim = 8, .heads = 2}, 2, 40);
+  const at::Tensor dtable = at::ones({2, kSpan}, at::kDouble);
+  Parameters want = {{0.0, 0.0}, {0.0, 0.0}};
+  for (std::int64_t h = 0; h < 2; ++h) {
+    for (std::int64_t d = 0; d < kSpan; ++d) {
+      add_bias_gradient(config_, values, h, d, kBefore, 1.0, want);
+    }
+  }
+  EXPECT_EQ(want[0][0], 0.0);
+  EXPECT_TRUE(std::isnan(want[0][1]));
+  const auto got =
+      ops::bias_table_gradient(*prepared, {tensors_of(values)}, {kBefore, kSpan}, dtable);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(got[0][i].allclose(at::tensor(want[i], at::kDouble), 1e-9, 1e-12, true))
+        << got[0][i];
   }
 }
 

@@ -126,7 +126,9 @@ Tensors gradients_at(const Encoding& encoding, const Tensors& parameters,
     Tensors gradients;
     for (Dual<Numbers>& moving : x) {
       moving.slope.all = at::ones({}, dtable.options());
-      gradients.push_back(gathered(formula, dtable * formula.value(x, d).slope.all, entries));
+      const at::Tensor slope = formula.value(x, d).slope.all;
+      const at::Tensor dread = slope.defined() ? dtable * slope : at::zeros_like(dtable);
+      gradients.push_back(gathered(formula, dread, entries));
       moving.slope.all = at::Tensor();
     }
     return gradients;

@@ -37,7 +37,9 @@ struct Numbers {
   }
 
   friend Numbers chained(const Numbers& slope, const Numbers& derivative) {
-    return slope.all.defined() ? Numbers{slope.all * derivative.all} : slope;
+    if (!slope.all.defined()) return slope;
+    const at::Tensor product = slope.all * derivative.all;
+    return {at::where(slope.all == 0, at::zeros({}, product.options()), product)};
   }
   friend Numbers slope_above(const Numbers& slope, const Numbers& x, double bound) {
     return slope.all.defined() ? Numbers{slope.all.masked_fill(x.all <= bound, 0.0)} : slope;
