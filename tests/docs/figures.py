@@ -9,9 +9,9 @@ figure of the condition it is (value, low, high or chance; lowest or highest of 
     RoPE copies 3.1 <!-- docs/evidence/demo; rope; longer 96; value --> % of them
     with YaRN 2.3 <!-- docs/evidence/text-small/schedules/*-yarn.json; rope; longer 1024; value --> bits
 
-A row under another schedule is named as in the tables: `rope, yarn`. Shares are in percent, as right answers: of an
-error, 100 minus it. `error value` (or low, high, chance) is the error itself. The number must be the figure, rounded to
-as many digits as the page shows.
+A row under another schedule or of a variant is named as in the tables: `rope, yarn`, `rope, model.layers=4`. Shares are
+in percent, as right answers: of an error, 100 minus it. `error value` (or low, high, chance, lowest, highest) is the
+error itself. The number must be the figure, rounded to as many digits as the page shows.
 """
 
 import argparse
@@ -61,6 +61,18 @@ def row_name(encoding, row):
     return f"{encoding}, {row['schedule']}" if row.get("schedule") else encoding
 
 
+def entry_name(task, entry):
+    """What tables call the rows of an entry.
+
+    >>> entry_name({}, {"encoding": "rope"})
+    'rope'
+    >>> entry_name({"variants": [{"name": "B", "settings": ["model.layers=4"]}]}, {"encoding": "rope", "variant": "B"})
+    'rope, model.layers=4'
+    """
+    settings = {variant["name"]: variant["settings"] for variant in task.get("variants", [])}
+    return ", ".join([entry["encoding"], *settings.get(entry.get("variant"), [])])
+
+
 def rows_named(results, name, axis, length):
     """The rows of a condition: those of that name, or all of the encoding where none is called so.
 
@@ -98,7 +110,7 @@ def find_figure(comparison, encoding, axis, length, which):
     for task in comparison["tasks"]:
         for entry in task["entries"]:
             for cell in entry["cells"]:
-                named = row_name(entry["encoding"], cell) == encoding
+                named = row_name(entry_name(task, entry), cell) == encoding
                 if named and cell["axis"] == axis and cell["length"] == length:
                     end, as_error = end_of(which, task["metric"])
                     return shown(cell_figure(cell, end), task["metric"], as_error)
