@@ -152,7 +152,8 @@ def gate_rows(args):
         e = (0.1 * torch.randn(64, positions, device="cuda")).requires_grad_()
 
         def call(q, k, v, other=None):
-            return posenc.attention(q, k, v, spec, {"cope.pos_emb": e}, gate_k=other, causal=True)
+            gates = {"cope.gate_k": other} if other is not None else None
+            return posenc.attention(q, k, v, spec, {"cope.pos_emb": e}, inputs=gates, causal=True)
 
         def eager(q, k, v, other=None):
             return eager_cope(q, k, v, e, v if "value" in spec else other)

@@ -48,7 +48,7 @@ extern "C" {
 #define POSENC_C_API
 #endif
 
-#define POSENC_ABI_VERSION 1
+#define POSENC_ABI_VERSION 2
 
 // Status.
 
@@ -263,6 +263,12 @@ POSENC_C_API void posenc_plan_free(posenc_plan* plan) POSENC_C_NOEXCEPT;
 // How many of the spec's encodings are of site 2 (rope, xpos).
 POSENC_C_API int64_t posenc_plan_rotary_count(const posenc_plan* plan) POSENC_C_NOEXCEPT;
 
+// Tensors that attention reads for the spec next to q, k and v, in the order of posenc_attention_call::inputs:
+// their number, and the name of each ("cope.gate_k", [B, Hkv, Tk, D]; NULL and an error past the last).
+POSENC_C_API int64_t posenc_plan_input_count(const posenc_plan* plan) POSENC_C_NOEXCEPT;
+POSENC_C_API const char* posenc_plan_input_name(const posenc_plan* plan,
+                                                int64_t input) POSENC_C_NOEXCEPT;
+
 // Site 2: rotations.
 //
 // Below, `rotary` counts the site-2 encodings of the spec from 0, and `parameters` may be NULL unless
@@ -355,8 +361,9 @@ typedef struct posenc_attention_call {
   posenc_tensor out;  // [B, H, Tq, D]
   // Optional from here on.
   const posenc_parameters* parameters;  // of the plan's spec and shape; NULL where it has none
-  posenc_tensor gate_k;                 // [B, Hkv, Tk, D], for cope(gate_source=separate) only
-  float* lse;                           // [B, H, Tq]; written, and read by the backward
+  const posenc_tensor* inputs;          // what the spec reads besides (posenc_plan_input_name)
+  size_t input_count;
+  float* lse;  // [B, H, Tq]; written, and read by the backward
   size_t lse_count;
   posenc_mask mask;
   posenc_positions q_positions;
@@ -381,7 +388,8 @@ typedef struct posenc_attention_backward_call {
   posenc_tensor dk;
   posenc_tensor dv;
   // Optional from here on.
-  posenc_tensor dgate_k;           // where gate_k was given
+  const posenc_tensor* dinputs;  // one per input of the forward
+  size_t dinput_count;
   posenc_parameters* dparameters;  // made for the same spec and shape; overwritten
 } posenc_attention_backward_call;
 

@@ -25,9 +25,10 @@ from posenc.functional import (
     t5_buckets,
 )
 from posenc.patch import PatchReport, patch, unpatch
-from posenc.spec import Parameter, Spec, catalog
+from posenc.spec import Input, Parameter, Spec, catalog
 
 __all__ = [
+    "Input",
     "Parameter",
     "PatchReport",
     "Spec",

@@ -12,10 +12,11 @@ from typing import Mapping, Optional, Sequence, Union
 import torch
 from torch import Tensor
 
-from posenc.spec import Spec, _initial, wanted_parameters
+from posenc.spec import Spec, _initial, wanted_inputs, wanted_parameters
 
 SpecLike = Union[str, Spec, Sequence[object]]
 Params = Optional[Mapping[str, Tensor]]
+Inputs = Optional[Mapping[str, Tensor]]
 
 
 def _text(spec: SpecLike) -> str:
@@ -57,6 +58,18 @@ def _parameters(spec: str, params: Params, heads: int, head_dim: int) -> list[Te
     return tensors
 
 
+def _inputs(spec: str, inputs: Inputs, heads: int, head_dim: int) -> list[Tensor]:
+    """The tensors in the operators' order; says which are missing or unknown."""
+    wanted = wanted_inputs(spec, head_dim, heads)
+    given = dict(inputs) if inputs is not None else {}
+    missing = [name for name in wanted if name not in given]
+    unknown = sorted(name for name in given if name not in wanted)
+    if missing or unknown:
+        what = f"lacks {missing[0]!r}" if missing else f"has unknown {unknown}"
+        raise ValueError(f"[posenc] inputs {what}; the spec's are: {', '.join(wanted) or 'none'}")
+    return [given[name] for name in wanted]
+
+
 def _shape(q: Tensor) -> tuple[int, int]:
     if q.dim() != 4:
         raise ValueError(
@@ -80,7 +93,7 @@ def attention(
     cu_keys: Optional[Tensor] = None,
     q_positions: Optional[Tensor] = None,
     k_positions: Optional[Tensor] = None,
-    gate_k: Optional[Tensor] = None,
+    inputs: Inputs = None,
     scale: Optional[float] = None,
     dropout: float = 0.0,
     seed: int = 0,
@@ -94,13 +107,15 @@ def attention(
     [B, Tk] (False for padding; bool, or integers 0 and 1, which are checked: on a GPU that waits for
     it), packed sequences by cumulative lengths. Positions are [T], [B, T] or [B, T, axes], at most
     2^53. The spec has encodings of sites 2 to 4; those of site 1 are for ``nn.PositionalEmbedding``.
+    ``inputs`` holds by name what the spec reads besides (:meth:`Spec.inputs`): ``cope.gate_k``
+    [B, Hkv, Tk, D] of ``cope(gate_source=separate)``; gradients reach it as they reach k.
     ``return_weights`` adds the weights [B, H, Tq, Tk] before dropout, from the float64 reference and
     without gradient: for looking inside, not for speed. ``return_lse`` adds ln SUM exp(scores).
     """
     text = _text(spec)
     tensors = _parameters(text, params, *_shape(q))
+    others = _inputs(text, inputs, *_shape(q))
     masks = dict(
-        gate_k=gate_k,
         causal=causal,
         window_left=window_left,
         window_right=window_right,
@@ -112,11 +127,20 @@ def attention(
         scale=scale,
     )
     out, lse = torch.ops.posenc.attention(
-        q, k, v, text, tensors, **masks, dropout=dropout, seed=seed, keys_are_turned=keys_are_turned
+        q,
+        k,
+        v,
+        text,
+        tensors,
+        others,
+        **masks,
+        dropout=dropout,
+        seed=seed,
+        keys_are_turned=keys_are_turned,
     )
     results = (out,)
     if return_weights:
-        results += (torch.ops.posenc.attention_weights(q, k, v, text, tensors, **masks),)
+        results += (torch.ops.posenc.attention_weights(q, k, v, text, tensors, others, **masks),)
     if return_lse:
         results += (lse,)
     return results if len(results) > 1 else out
@@ -133,7 +157,7 @@ def attention_decode(
     key_mask: Optional[Tensor] = None,
     q_positions: Optional[Tensor] = None,
     k_positions: Optional[Tensor] = None,
-    gate_k: Optional[Tensor] = None,
+    inputs: Inputs = None,
     scale: Optional[float] = None,
     keys_are_turned: bool = False,
 ) -> Tensor:
@@ -150,7 +174,7 @@ def attention_decode(
         v,
         text,
         _parameters(text, params, *_shape(q)),
-        gate_k=gate_k,
+        _inputs(text, inputs, *_shape(q)),
         window_left=window_left,
         key_mask=key_mask,
         q_positions=q_positions,
@@ -251,12 +275,20 @@ def rope_tables(
 
 
 def cope_positions(
-    q: Tensor, k: Tensor, v: Tensor, spec: SpecLike = "cope", params: Params = None, **masks: object
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    spec: SpecLike = "cope",
+    params: Params = None,
+    *,
+    inputs: Inputs = None,
+    **masks: object,
 ) -> Tensor:
     """CoPE's contextual positions [B, H, Tq, Tk], for looking inside; masks as of attention."""
     text = _text(spec)
     tensors = _parameters(text, params, *_shape(q))
-    return torch.ops.posenc.cope_positions(q, k, v, text, tensors, **masks)
+    others = _inputs(text, inputs, *_shape(q))
+    return torch.ops.posenc.cope_positions(q, k, v, text, tensors, others, **masks)
 
 
 def explain(

@@ -3,7 +3,7 @@ that the C++ modules use; constants are buffers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Optional
 
 import torch
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from posenc import functional
 from posenc.functional import SpecLike
-from posenc.spec import Spec, require_part
+from posenc.spec import Input, Spec, require_part
 
 
 class EncodingParameters(nn.Module):
@@ -52,7 +52,7 @@ class KeyValueCache:
     length: int = 0
     keys: Optional[Tensor] = None
     values: Optional[Tensor] = None
-    gate_keys: Optional[Tensor] = None
+    inputs: dict[str, Tensor] = field(default_factory=dict)
 
 
 def _append(buffer: Optional[Tensor], length: int, more: Tensor) -> Tensor:
@@ -152,9 +152,10 @@ class Attention(_Projections):
             raise ValueError(f"window_left must be -1 (no bound) or >= 0 but is {window_left}")
         self.window_left = window_left
         self.dropout = dropout
-        self.gate_proj: Optional[nn.Linear] = None
-        if "gate_source=separate" in self.spec.text:
-            self.gate_proj = nn.Linear(model_dim, self.kv_heads * self.head_dim, bias=bias)
+        self._declared = self.spec.inputs(self.head_dim, heads)
+        for i in self._declared:
+            width = self._heads_of(i) * i.channels
+            self.add_module(i.projection, nn.Linear(model_dim, width, bias=bias))
         self._rotation = self.spec.cacheable_rotation
 
     def forward(
@@ -181,14 +182,22 @@ class Attention(_Projections):
             key_mask=key_mask,
             q_positions=positions,
             k_positions=positions,
-            gate_k=self._gates(x),
+            inputs=self._inputs(x),
             dropout=dropout,
             seed=_drawn_seed() if dropout > 0 else 0,
         )
         return self.out_proj(self._merge(out))
 
-    def _gates(self, x: Tensor) -> Optional[Tensor]:
-        return self._split(self.gate_proj(x), self.kv_heads) if self.gate_proj is not None else None
+    def _heads_of(self, declared: Input) -> int:
+        return self.heads if declared.by_query_head else self.kv_heads
+
+    def _inputs(self, x: Tensor) -> dict[str, Tensor]:
+        return {
+            i.name: getattr(self, i.projection)(x)
+            .unflatten(-1, (self._heads_of(i), i.channels))
+            .transpose(1, 2)
+            for i in self._declared
+        }
 
     @torch.no_grad()
     def _decode(self, x: Tensor, cache: KeyValueCache) -> Tensor:
@@ -202,9 +211,8 @@ class Attention(_Projections):
             k = functional.rope(q, k, self._rotation, positions=places)[1]
         cache.keys = _append(cache.keys, start, k)
         cache.values = _append(cache.values, start, self._split(self.v_proj(x), self.kv_heads))
-        gates = self._gates(x)
-        if gates is not None:
-            cache.gate_keys = _append(cache.gate_keys, start, gates)
+        for name, value in self._inputs(x).items():
+            cache.inputs[name] = _append(cache.inputs.get(name), start, value)
         cache.length = end
         out = functional.attention_decode(
             q,
@@ -213,7 +221,7 @@ class Attention(_Projections):
             self.spec.text,
             self.pos(),
             window_left=self.window_left,
-            gate_k=cache.gate_keys[:, :, :end] if cache.gate_keys is not None else None,
+            inputs={name: value[:, :, :end] for name, value in cache.inputs.items()},
             keys_are_turned=self._rotation is not None,
         )
         return self.out_proj(self._merge(out))

@@ -22,6 +22,17 @@ class Parameter:
     site: str
 
 
+@dataclass(frozen=True)
+class Input:
+    """A tensor [B, heads, Tk, channels] that attention reads for an encoding: ``cope.gate_k``. A module
+    makes it from its input with a linear layer called ``projection``."""
+
+    name: str
+    by_query_head: bool  # a head for each of the queries', or of the keys'
+    channels: int
+    projection: str
+
+
 @lru_cache(maxsize=256)
 def _info(
     text: str, head_dim: int, heads: int, model_dim: int, part: str = ""
@@ -50,6 +61,12 @@ def wanted_parameters(
         (p["name"], tuple(p["shape"]), p["trainable"])
         for p in _info(text, head_dim, heads, 0, "attention")["parameters"]
     )
+
+
+@constant_result
+def wanted_inputs(text: str, head_dim: int, heads: int) -> tuple[str, ...]:
+    """The names of the tensors that attention reads besides q, k and v, in order."""
+    return tuple(i["name"] for i in _info(text, head_dim, heads, 0, "attention")["inputs"])
 
 
 @lru_cache(maxsize=256)
@@ -142,6 +159,10 @@ class Spec:
             Parameter(p["name"], tuple(p["shape"]), p["trainable"], p["site"])
             for p in _info(self._text, head_dim, heads, model_dim)["parameters"]
         ]
+
+    def inputs(self, head_dim: int, heads: int) -> list[Input]:
+        """What attention reads besides q, k and v: ``cope.gate_k`` of ``cope(gate_source=separate)``."""
+        return [Input(**i) for i in _info(self._text, head_dim, heads, 0)["inputs"]]
 
     def initial_parameters(
         self, head_dim: int, heads: int, model_dim: int = 0, seed: int = 0

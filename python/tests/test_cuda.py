@@ -93,13 +93,15 @@ def problem(spec, tokens, keys, dtype, heads=4, kv_heads=2, head_dim=64, batch=2
     return (near, near_params), (far, far_params)
 
 
+def inputs_of(spec, gate_k):
+    return {"cope.gate_k": gate_k} if "separate" in spec else {}
+
+
 def run(rows, params, spec, grad_out, **options):
     q, k, v, gate_k = rows
-    gate = gate_k if "separate" in spec else None
-    out, lse = posenc.attention(
-        q, k, v, spec, params, gate_k=gate, return_lse=True, **options
-    )
-    leaves = [q, k, v] + ([gate_k] if gate is not None else []) + list(params.values())
+    inputs = inputs_of(spec, gate_k)
+    out, lse = posenc.attention(q, k, v, spec, params, inputs=inputs, return_lse=True, **options)
+    leaves = [q, k, v, *inputs.values(), *params.values()]
     leaves = [x for x in leaves if x.requires_grad]
     gradients = torch.autograd.grad(out, leaves, grad_out.to(out), allow_unused=True)
     return out, lse, [g if g is not None else torch.zeros_like(x) for g, x in zip(gradients, leaves)]
@@ -448,7 +450,7 @@ def test_tables_on_the_device():
 def test_opcheck():
     _, (rows, params) = problem("t5", 20, 20, torch.bfloat16)
     flat = params["t5.weight"].detach().reshape(-1).requires_grad_()
-    options = (None, "t5", True, -1, -1, None, None, None, None, None, None, 0.0, 0, False)
+    options = ([], "t5", True, -1, -1, None, None, None, None, None, None, 0.0, 0, False)
     names = ("test_schema", "test_autograd_registration", "test_faketensor")
     torch.library.opcheck(
         torch.ops.posenc._attention.default, (*rows[:3], flat, *options), test_utils=names

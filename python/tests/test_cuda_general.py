@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import posenc
-from test_cuda import MASKS, MORE_SPECS, REASON, compare, error, expect_same_bits, problem, run
+from test_cuda import MASKS, MORE_SPECS, REASON, compare, error, expect_same_bits, inputs_of, problem, run
 from test_functions import SPECS
 
 pytestmark = pytest.mark.skipif(bool(REASON), reason=f"SKIPPED: {REASON}")
@@ -202,8 +202,8 @@ def test_one_query_after_many_keys(spec):
     """Decoding of what the decoding kernels do not know."""
     for dtype in TYPES:
         near, far = problem(spec, 1, 500, dtype)
-        gates = [x[0][3] if "separate" in spec else None for x in (near, far)]
+        inputs = [inputs_of(spec, x[0][3]) for x in (near, far)]
         with torch.no_grad():
-            want = posenc.attention_decode(*near[0][:3], spec, near[1], gate_k=gates[0])
-            got = posenc.attention_decode(*far[0][:3], spec, far[1], gate_k=gates[1])
+            want = posenc.attention_decode(*near[0][:3], spec, near[1], inputs=inputs[0])
+            got = posenc.attention_decode(*far[0][:3], spec, far[1], inputs=inputs[1])
         assert error(got, want) < (8e-3 if dtype == torch.bfloat16 else 1.5e-3)

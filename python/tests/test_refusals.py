@@ -75,13 +75,16 @@ def test_encodings_of_attention_are_not_added_to_the_input():
     assert torch.equal(posenc.nn.PositionalEmbedding("none", 6)(x), x)
 
 
-def test_gate_keys_that_nothing_reads():
+def test_inputs_that_nothing_reads():
     q, k, v = tensors()
     for call in (posenc.attention, posenc.attention_decode):
-        with pytest.raises(RuntimeError, match="gate_k must not be given"):
-            call(q, k, v, "rope", gate_k=k)
-    with pytest.raises(RuntimeError, match="gate_k must not be given"):
-        posenc.attention(q.double(), k.double(), v.double(), "rope", gate_k=k.double())
+        with pytest.raises(ValueError, match="inputs has unknown .'cope.gate_k'.; the spec's are: none"):
+            call(q, k, v, "rope", inputs={"cope.gate_k": k})
+        with pytest.raises(ValueError, match="inputs lacks 'cope.gate_k'"):
+            call(q, k, v, "cope(gate_source=separate)", {"cope.pos_emb": torch.zeros(8, 64)})
+    for x in (q, q.double()):
+        with pytest.raises(RuntimeError, match="inputs must be none but got 1 tensors"):
+            torch.ops.posenc.attention(x, x, x, "rope", [], [x])
 
 
 def test_windows_below_minus_one():

@@ -22,7 +22,7 @@ def test_opcheck_attention(spec):
         torch.Size(p.shape).numel() for p in posenc.Spec(spec).parameters(8, 4) if p.trainable
     )
     flat = torch.randn(count, requires_grad=count > 0)
-    options = (None, spec, True, -1, -1, None, None, None, None, None, None, 0.0, 0, False)
+    options = ([], spec, True, -1, -1, None, None, None, None, None, None, 0.0, 0, False)
     torch.library.opcheck(torch.ops.posenc._attention.default, (q, k, v, flat, *options))
 
 

@@ -16,14 +16,31 @@ posenc_attention_call read_call(const char* name, const posenc_attention_call* g
   return c;
 }
 
+std::vector<TensorView> tensors_of(const char* op, const char* name, const posenc_tensor* tensors,
+                                   std::size_t count) {
+  std::vector<TensorView> views;
+  for (std::size_t i = 0; i < count; ++i) {
+    required(op, name, tensors);
+    views.push_back(tensor_of(op, name, tensors[i]));
+  }
+  return views;
+}
+
+// A call and the lists that it points into.
+struct Call : AttentionCall {
+  std::vector<ConstTensorView> input_views;
+};
+
 // All but the parameters.
-AttentionCall call_of(const posenc_attention_call& c) {
-  AttentionCall call;
+Call call_of(const posenc_attention_call& c) {
+  Call call;
   call.plan = c.plan->plan.get();
   call.q = tensor_of(kOp, "q", c.q);
   call.k = tensor_of(kOp, "k", c.k);
   call.v = tensor_of(kOp, "v", c.v);
-  call.gate_k = tensor_of(kOp, "gate_k", c.gate_k);
+  const auto views = tensors_of(kOp, "inputs", c.inputs, c.input_count);
+  call.input_views.assign(views.begin(), views.end());
+  call.inputs = call.input_views;
   call.out = tensor_of(kOp, "out", c.out);
   call.lse = span_of(kOp, "lse", c.lse, c.lse_count);
   call.mask = mask_of(kOp, c.mask, call.k);
@@ -40,27 +57,29 @@ AttentionCall call_of(const posenc_attention_call& c) {
   return call;
 }
 
-AttentionCall complete_call_of(const posenc_attention_call& c) {
+Call complete_call_of(const posenc_attention_call& c) {
   required_tensor(kOp, "q", c.q);
   required_tensor(kOp, "k", c.k);
   required_tensor(kOp, "v", c.v);
   required_tensor(kOp, "out", c.out);
-  AttentionCall call = call_of(c);
+  Call call = call_of(c);
   call.parameters = values_of(kOp, *c.plan, c.parameters).get();
   return call;
 }
 
 Status backward(const posenc_attention_backward_call* given) {
   const char* op = "attention_backward";
-  const auto c = read_struct(op, "call", given, offsetof(posenc_attention_backward_call, dgate_k));
+  const auto c = read_struct(op, "call", given, offsetof(posenc_attention_backward_call, dinputs));
   const posenc_attention_call forward = read_call("forward", c.forward);
+  const Call complete = complete_call_of(forward);
+  const auto dinputs = tensors_of(op, "dinputs", c.dinputs, c.dinput_count);
   AttentionBackwardCall call;
-  call.forward = complete_call_of(forward);
+  call.forward = complete;
   call.grad_out = required_tensor(op, "grad_out", c.grad_out);
   call.dq = required_tensor(op, "dq", c.dq);
   call.dk = required_tensor(op, "dk", c.dk);
   call.dv = required_tensor(op, "dv", c.dv);
-  call.dgate_k = tensor_of(op, "dgate_k", c.dgate_k);
+  call.dinputs = dinputs;
   call.dparameters = gradients_of(op, *forward.plan, call.forward.parameters, c.dparameters);
   return attention_backward(call);
 }

@@ -63,4 +63,25 @@ int64_t posenc_plan_rotary_count(const posenc_plan* plan) noexcept {
   });
 }
 
+int64_t posenc_plan_input_count(const posenc_plan* plan) noexcept {
+  return guarded([&] {
+    const auto& state = required("plan_input_count", "plan", plan).plan->state();
+    return static_cast<int64_t>(state.inputs.size());
+  });
+}
+
+const char* posenc_plan_input_name(const posenc_plan* plan, int64_t input) noexcept {
+  const char* name = nullptr;
+  guarded([&] {
+    const auto& inputs = required("plan_input_name", "plan", plan).plan->state().inputs;
+    if (input < 0 || input >= static_cast<int64_t>(inputs.size())) {
+      posenc::capi::fail(posenc::StatusCode::kOutOfRange,
+                         "[plan_input_name] input must be below the count (%zu) but got %lld",
+                         inputs.size(), static_cast<long long>(input));
+    }
+    name = inputs[static_cast<std::size_t>(input)].info.name.c_str();
+  });
+  return name;
+}
+
 }  // extern "C"

@@ -25,8 +25,8 @@ std::vector<std::int64_t> given_positions(const Case& c, std::int64_t tokens, st
 AttentionData::AttentionData(const Case& config)
     : c(config),
       spec(parse_spec(c.spec)),
-      has_gate_keys(reads_gate_keys(spec)),
       shape{.head_dim = c.head_dim, .heads = c.heads},
+      token_inputs(posenc::token_inputs(spec, shape)),
       plan(spec, shape, c.kv_heads, {std::max<std::int64_t>(c.keys, 1)}, c.policy),
       q({c.batch, c.heads, c.queries, c.head_dim}, c.dtype, c.order),
       k({c.batch, c.kv_heads, c.keys, c.head_dim}, c.dtype, c.order),
@@ -41,11 +41,12 @@ AttentionData::AttentionData(const Case& config)
   k.fill_random(rng, 1.0, c.gate_shift);
   v.fill_random(rng);
   grad_out.fill_random(rng);
-  if (has_gate_keys) {
-    gate_k = v;
-    dgate_k = v;
-    gate_k.fill_random(rng);
-    dgate_k.fill(NAN);
+  for (const SpecInput& input : token_inputs) {
+    const std::int64_t heads = input.info.head_count(c.heads, c.kv_heads);
+    inputs.emplace_back(std::array{c.batch, heads, c.keys, input.info.channels}, c.dtype, c.order);
+    dinputs.push_back(inputs.back());
+    inputs.back().fill_random(rng);
+    dinputs.back().fill(NAN);
   }
   for (Tensor* t : {&out, &dq, &dk, &dv}) t->fill(NAN);
   parameters = random_parameters(spec, shape, rng);
@@ -85,9 +86,9 @@ PositionsView AttentionData::positions(bool of_queries) const {
 }
 
 ExactAttention AttentionData::exact() const {
-  return {q.values(),        k.values(),
-          v.values(),        has_gate_keys ? gate_k.values() : std::vector<double>{},
-          grad_out.values(), parameters};
+  ExactAttention exact{q.values(), k.values(), v.values(), grad_out.values(), {}, parameters};
+  for (const Tensor& input : inputs) exact.of_encodings.push_back(input.values());
+  return exact;
 }
 
 ref::AttentionShape AttentionData::ref_shape() const {
@@ -124,7 +125,9 @@ std::vector<Result> AttentionData::results(const char* sums, bool with_backward)
   all.push_back({"dq", ResultKind::kGradient, dq.values()});
   all.push_back({"dk", ResultKind::kGradient, dk.values()});
   all.push_back({"dv", ResultKind::kGradient, dv.values()});
-  if (has_gate_keys) all.push_back({"dgate_k", ResultKind::kGradient, dgate_k.values()});
+  for (std::size_t i = 0; i < dinputs.size(); ++i) {
+    all.push_back({"d" + token_inputs[i].info.name, ResultKind::kGradient, dinputs[i].values()});
+  }
   append_parameter_gradients(spec, dparameters, terms(), all);
   return all;
 }
@@ -133,14 +136,18 @@ std::vector<Result> AttentionData::expected_gradients(const ref::AttentionGradie
   std::vector<Result> all = {{"dq", ResultKind::kGradient, g.q},
                              {"dk", ResultKind::kGradient, g.k},
                              {"dv", ResultKind::kGradient, g.v}};
-  if (has_gate_keys) all.push_back({"dgate_k", ResultKind::kGradient, g.gate_k});
+  for (std::size_t i = 0; i < token_inputs.size(); ++i) {
+    all.push_back({"d" + token_inputs[i].info.name, ResultKind::kGradient, g.of_encodings[i]});
+  }
   append_parameter_gradients(spec, g.parameters, terms(), all);
   return all;
 }
 
 std::vector<Variable> variables_of(ExactAttention& exact, const AttentionData& data) {
   std::vector<Variable> all = {{"q", &exact.q}, {"k", &exact.k}, {"v", &exact.v}};
-  if (data.has_gate_keys) all.push_back({"gate_k", &exact.gate_k});
+  for (std::size_t i = 0; i < exact.of_encodings.size(); ++i) {
+    all.push_back({data.token_inputs[i].info.name, &exact.of_encodings[i]});
+  }
   for (std::size_t e = 0; e < exact.parameters.size(); ++e) {
     for (std::size_t p = 0; p < exact.parameters[e].size(); ++p) {
       all.push_back({parameter_label(data.spec, e, p), &exact.parameters[e][p]});

@@ -8,10 +8,13 @@ namespace posenc::cases {
 
 // The inputs in float64, as stored.
 struct ExactAttention {
-  std::vector<double> q, k, v, gate_k, grad_out;
+  std::vector<double> q, k, v, grad_out;
+  std::vector<std::vector<double>> of_encodings;
   std::vector<Parameters> parameters;
 
-  [[nodiscard]] ref::AttentionInputs inputs() const { return {q, k, v, gate_k}; }
+  [[nodiscard]] ref::AttentionInputs inputs() const {
+    return {q, k, v, {of_encodings.begin(), of_encodings.end()}};
+  }
 };
 
 struct AttentionData {
@@ -32,10 +35,11 @@ struct AttentionData {
 
   Case c;
   Spec spec;
-  bool has_gate_keys;
   ModelShape shape;
+  std::vector<SpecInput> token_inputs;
   AttentionPlan plan;
-  Tensor q, k, v, gate_k, out, grad_out, dq, dk, dv, dgate_k;
+  Tensor q, k, v, out, grad_out, dq, dk, dv;
+  std::vector<Tensor> inputs, dinputs;  // one per token_inputs
   std::vector<Parameters> parameters;
   std::vector<Parameters> dparameters;
   std::vector<float> row_sums;  // lse, or the denominator
@@ -68,6 +72,8 @@ class AttentionProblem : public Problem {
 
  private:
   ExactAttention exact_;
+  std::vector<ConstTensorView> input_views_;
+  std::vector<TensorView> dinput_views_;
 };
 
 class LinearAttentionProblem : public Problem {

@@ -17,7 +17,9 @@ AttentionCall AttentionProblem::call() {
   call.q = data.q.view();
   call.k = data.k.view();
   call.v = data.v.view();
-  if (data.has_gate_keys) call.gate_k = data.gate_k.view();
+  input_views_.clear();
+  for (Tensor& input : data.inputs) input_views_.push_back(input.view());
+  call.inputs = input_views_;
   call.out = data.out.view();
   call.lse = data.row_sums;
   call.mask = data.mask();
@@ -34,7 +36,9 @@ AttentionBackwardCall AttentionProblem::backward_call() {
   backward.dq = data.dq.view();
   backward.dk = data.dk.view();
   backward.dv = data.dv.view();
-  if (data.has_gate_keys) backward.dgate_k = data.dgate_k.view();
+  dinput_views_.clear();
+  for (Tensor& dinput : data.dinputs) dinput_views_.push_back(dinput.view());
+  backward.dinputs = dinput_views_;
   backward.dparameters = &data.dparameters;
   return backward;
 }

@@ -41,6 +41,14 @@ void validate(const Cope& config, const ModelShape& shape) {
   require_positive("cope", "heads", shape.heads);
 }
 
+std::vector<InputInfo> token_inputs(const Cope& config, const ModelShape& shape) {
+  if (config.gate_source != Cope::GateSource::kSeparate) return {};
+  return {{.name = "gate_k",
+           .heads = InputInfo::Heads::kKey,
+           .channels = shape.head_dim,
+           .projection = "gate_proj"}};
+}
+
 std::vector<ParameterInfo> parameters(const Cope& config, const ModelShape& shape) {
   if (config.variant == Cope::Variant::kInterpolate) {
     return {{"pos_emb", {shape.head_dim, config.npos_max}, Init{}}};

@@ -20,6 +20,18 @@ std::variant<Configs...> bind_encoding(const Value& term, const std::variant<Con
                                       FieldContext{"spec", "encoding", rule});
 }
 
+// Names that occur again get a number: alibi, alibi_2.
+class Numbered {
+ public:
+  std::string next(std::string_view name) {
+    const int number = ++seen_[std::string(name)];
+    return number == 1 ? std::string(name) : fmt::format("{}_{}", name, number);
+  }
+
+ private:
+  std::map<std::string, int> seen_;
+};
+
 // Encodings of the input, or all others.
 Spec part_of(const Spec& spec, bool input) {
   Spec part;
@@ -114,20 +126,11 @@ void require_input_part(std::string_view scope, const Spec& spec) {
          "it belongs to attention: give it to nn.Attention or attention");
 }
 
-bool reads_gate_keys(const Spec& spec) {
-  return std::any_of(spec.encodings.begin(), spec.encodings.end(), [](const Encoding& encoding) {
-    const auto* cope = std::get_if<Cope>(&encoding);
-    return cope != nullptr && cope->gate_source == Cope::GateSource::kSeparate;
-  });
-}
-
 std::vector<SpecParameter> parameters(const Spec& spec, const ModelShape& shape) {
   std::vector<SpecParameter> all;
-  std::map<std::string_view, int> seen;
+  Numbered prefixes;
   for (std::size_t e = 0; e < spec.encodings.size(); ++e) {
-    const std::string_view name = traits(spec.encodings[e]).name;
-    const int number = ++seen[name];
-    const std::string prefix = number == 1 ? std::string(name) : fmt::format("{}_{}", name, number);
+    const std::string prefix = prefixes.next(traits(spec.encodings[e]).name);
     std::vector<ParameterInfo> infos = parameters(spec.encodings[e], shape);
     for (std::size_t p = 0; p < infos.size(); ++p) {
       infos[p].name = prefix + "." + infos[p].name;
@@ -135,6 +138,34 @@ std::vector<SpecParameter> parameters(const Spec& spec, const ModelShape& shape)
     }
   }
   return all;
+}
+
+std::vector<SpecInput> token_inputs(const Spec& spec, const ModelShape& shape) {
+  std::vector<SpecInput> all;
+  Numbered prefixes;
+  Numbered projections;
+  for (std::size_t e = 0; e < spec.encodings.size(); ++e) {
+    const std::string prefix = prefixes.next(traits(spec.encodings[e]).name);
+    for (InputInfo& info : token_inputs(spec.encodings[e], shape)) {
+      info.name = prefix + "." + info.name;
+      info.projection = projections.next(info.projection);
+      all.push_back({e, std::move(info)});
+    }
+  }
+  return all;
+}
+
+std::size_t first_input(const std::vector<SpecInput>& inputs, std::size_t encoding) {
+  const auto found = std::find_if(inputs.begin(), inputs.end(), [encoding](const SpecInput& input) {
+    return input.encoding == encoding;
+  });
+  return static_cast<std::size_t>(found - inputs.begin());
+}
+
+std::string names_of(const std::vector<SpecInput>& inputs) {
+  std::string names;
+  for (const SpecInput& input : inputs) names += (names.empty() ? "" : ", ") + input.info.name;
+  return names.empty() ? "none" : names;
 }
 
 Spec with_precision(Spec spec, Precision precision) {

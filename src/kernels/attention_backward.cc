@@ -32,6 +32,13 @@ std::int64_t splits_of(const AttentionSetup& setup) {
                                   std::max<std::int64_t>(blocks, 1));
 }
 
+Status check_gradient(const char* name, const ConstTensorView& gradient, const char* of,
+                      const ConstTensorView& tensor) noexcept {
+  if (!tensor.present() && !gradient.present()) return {};
+  if (Status s = check_same_shape(kOp, name, gradient, of, tensor); !s.ok()) return s;
+  return check_view(kOp, name, gradient);
+}
+
 Status check_call(const AttentionBackwardCall& call) noexcept {
   if (Status s = check_attention(call.forward); !s.ok()) return s;
   const std::int64_t rows =
@@ -46,17 +53,26 @@ Status check_call(const AttentionBackwardCall& call) noexcept {
     ConstTensorView tensor;
   };
   const AttentionCall& f = call.forward;
-  const std::array<Pair, 5> pairs = {{{"grad_out", call.grad_out, "q", f.q},
+  const std::array<Pair, 4> pairs = {{{"grad_out", call.grad_out, "q", f.q},
                                       {"dq", call.dq, "q", f.q},
                                       {"dk", call.dk, "k", f.k},
-                                      {"dv", call.dv, "v", f.v},
-                                      {"dgate_k", call.dgate_k, "gate_k", f.gate_k}}};
+                                      {"dv", call.dv, "v", f.v}}};
   for (const Pair& pair : pairs) {
-    if (!pair.tensor.present() && !pair.gradient.present()) continue;
-    if (Status s = check_same_shape(kOp, pair.name, pair.gradient, pair.of, pair.tensor); !s.ok()) {
+    if (Status s = check_gradient(pair.name, pair.gradient, pair.of, pair.tensor); !s.ok())
+      return s;
+  }
+  const std::vector<SpecInput>& inputs = f.plan->state().inputs;
+  if (call.dinputs.size() != inputs.size()) {
+    return Status::format(StatusCode::kInvalidArgument,
+                          "[attention_backward] dinputs must be those of %s but got %zu tensors",
+                          f.plan->state().input_names.c_str(), call.dinputs.size());
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (Status s =
+            check_gradient("dinputs", call.dinputs[i], inputs[i].info.name.c_str(), f.inputs[i]);
+        !s.ok()) {
       return s;
     }
-    if (Status s = check_view(kOp, pair.name, pair.gradient); !s.ok()) return s;
   }
   return {};
 }

@@ -18,9 +18,10 @@ Status mismatch(const char* name, const char* what, std::int64_t wanted,
                         static_cast<Long>(wanted), what, static_cast<Long>(got));
 }
 
-Status check_keys(const char* name, const ConstTensorView& x, const AttentionCall& call) noexcept {
+// A tensor with a row per key.
+Status check_keys(const char* name, const ConstTensorView& x, const AttentionCall& call,
+                  std::int64_t heads, std::int64_t channels) noexcept {
   if (Status s = check_view(kOp, name, x); !s.ok()) return s;
-  const AttentionPlan::State& state = call.plan->state();
   if (x.dtype != call.q.dtype) {
     return Status::format(StatusCode::kInvalidArgument,
                           "[attention] %s must be %s as q is but got %s", name,
@@ -28,25 +29,28 @@ Status check_keys(const char* name, const ConstTensorView& x, const AttentionCal
   }
   if (x.batch() != call.q.batch())
     return mismatch(name, "batch entries", call.q.batch(), x.batch());
-  if (x.heads() != state.kv_heads) return mismatch(name, "heads", state.kv_heads, x.heads());
+  if (x.heads() != heads) return mismatch(name, "heads", heads, x.heads());
   if (x.tokens() != call.k.tokens()) return mismatch(name, "tokens", call.k.tokens(), x.tokens());
-  if (x.channels() != state.shape.head_dim) {
-    return mismatch(name, "channels", state.shape.head_dim, x.channels());
-  }
+  if (x.channels() != channels) return mismatch(name, "channels", channels, x.channels());
   return {};
 }
 
-Status check_gate_keys(const AttentionCall& call) noexcept {
-  if (!reads_gate_keys(call.plan->state().spec)) {
-    if (!call.gate_k.present()) return {};
-    return {StatusCode::kInvalidArgument,
-            "[attention] gate_k must not be given: the spec has no cope(gate_source=separate)"};
+Status check_token_inputs(const AttentionCall& call) noexcept {
+  const AttentionPlan::State& state = call.plan->state();
+  if (call.inputs.size() != state.inputs.size()) {
+    return Status::format(StatusCode::kInvalidArgument,
+                          "[attention] inputs must be %s but got %zu tensors",
+                          state.input_names.c_str(), call.inputs.size());
   }
-  if (!call.gate_k.present() && !call.k.empty()) {
-    return {StatusCode::kInvalidArgument,
-            "[attention] gate_k must be given for cope(gate_source=separate)"};
+  for (std::size_t i = 0; i < state.inputs.size(); ++i) {
+    const InputInfo& info = state.inputs[i].info;
+    const std::int64_t heads = info.head_count(state.shape.heads, state.kv_heads);
+    if (Status s = check_keys(info.name.c_str(), call.inputs[i], call, heads, info.channels);
+        !s.ok()) {
+      return s;
+    }
   }
-  return check_keys("gate_k", call.gate_k, call);
+  return {};
 }
 
 Status check_inputs(const AttentionCall& call) noexcept {
@@ -57,9 +61,11 @@ Status check_inputs(const AttentionCall& call) noexcept {
   if (call.q.channels() != state.shape.head_dim) {
     return mismatch("q", "channels", state.shape.head_dim, call.q.channels());
   }
-  if (Status s = check_keys("k", call.k, call); !s.ok()) return s;
-  if (Status s = check_keys("v", call.v, call); !s.ok()) return s;
-  return check_gate_keys(call);
+  for (const auto& [name, x] : {std::pair{"k", &call.k}, std::pair{"v", &call.v}}) {
+    if (Status s = check_keys(name, *x, call, state.kv_heads, state.shape.head_dim); !s.ok())
+      return s;
+  }
+  return check_token_inputs(call);
 }
 
 std::int64_t longest_sequence(const AttentionCall& call) noexcept {

@@ -117,9 +117,8 @@ class Decoder {
       score_turned(g, chunk, keys.count, queries, scores, worker);
     }
     if (gates_.empty() || !has_gate_vectors(*setup_.cope())) return;
-    const bool from_values = setup_.cope()->gate_source == Cope::GateSource::kValue;
     float* gates = gates_.data() + g.first_row * keys_ + static_cast<std::size_t>(chunk * kChunk);
-    cpu::dot_rows(cache(from_values ? setup_.call->v : setup_.call->gate_k, g, chunk),
+    cpu::dot_rows(cache(setup_.gate_vectors(), g, chunk),
                   plain_.data() + g.first_row * setup_.padded_dim, setup_.padded_dim, g.rows, gates,
                   keys_);
   }

@@ -185,6 +185,7 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
                          std::size_t splits, std::vector<TaskGradients>& tasks) {
   const Cope* cope = setup.cope();
   const bool gates_from_values = cope != nullptr && cope->gate_source == Cope::GateSource::kValue;
+  const TensorView* dgates = gate_gradient(call);
   std::vector<RowTurner> turners(static_cast<std::size_t>(num_threads()), RowTurner(setup));
   const auto heads = static_cast<std::int64_t>(tasks.size() / splits);
   std::vector<AlignedFloats> plains(turners.size(), AlignedFloats(setup.padded_dim));
@@ -211,8 +212,8 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
             sum.dk.data() + at, sum.frequencies());
       write_row(call.dk, sum.segment.batch, sum.kv_head, key, sum.dk.data() + at);
       write_row(call.dv, sum.segment.batch, sum.kv_head, key, sum.dv.data() + at);
-      if (call.dgate_k.present()) {
-        write_row(call.dgate_k, sum.segment.batch, sum.kv_head, key, sum.dgate_keys.data() + at);
+      if (dgates != nullptr) {
+        write_row(*dgates, sum.segment.batch, sum.kv_head, key, sum.dgate_keys.data() + at);
       }
     }
   });

@@ -71,6 +71,8 @@ AttentionPlan::AttentionPlan(Spec spec, ModelShape shape, std::int64_t kv_heads,
   state_->kv_heads = kv_heads;
   state_->lengths = lengths;
   state_->policy = policy;
+  state_->inputs = token_inputs(state_->spec, shape);
+  state_->input_names = names_of(state_->inputs);
   for (std::size_t i = 0; i < state_->spec.encodings.size(); ++i) {
     std::visit(Sort{*state_, i}, state_->spec.encodings[i]);
   }

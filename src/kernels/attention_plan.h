@@ -20,6 +20,8 @@ struct AttentionPlan::State {
   Lengths lengths;
   CachePolicy policy;
   std::int64_t axes = 1;            // coordinates of a position: the most that an encoding reads
+  std::vector<SpecInput> inputs;    // what AttentionCall::inputs holds
+  std::string input_names;          // for messages
   std::vector<std::size_t> rotary;  // indices of site-2 encodings, in order
   std::vector<std::size_t> biases;  // of site 3
   std::optional<std::size_t> fire;  // of the one FIRE that is fused
@@ -46,6 +48,9 @@ struct Segment {
   [[nodiscard]] std::int64_t place_offset() const { return keys - queries; }
 };
 std::vector<Segment> segments_of(const AttentionCall& call);
+
+// The gradient of CoPE's input in a backward call; null where its gates read none.
+const TensorView* gate_gradient(const AttentionBackwardCall& call);
 
 // Everything that a call computes before the first tile, kept in float32.
 struct AttentionSetup {
@@ -83,6 +88,8 @@ struct AttentionSetup {
   [[nodiscard]] cpu::Rows k_of(const Segment& s, std::int64_t kv_head) const;
   [[nodiscard]] cpu::Rows v_of(const Segment& s, std::int64_t kv_head) const;
   [[nodiscard]] cpu::Rows gates_of(const Segment& s, std::int64_t kv_head) const;
+  // What CoPE's gates compare the query with: values, or an input. Only with has_gate_vectors.
+  [[nodiscard]] const ConstTensorView& gate_vectors() const;
   [[nodiscard]] cpu::HeadProblem problem(const Segment& s, std::int64_t head) const;
 };
 

@@ -52,11 +52,11 @@ struct AsReference {
       : state(call.plan->state()),
         q(to_double(call.q)),
         k(to_double(call.k)),
-        v(to_double(call.v)),
-        gate_k(to_double(call.gate_k)) {
+        v(to_double(call.v)) {
     shape = {call.q.batch(),  call.q.heads(),  call.k.heads(),
              call.q.tokens(), call.k.tokens(), call.q.channels()};
-    inputs = {q, k, v, gate_k};
+    for (const ConstTensorView& input : call.inputs) of_encodings.push_back(to_double(input));
+    inputs = {q, k, v, {of_encodings.begin(), of_encodings.end()}};
     options.scale = call.scale;
     options.masking = {call.mask.causal, call.mask.window_left, call.mask.window_right, {}, {}, {}};
     if (call.mask.key_mask != nullptr) {
@@ -78,7 +78,7 @@ struct AsReference {
   std::vector<double> q;
   std::vector<double> k;
   std::vector<double> v;
-  std::vector<double> gate_k;
+  std::vector<std::vector<double>> of_encodings;
   ref::AttentionShape shape;
   ref::AttentionInputs inputs;
   ref::AttentionOptions options;
@@ -105,7 +105,9 @@ Status reference_attention_backward(const AttentionBackwardCall& call) {
   from_double(result.q, call.dq);
   from_double(result.k, call.dk);
   from_double(result.v, call.dv);
-  if (call.dgate_k.present()) from_double(result.gate_k, call.dgate_k);
+  for (std::size_t i = 0; i < call.dinputs.size(); ++i) {
+    from_double(result.of_encodings[i], call.dinputs[i]);
+  }
   if (call.dparameters != nullptr) *call.dparameters = std::move(result.parameters);
   return {};
 }

@@ -144,7 +144,18 @@ cpu::Rows AttentionSetup::gates_of(const Segment& s, std::int64_t kv_head) const
   const Cope* config = cope();
   if (config == nullptr || !has_gate_vectors(*config)) return {};
   if (config->gate_source == Cope::GateSource::kValue) return v_of(s, kv_head);
-  return rows_of(*this, call->gate_k, gate_rows, s, kv_head);
+  return rows_of(*this, gate_vectors(), gate_rows, s, kv_head);
+}
+const ConstTensorView& AttentionSetup::gate_vectors() const {
+  if (cope()->gate_source == Cope::GateSource::kValue) return call->v;
+  return call->inputs[first_input(state->inputs, *state->cope)];
+}
+
+const TensorView* gate_gradient(const AttentionBackwardCall& call) {
+  const AttentionPlan::State& state = call.forward.plan->state();
+  if (!state.cope) return nullptr;
+  const std::size_t input = first_input(state.inputs, *state.cope);
+  return input < call.dinputs.size() ? &call.dinputs[input] : nullptr;
 }
 
 Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool pack_rows) {
@@ -172,7 +183,10 @@ Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool 
   if (!pack_rows) return {};
   pack(setup, call.k, !setup.tables.empty() && !call.keys_are_turned, setup.k_rows);
   pack(setup, call.v, false, setup.v_rows);
-  if (call.gate_k.present()) pack(setup, call.gate_k, false, setup.gate_rows);
+  if (const Cope* cope = setup.cope();
+      cope != nullptr && cope->gate_source == Cope::GateSource::kSeparate) {
+    pack(setup, setup.gate_vectors(), false, setup.gate_rows);
+  }
   return {};
 }
 

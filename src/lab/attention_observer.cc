@@ -25,7 +25,7 @@ class ObservedAttention : public nn::AttentionImpl {
                         .q = q,
                         .k = k,
                         .v = v,
-                        .gate_k = options.gate_k,
+                        .inputs = options.inputs,
                         .key_mask = options.key_mask,
                         .fused = out});
     return out;
@@ -79,7 +79,8 @@ runs::AttentionLayer exact_attention(const ObservedLayer& layer, at::Tensor* out
   const auto q = doubles(layer.q);
   const auto k = doubles(layer.k);
   const auto v = doubles(layer.v);
-  const auto gate_k = doubles(layer.gate_k);
+  std::vector<std::vector<double>> inputs;
+  for (const at::Tensor& input : layer.inputs) inputs.push_back(doubles(input));
   ref::AttentionOptions options;
   options.masking.causal = layer.causal;
   options.masking.window_left = layer.window_left;
@@ -89,9 +90,9 @@ runs::AttentionLayer exact_attention(const ObservedLayer& layer, at::Tensor* out
     options.masking.key_mask.assign(seen, seen + mask.numel());
   }
   options.keep_weights = options.keep_cope_positions = true;
-  const ref::AttentionOutput found =
-      ref::attention(spec, parameters_of(layer, spec, shape), shape,
-                     {.q = q, .k = k, .v = v, .gate_k = gate_k}, options);
+  const ref::AttentionOutput found = ref::attention(
+      spec, parameters_of(layer, spec, shape), shape,
+      {.q = q, .k = k, .v = v, .of_encodings = {inputs.begin(), inputs.end()}}, options);
   if (out != nullptr) {
     *out = at::tensor(found.out, at::kDouble).reshape(layer.q.sizes());
   }

@@ -16,10 +16,11 @@ struct ObservedLayer {
   std::vector<at::Tensor> parameters;  // of the spec, in the order of posenc::parameters
   bool causal = true;
   std::int64_t window_left = -1;
-  at::Tensor q;             // [1, H, T, D]
-  at::Tensor k, v, gate_k;  // [1, Hkv, T, D]; gate_k for cope(gate_source=separate)
-  at::Tensor key_mask;      // [1, T], or undefined: every key is seen
-  at::Tensor fused;         // [1, H, T, D]: what the model went on with
+  at::Tensor q;                    // [1, H, T, D]
+  at::Tensor k, v;                 // [1, Hkv, T, D]
+  std::vector<at::Tensor> inputs;  // of the encodings
+  at::Tensor key_mask;             // [1, T], or undefined: every key is seen
+  at::Tensor fused;                // [1, H, T, D]: what the model went on with
 };
 
 // The layers of the last call of a model, in order.

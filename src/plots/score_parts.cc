@@ -165,8 +165,9 @@ Matrix weights(const Toy& toy) {
   for (std::size_t e = 0; e < toy.values.size(); ++e) {
     if (traits(toy.spec.encodings[e]).site != Site::kInput) values.push_back(toy.values[e]);
   }
-  ref::AttentionInputs inputs{.q = q, .k = toy.x, .v = toy.x, .gate_k = {}};
-  if (reads_gate_keys(spec)) inputs.gate_k = toy.x;
+  ref::AttentionInputs inputs{.q = q, .k = toy.x, .v = toy.x, .of_encodings = {}};
+  const ModelShape model{.head_dim = shape.head_dim, .heads = shape.heads, .model_dim = 0};
+  inputs.of_encodings.assign(token_inputs(spec, model).size(), toy.x);
   const Matrix all = ref::attention(spec, values, shape, inputs, options).weights;
   const std::int64_t size = toy.tokens * toy.tokens;
   const auto first = all.begin() + toy.request.head * size;

@@ -6,22 +6,25 @@
 
 namespace posenc::ops {
 
-// After q, k, v and the parameters, which are the tensors that are differentiated with gate_k.
-#define POSENC_ATTENTION_SCHEMA                                                                  \
-  "Tensor? gate_k, str spec, bool causal, int window_left, int window_right, Tensor? key_mask, " \
-  "Tensor? cu_queries, Tensor? cu_keys, Tensor? q_positions, Tensor? k_positions, "              \
+// After q, k, v and the parameters, which are the tensors that are differentiated with the inputs.
+#define POSENC_ATTENTION_SCHEMA                                                                   \
+  "Tensor[] inputs, str spec, bool causal, int window_left, int window_right, Tensor? key_mask, " \
+  "Tensor? cu_queries, Tensor? cu_keys, Tensor? q_positions, Tensor? k_positions, "               \
   "float? scale, float dropout, int seed, bool keys_are_turned"
 
 #define POSENC_ATTENTION_PARAMETERS                                                                \
-  const OptionalTensor &gate_k, std::string spec, bool causal, std::int64_t window_left,           \
+  at::TensorList inputs, std::string spec, bool causal, std::int64_t window_left,                  \
       std::int64_t window_right, const OptionalTensor &key_mask, const OptionalTensor &cu_queries, \
       const OptionalTensor &cu_keys, const OptionalTensor &q_positions,                            \
       const OptionalTensor &k_positions, c10::optional<double> scale, double dropout,              \
       std::int64_t seed, bool keys_are_turned
 
 #define POSENC_ATTENTION_NAMES                                                                 \
-  gate_k, spec, causal, window_left, window_right, key_mask, cu_queries, cu_keys, q_positions, \
+  inputs, spec, causal, window_left, window_right, key_mask, cu_queries, cu_keys, q_positions, \
       k_positions, scale, dropout, seed, keys_are_turned
+
+// Tensors of the encodings, checked and with contiguous rows.
+std::vector<at::Tensor> rows_of_inputs(at::TensorList inputs, const at::Tensor& q);
 
 // A call in the terms of the kernels. Owns what the views point into.
 class AttentionArguments {
@@ -33,22 +36,38 @@ class AttentionArguments {
   [[nodiscard]] ref::AttentionOptions ref_options() const;
   [[nodiscard]] ref::AttentionShape ref_shape() const;
 
-  at::Tensor q, k, v, gate_k;  // gate_k may be undefined
+  at::Tensor q, k, v;
+  std::vector<at::Tensor> of_encodings;  // the inputs
   std::shared_ptr<const Prepared> prepared;
   std::vector<Parameters> values;
 
  private:
+  std::vector<ConstTensorView> input_views_;
   Places places_;
   c10::optional<double> scale_;
   Dropout dropout_;
   bool keys_are_turned_;
 };
 
+// Inputs in float64, as the reference takes them.
+struct ExactInputs {
+  explicit ExactInputs(const AttentionArguments& a)
+      : q(values_of(a.q)), k(values_of(a.k)), v(values_of(a.v)) {
+    for (const at::Tensor& input : a.of_encodings) of_encodings.push_back(values_of(input));
+  }
+  [[nodiscard]] ref::AttentionInputs inputs() const {
+    return {q, k, v, {of_encodings.begin(), of_encodings.end()}};
+  }
+  std::vector<double> q, k, v;
+  std::vector<std::vector<double>> of_encodings;
+};
+
 // The two operators of the dispatcher. Forward: out as q, and the logarithm of each row's sum.
 using AttentionForward = std::tuple<at::Tensor, at::Tensor>;
-// Gradients of q, k, v, gate_k (empty where it is absent) and of the joined parameters (zeros where they are
-// not wanted: sums over all scores are spared then).
-using AttentionBackward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+// Gradients of q, k, v, of the inputs and of the joined parameters (zeros where they are not wanted: sums
+// over all scores are spared then).
+using AttentionBackward =
+    std::tuple<at::Tensor, at::Tensor, at::Tensor, std::vector<at::Tensor>, at::Tensor>;
 
 AttentionForward call_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                 const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS);

@@ -22,9 +22,11 @@ class AttentionBackwardFunction : public torch::autograd::Function<AttentionBack
                                const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS,
                                bool wants_parameters) {
     at::AutoDispatchBelowADInplaceOrView guard;
-    auto [dq, dk, dv, dgate, dparameters] = call_attention_backward(
+    auto [dq, dk, dv, dinputs, dparameters] = call_attention_backward(
         grad_out, out, lse, q, k, v, parameters, POSENC_ATTENTION_NAMES, wants_parameters);
-    return {dq, dk, dv, dgate, dparameters};
+    variable_list all = {dq, dk, dv, dparameters};
+    all.insert(all.end(), dinputs.begin(), dinputs.end());
+    return all;
   }
   static variable_list backward(AutogradContext* /*ctx*/, const variable_list& /*gradients*/) {
     refuse_double_backward("attention");
@@ -39,11 +41,14 @@ AttentionBackward attention_backward_autograd(const at::Tensor& grad_out, const 
                                               POSENC_ATTENTION_PARAMETERS, bool wants_parameters) {
   const auto g = AttentionBackwardFunction::apply(grad_out, out, lse, q, k, v, parameters,
                                                   POSENC_ATTENTION_NAMES, wants_parameters);
-  return {g[0], g[1], g[2], g[3], g[4]};
+  return {g[0], g[1], g[2], {g.begin() + 4, g.end()}, g[3]};
 }
 
 class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
   static constexpr std::size_t kParameters = 3;  // among forward's arguments
+  static constexpr std::size_t kInputs = 4;      // their first, one argument each
+  static constexpr std::size_t kOthers = 13;     // after them
+  static constexpr std::size_t kSaved = 11;      // tensors that are saved before the inputs
 
  public:
   static variable_list forward(AutogradContext* ctx, const at::Tensor& q, const at::Tensor& k,
@@ -51,9 +56,19 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
                                POSENC_ATTENTION_PARAMETERS) {
     at::AutoDispatchBelowADInplaceOrView guard;
     auto [out, lse] = call_attention(q, k, v, parameters, POSENC_ATTENTION_NAMES);
-    save_tensors(*ctx, {q, k, v, parameters, out, lse, or_undefined(gate_k), or_undefined(key_mask),
-                        or_undefined(cu_queries), or_undefined(cu_keys), or_undefined(q_positions),
-                        or_undefined(k_positions)});
+    variable_list kept = {q,
+                          k,
+                          v,
+                          parameters,
+                          out,
+                          lse,
+                          or_undefined(key_mask),
+                          or_undefined(cu_queries),
+                          or_undefined(cu_keys),
+                          or_undefined(q_positions),
+                          or_undefined(k_positions)};
+    kept.insert(kept.end(), inputs.begin(), inputs.end());
+    save_tensors(*ctx, std::move(kept));
     auto& saved = ctx->saved_data;
     saved["spec"] = spec;
     saved["causal"] = causal;
@@ -71,27 +86,27 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
     const variable_list t = ctx->get_saved_variables();
     auto& saved = ctx->saved_data;
     const bool wants_parameters = ctx->needs_input_grad(kParameters);
-    auto [dq, dk, dv, dgate, dparameters] = call_attention_backward(
-        gradients[0], t[4], t[5], t[0], t[1], t[2], t[3], optional(t[6]),
-        saved["spec"].toStringRef(), saved["causal"].toBool(), saved["window_left"].toInt(),
-        saved["window_right"].toInt(), optional(t[7]), optional(t[8]), optional(t[9]),
-        optional(t[10]), optional(t[11]), saved["scale"].toOptional<double>(),
-        saved["dropout"].toDouble(), saved["seed"].toInt(), saved["keys_are_turned"].toBool(),
-        wants_parameters);
+    const at::TensorList inputs = at::TensorList(t).slice(kSaved);
+    auto [dq, dk, dv, dinputs, dparameters] = call_attention_backward(
+        gradients[0], t[4], t[5], t[0], t[1], t[2], t[3], inputs, saved["spec"].toStringRef(),
+        saved["causal"].toBool(), saved["window_left"].toInt(), saved["window_right"].toInt(),
+        optional(t[6]), optional(t[7]), optional(t[8]), optional(t[9]), optional(t[10]),
+        saved["scale"].toOptional<double>(), saved["dropout"].toDouble(), saved["seed"].toInt(),
+        saved["keys_are_turned"].toBool(), wants_parameters);
     // In the order of forward's arguments, the context left out.
-    variable_list all(4 + 14);
+    variable_list all(kInputs + inputs.size() + kOthers);
     all[0] = dq;
     all[1] = dk;
     all[2] = dv;
     if (wants_parameters) all[kParameters] = dparameters;
-    if (t[6].defined()) all[4] = dgate;
+    std::copy(dinputs.begin(), dinputs.end(), all.begin() + kInputs);
     return all;
   }
 };
 
 AttentionForward attention_autograd(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                     const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS) {
-  if (!records({q, k, v, parameters, or_undefined(gate_k)})) {
+  if (!records({q, k, v, parameters}) && !records(inputs)) {
     at::AutoDispatchBelowADInplaceOrView guard;
     return call_attention(q, k, v, parameters, POSENC_ATTENTION_NAMES);
   }
@@ -100,23 +115,24 @@ AttentionForward attention_autograd(const at::Tensor& q, const at::Tensor& k, co
 }
 
 // What users call: parameters one by one, as they train.
-AttentionForward attention_composite(
-    const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, std::string spec,
-    at::TensorList parameters, const OptionalTensor& gate_k, bool causal, std::int64_t window_left,
-    std::int64_t window_right, const OptionalTensor& key_mask, const OptionalTensor& cu_queries,
-    const OptionalTensor& cu_keys, const OptionalTensor& q_positions,
-    const OptionalTensor& k_positions, c10::optional<double> scale, double dropout,
-    std::int64_t seed, bool keys_are_turned) {
+AttentionForward attention_composite(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                     std::string spec, at::TensorList parameters,
+                                     at::TensorList inputs, bool causal, std::int64_t window_left,
+                                     std::int64_t window_right, const OptionalTensor& key_mask,
+                                     const OptionalTensor& cu_queries,
+                                     const OptionalTensor& cu_keys,
+                                     const OptionalTensor& q_positions,
+                                     const OptionalTensor& k_positions, c10::optional<double> scale,
+                                     double dropout, std::int64_t seed, bool keys_are_turned) {
   return call_attention(q, k, v, joined(parameters, q), POSENC_ATTENTION_NAMES);
 }
 
 at::Tensor decode_composite(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            std::string spec, at::TensorList parameters,
-                            const OptionalTensor& gate_k, std::int64_t window_left,
-                            const OptionalTensor& key_mask, const OptionalTensor& q_positions,
-                            const OptionalTensor& k_positions, c10::optional<double> scale,
-                            bool keys_are_turned) {
-  return std::get<0>(call_attention(q, k, v, joined(parameters, q), gate_k, spec, true, window_left,
+                            std::string spec, at::TensorList parameters, at::TensorList inputs,
+                            std::int64_t window_left, const OptionalTensor& key_mask,
+                            const OptionalTensor& q_positions, const OptionalTensor& k_positions,
+                            c10::optional<double> scale, bool keys_are_turned) {
+  return std::get<0>(call_attention(q, k, v, joined(parameters, q), inputs, spec, true, window_left,
                                     -1, key_mask, {}, {}, q_positions, k_positions, scale, 0.0, 0,
                                     keys_are_turned));
 }
@@ -124,17 +140,16 @@ at::Tensor decode_composite(const at::Tensor& q, const at::Tensor& k, const at::
 // Weights, or CoPE's positions.
 template <int kWhich>
 at::Tensor inside_composite(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                            std::string spec, at::TensorList parameters,
-                            const OptionalTensor& gate_k, bool causal, std::int64_t window_left,
-                            std::int64_t window_right, const OptionalTensor& key_mask,
-                            const OptionalTensor& cu_queries, const OptionalTensor& cu_keys,
-                            const OptionalTensor& q_positions, const OptionalTensor& k_positions,
-                            c10::optional<double> scale) {
+                            std::string spec, at::TensorList parameters, at::TensorList inputs,
+                            bool causal, std::int64_t window_left, std::int64_t window_right,
+                            const OptionalTensor& key_mask, const OptionalTensor& cu_queries,
+                            const OptionalTensor& cu_keys, const OptionalTensor& q_positions,
+                            const OptionalTensor& k_positions, c10::optional<double> scale) {
   static const auto kCall = c10::Dispatcher::singleton()
                                 .findSchemaOrThrow("posenc::_attention_inside", "")
                                 .typed<decltype(call_attention)>();
   const at::NoGradGuard looking;
-  return std::get<kWhich>(kCall.call(q, k, v, joined(parameters, q), gate_k, spec, causal,
+  return std::get<kWhich>(kCall.call(q, k, v, joined(parameters, q), inputs, spec, causal,
                                      window_left, window_right, key_mask, cu_queries, cu_keys,
                                      q_positions, k_positions, scale, 0.0, 0, false));
 }

@@ -12,9 +12,18 @@ constexpr const char* kOp = "attention";
 
 }  // namespace
 
+std::vector<at::Tensor> rows_of_inputs(at::TensorList inputs, const at::Tensor& q) {
+  std::vector<at::Tensor> rows;
+  for (const at::Tensor& input : inputs) {
+    check_rows(kOp, "inputs", input, q);
+    rows.push_back(with_contiguous_rows(input));
+  }
+  return rows;
+}
+
 AttentionArguments::AttentionArguments(
     const at::Tensor& q_in, const at::Tensor& k_in, const at::Tensor& v_in,
-    const at::Tensor& parameters, const OptionalTensor& gate_keys, std::string spec, bool causal,
+    const at::Tensor& parameters, at::TensorList inputs, std::string spec, bool causal,
     std::int64_t window_left, std::int64_t window_right, const OptionalTensor& key_mask,
     const OptionalTensor& cu_queries, const OptionalTensor& cu_keys,
     const OptionalTensor& q_positions, const OptionalTensor& k_positions,
@@ -29,9 +38,9 @@ AttentionArguments::AttentionArguments(
   q = with_contiguous_rows(q_in);
   k = with_contiguous_rows(k_in);
   v = with_contiguous_rows(v_in);
-  if (gate_keys.has_value() && gate_keys->defined()) {
-    check_rows(kOp, "gate_k", *gate_keys, q_in);
-    gate_k = with_contiguous_rows(*gate_keys);
+  of_encodings = rows_of_inputs(inputs, q_in);
+  if (q.scalar_type() != at::kDouble) {  // views have no float64
+    for (const at::Tensor& input : of_encodings) input_views_.push_back(view_of(input));
   }
   prepared = prepare(spec, {.head_dim = q.size(3), .heads = q.size(1)}, k.size(1), k.size(2));
   places_.check_axes(kOp, prepared->plan.state().axes);
@@ -45,7 +54,7 @@ AttentionCall AttentionArguments::call(const at::Tensor& out, const at::Tensor& 
   call.q = view_of(q);
   call.k = view_of(k);
   call.v = view_of(v);
-  if (gate_k.defined()) call.gate_k = view_of(gate_k);
+  call.inputs = input_views_;
   call.out = view_of(out);
   call.lse = {lse.data_ptr<float>(), static_cast<std::size_t>(lse.numel())};
   call.mask = places_.mask();
@@ -74,16 +83,11 @@ ref::AttentionOptions AttentionArguments::ref_options() const {
 
 namespace {
 
-// Inputs in float64, as the reference takes them.
-struct ExactInputs {
-  explicit ExactInputs(const AttentionArguments& a)
-      : q(values_of(a.q)),
-        k(values_of(a.k)),
-        v(values_of(a.v)),
-        gate_k(a.gate_k.defined() ? values_of(a.gate_k) : std::vector<double>{}) {}
-  [[nodiscard]] ref::AttentionInputs inputs() const { return {q, k, v, gate_k}; }
-  std::vector<double> q, k, v, gate_k;
-};
+std::vector<at::Tensor> empty_like_each(at::TensorList tensors) {
+  std::vector<at::Tensor> empty;
+  for (const at::Tensor& x : tensors) empty.push_back(x.new_empty(x.sizes()));
+  return empty;
+}
 
 AttentionForward forward_float64(const AttentionArguments& a) {
   const ExactInputs exact(a);
@@ -110,8 +114,11 @@ AttentionBackward backward_float64(const at::Tensor& grad_out, const AttentionAr
   const ExactInputs exact(a);
   const auto g = ref::attention_backward(a.prepared->spec, a.values, a.ref_shape(), exact.inputs(),
                                          values_of(grad_out), a.ref_options());
-  return {tensor_of(g.q, a.q), tensor_of(g.k, a.k), tensor_of(g.v, a.v),
-          a.gate_k.defined() ? tensor_of(g.gate_k, a.gate_k) : at::empty({0}, a.q.options()),
+  std::vector<at::Tensor> dinputs;
+  for (std::size_t i = 0; i < a.of_encodings.size(); ++i) {
+    dinputs.push_back(tensor_of(g.of_encodings[i], a.of_encodings[i]));
+  }
+  return {tensor_of(g.q, a.q), tensor_of(g.k, a.k), tensor_of(g.v, a.v), dinputs,
           join_parameters(*a.prepared, g.parameters, parameters)};
 }
 
@@ -127,8 +134,9 @@ AttentionBackward attention_backward_cpu(const at::Tensor& grad_out, const at::T
   const at::Tensor dq = at::empty_like(a.q);
   const at::Tensor dk = at::empty(a.k.sizes(), a.k.options());
   const at::Tensor dv = at::empty(a.v.sizes(), a.v.options());
-  const at::Tensor dgate =
-      a.gate_k.defined() ? at::empty(a.gate_k.sizes(), a.q.options()) : at::empty({0}, q.options());
+  const std::vector<at::Tensor> dinputs = empty_like_each(a.of_encodings);
+  std::vector<TensorView> dinput_views;
+  for (const at::Tensor& dinput : dinputs) dinput_views.push_back(view_of(dinput));
   std::vector<Parameters> dvalues;
   AttentionBackwardCall call;
   call.forward = a.call(rows_out, lse.contiguous());
@@ -136,10 +144,10 @@ AttentionBackward attention_backward_cpu(const at::Tensor& grad_out, const at::T
   call.dq = view_of(dq);
   call.dk = view_of(dk);
   call.dv = view_of(dv);
-  if (a.gate_k.defined()) call.dgate_k = view_of(dgate);
+  call.dinputs = dinput_views;
   if (wants_parameters) call.dparameters = &dvalues;
   attention_backward(call).throw_if_error();
-  return {dq, dk, dv, dgate,
+  return {dq, dk, dv, dinputs,
           wants_parameters ? join_parameters(*a.prepared, dvalues, parameters)
                            : at::zeros_like(parameters)};
 }
@@ -159,12 +167,9 @@ AttentionBackward attention_backward_meta(const at::Tensor& /*grad_out*/, const 
                                           const at::Tensor& k, const at::Tensor& v,
                                           const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS,
                                           bool /*wants_parameters*/) {
-  const at::Tensor gate = gate_k.has_value() && gate_k->defined()
-                              ? gate_k->new_empty(gate_k->sizes())
-                              : q.new_empty({0});
   (void)std::make_tuple(POSENC_ATTENTION_NAMES);
-  return {at::empty_like(q), k.new_empty(k.sizes()), v.new_empty(v.sizes()), gate,
-          at::empty_like(parameters)};
+  return {at::empty_like(q), k.new_empty(k.sizes()), v.new_empty(v.sizes()),
+          empty_like_each(inputs), at::empty_like(parameters)};
 }
 
 }  // namespace

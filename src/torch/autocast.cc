@@ -29,7 +29,10 @@ void common_type_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
   if (has_values) (*stack)[first + 2] = v.to(type);
   for (std::size_t i = 3; i < arguments.size(); ++i) {
     c10::IValue& value = (*stack)[first + i];
-    if (arguments[i].name() == "gate_k" && value.isTensor()) value = value.toTensor().to(type);
+    if (arguments[i].name() != "inputs") continue;
+    std::vector<at::Tensor> inputs = value.toTensorVector();
+    for (at::Tensor& input : inputs) input = input.to(type);
+    value = inputs;
   }
   op.callBoxed(stack);
 }

@@ -21,7 +21,7 @@ inline OptionalTensor optional(const at::Tensor& x) {
 }
 
 // Whether a graph must be kept; without one, autograd's own bookkeeping is skipped.
-inline bool records(std::initializer_list<at::Tensor> tensors) {
+inline bool records(at::TensorList tensors) {
   if (!at::GradMode::is_enabled()) return false;
   return std::any_of(tensors.begin(), tensors.end(),
                      [](const at::Tensor& t) { return t.defined() && t.requires_grad(); });

@@ -123,8 +123,12 @@ AttentionImpl::AttentionImpl(AttentionConfig config, EncodingParameters shared)
   k_proj = register_module("k_proj", dense_layer(config_.model_dim, k_dim, config_.bias));
   v_proj = register_module("v_proj", dense_layer(config_.model_dim, k_dim, config_.bias));
   out_proj = register_module("out_proj", dense_layer(q_dim, config_.model_dim, config_.bias));
-  if (reads_gate_keys(ops::parse_any(config_.spec))) {
-    gate_proj = register_module("gate_proj", dense_layer(config_.model_dim, k_dim, config_.bias));
+  inputs_ = token_inputs(ops::parse_any(config_.spec),
+                         {.head_dim = config_.head_dim, .heads = config_.heads, .model_dim = 0});
+  for (const auto& [encoding, info] : inputs_) {
+    const std::int64_t dim = info.head_count(config_.heads, config_.kv_heads) * info.channels;
+    input_projs.push_back(
+        register_module(info.projection, dense_layer(config_.model_dim, dim, config_.bias)));
   }
   if (config_.qk_norm) {
     q_norm = register_parameter("q_norm", at::ones({config_.head_dim}));
@@ -148,12 +152,16 @@ at::Tensor AttentionImpl::split(const at::Tensor& x, std::int64_t heads) const {
 }
 AttentionImpl::Projected AttentionImpl::project(const at::Tensor& x) const {
   std::vector<torch::nn::Linear> layers = {q_proj, k_proj, v_proj};
-  if (!gate_proj.is_empty()) layers.push_back(gate_proj);
+  layers.insert(layers.end(), input_projs.begin(), input_projs.end());
   const std::vector<at::Tensor> parts = dense_parts(x, layers);
   Projected p{.q = split(parts[0], config_.heads),
               .k = split(parts[1], config_.kv_heads),
               .v = split(parts[2], config_.kv_heads)};
-  if (parts.size() > 3) p.gate_k = split(parts[3], config_.kv_heads);
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const InputInfo& info = inputs_[i].info;
+    p.inputs.push_back(
+        heads_first(parts[3 + i], info.head_count(config_.heads, config_.kv_heads), info.channels));
+  }
   if (q_norm.defined()) p.q = rms_norm(p.q, q_norm);
   if (k_norm.defined()) p.k = rms_norm(p.k, k_norm);
   return p;
@@ -173,7 +181,7 @@ at::Tensor AttentionImpl::forward(const at::Tensor& x, const at::Tensor& key_mas
         static_cast<std::int64_t>(derived_seed(config_.seed, static_cast<std::uint64_t>(++calls_)));
   }
   Projected p = project(x);
-  if (p.gate_k.defined()) options.gate_k = p.gate_k;
+  options.inputs = p.inputs;
   if (query_scale.defined()) p.q = p.q * query_scale.unsqueeze(-1);
   return dense(merge(attend(p.q, p.k, p.v, options)), out_proj);
 }
@@ -192,8 +200,9 @@ at::Tensor AttentionImpl::forward(const at::Tensor& x, KeyValueCache* cache) {
   options.keys_are_turned = !rotation_.empty();
   const at::Tensor all_keys = append(cache->keys, cache->length, p.k);
   const at::Tensor values = append(cache->values, cache->length, p.v);
-  if (p.gate_k.defined()) {
-    options.gate_k = append(cache->gate_keys, cache->length, p.gate_k);
+  cache->inputs.resize(p.inputs.size());
+  for (std::size_t i = 0; i < p.inputs.size(); ++i) {
+    options.inputs.push_back(append(cache->inputs[i], cache->length, p.inputs[i]));
   }
   cache->length += x.size(1);
   const at::Tensor out =

@@ -46,7 +46,7 @@ void refuse(const char* op, const char* name, bool given) {
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                      const std::string& spec, at::TensorList parameters,
                      const AttentionOptions& o) {
-  return call("attention", {q, k, v, spec, list(parameters), value(o.gate_k), o.causal,
+  return call("attention", {q, k, v, spec, list(parameters), list(o.inputs), o.causal,
                             o.window_left, o.window_right, value(o.key_mask), value(o.cu_queries),
                             value(o.cu_keys), value(o.q_positions), value(o.k_positions),
                             scale_of(o), o.dropout, o.seed, o.keys_are_turned})[0]
@@ -62,7 +62,7 @@ at::Tensor attention_decode(const at::Tensor& q, const at::Tensor& k, const at::
   refuse(op, "cu_keys", o.cu_keys.defined());
   refuse(op, "dropout", o.dropout != 0.0);
   return call(op,
-              {q, k, v, spec, list(parameters), value(o.gate_k), o.window_left, value(o.key_mask),
+              {q, k, v, spec, list(parameters), list(o.inputs), o.window_left, value(o.key_mask),
                value(o.q_positions), value(o.k_positions), scale_of(o), o.keys_are_turned})[0]
       .toTensor();
 }
@@ -73,7 +73,7 @@ at::Tensor linear_attention(const at::Tensor& q, const at::Tensor& k, const at::
   const char* op = "linear_attention";
   refuse(op, "window_left", o.window_left != -1);
   refuse(op, "window_right", o.window_right != -1);
-  refuse(op, "gate_k", o.gate_k.defined());
+  refuse(op, "inputs", !o.inputs.empty());
   refuse(op, "scale", o.scale.has_value());
   refuse(op, "dropout", o.dropout != 0.0);
   refuse(op, "keys_are_turned", o.keys_are_turned);

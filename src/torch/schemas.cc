@@ -8,16 +8,16 @@
 #define POSENC_MASK_OPTIONS                                                \
   "Tensor? key_mask=None, Tensor? cu_queries=None, Tensor? cu_keys=None, " \
   "Tensor? q_positions=None, Tensor? k_positions=None"
-#define POSENC_ATTENTION_OPTIONS                                     \
-  "Tensor? gate_k=None, bool causal=False, int window_left=-1, int " \
-  "window_right=-1, " POSENC_MASK_OPTIONS ", float? scale=None"
+#define POSENC_ATTENTION_OPTIONS                                                     \
+  "bool causal=False, int window_left=-1, int window_right=-1, " POSENC_MASK_OPTIONS \
+  ", float? scale=None"
 #define POSENC_LINEAR_SCHEMA                                                               \
   "str spec, str form, float epsilon, bool causal, Tensor? key_mask, Tensor? cu_queries, " \
   "Tensor? cu_keys, Tensor? q_positions, Tensor? k_positions"
 
 TORCH_LIBRARY(posenc, m) {
   m.def(
-      "attention(Tensor q, Tensor k, Tensor v, str spec, Tensor[] parameters, "
+      "attention(Tensor q, Tensor k, Tensor v, str spec, Tensor[] parameters, Tensor[] inputs, "
       "*, " POSENC_ATTENTION_OPTIONS
       ", float dropout=0.0, int seed=0, bool keys_are_turned=False) -> (Tensor, Tensor)");
   m.def("_attention(Tensor q, Tensor k, Tensor v, Tensor parameters, " POSENC_ATTENTION_SCHEMA
@@ -25,17 +25,17 @@ TORCH_LIBRARY(posenc, m) {
   m.def(
       "_attention_backward(Tensor grad_out, Tensor out, Tensor lse, Tensor q, Tensor k, Tensor v, "
       "Tensor parameters, " POSENC_ATTENTION_SCHEMA
-      ", bool wants_parameters) -> (Tensor, Tensor, Tensor, Tensor, Tensor)");
+      ", bool wants_parameters) -> (Tensor, Tensor, Tensor, Tensor[], Tensor)");
   m.def(
-      "attention_decode(Tensor q, Tensor k, Tensor v, str spec, Tensor[] parameters, *, "
-      "Tensor? gate_k=None, int window_left=-1, Tensor? key_mask=None, Tensor? q_positions=None, "
+      "attention_decode(Tensor q, Tensor k, Tensor v, str spec, Tensor[] parameters, "
+      "Tensor[] inputs, *, int window_left=-1, Tensor? key_mask=None, Tensor? q_positions=None, "
       "Tensor? k_positions=None, float? scale=None, bool keys_are_turned=False) -> Tensor");
   m.def(
       "attention_weights(Tensor q, Tensor k, Tensor v, str spec, Tensor[] parameters, "
-      "*, " POSENC_ATTENTION_OPTIONS ") -> Tensor");
+      "Tensor[] inputs, *, " POSENC_ATTENTION_OPTIONS ") -> Tensor");
   m.def(
       "cope_positions(Tensor q, Tensor k, Tensor v, str spec, Tensor[] parameters, "
-      "*, " POSENC_ATTENTION_OPTIONS ") -> Tensor");
+      "Tensor[] inputs, *, " POSENC_ATTENTION_OPTIONS ") -> Tensor");
   m.def(
       "_attention_inside(Tensor q, Tensor k, Tensor v, Tensor parameters, " POSENC_ATTENTION_SCHEMA
       ") -> (Tensor, Tensor)");

@@ -97,15 +97,12 @@ std::tuple<at::Tensor, at::Tensor> inside_cpu(const at::Tensor& q, const at::Ten
                                               const at::Tensor& v, const at::Tensor& parameters,
                                               POSENC_ATTENTION_PARAMETERS) {
   const AttentionArguments a(q, k, v, parameters, POSENC_ATTENTION_NAMES);
-  const auto exact_q = values_of(a.q);
-  const auto exact_k = values_of(a.k);
-  const auto exact_v = values_of(a.v);
-  const auto exact_g = a.gate_k.defined() ? values_of(a.gate_k) : std::vector<double>{};
+  const ExactInputs exact(a);
   ref::AttentionOptions options = a.ref_options();
   options.keep_weights = true;
   options.keep_cope_positions = true;
-  const auto result = ref::attention(a.prepared->spec, a.values, a.ref_shape(),
-                                     {exact_q, exact_k, exact_v, exact_g}, options);
+  const auto result =
+      ref::attention(a.prepared->spec, a.values, a.ref_shape(), exact.inputs(), options);
   const std::vector<std::int64_t> shape = {q.size(0), q.size(1), q.size(2), k.size(2)};
   const auto type = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor positions = result.cope_positions.empty()
@@ -177,7 +174,8 @@ std::string spec_info_op(std::string spec, std::int64_t head_dim, std::int64_t h
                                  {"hash", hash(parsed)},
                                  {"encodings", nlohmann::json::array()},
                                  {"cacheable_rotation", ""},
-                                 {"parameters", nlohmann::json::array()}};
+                                 {"parameters", nlohmann::json::array()},
+                                 {"inputs", nlohmann::json::array()}};
   if (const auto rotation = cacheable_rotation(parsed)) {
     info["cacheable_rotation"] = to_text(Spec{{*rotation}});
   }
@@ -195,6 +193,12 @@ std::string spec_info_op(std::string spec, std::int64_t head_dim, std::int64_t h
                                   {"shape", p.info.shape},
                                   {"trainable", p.info.trainable},
                                   {"site", site_name(traits(parsed.encodings[p.encoding]).site)}});
+  }
+  for (const SpecInput& i : token_inputs(parsed, shape)) {
+    info["inputs"].push_back({{"name", i.info.name},
+                              {"by_query_head", i.info.heads == InputInfo::Heads::kQuery},
+                              {"channels", i.info.channels},
+                              {"projection", i.info.projection}});
   }
   return info.dump();
 }

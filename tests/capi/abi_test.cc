@@ -31,7 +31,7 @@ static_assert(
     sizeof(void*) != 8 ||
     (sizeof(posenc_plan_options) == 88 && sizeof(posenc_rotary_info) == 88 &&
      sizeof(posenc_rope_call) == 408 && sizeof(posenc_rope_frequency_gradient_call) == 416 &&
-     sizeof(posenc_attention_call) == 640 && sizeof(posenc_attention_backward_call) == 424 &&
+     sizeof(posenc_attention_call) == 576 && sizeof(posenc_attention_backward_call) == 360 &&
      sizeof(posenc_linear_attention_call) == 544 &&
      sizeof(posenc_linear_attention_backward_call) == 344 && sizeof(posenc_linear_step) == 376 &&
      sizeof(posenc_embeddings_call) == 224 && sizeof(posenc_embeddings_gradient_call) == 152));
@@ -158,6 +158,7 @@ TEST_F(CAbi, EveryNullArgumentIsNamed) {
       POSENC_CALL("[plan_create] options", posenc_plan_create(spec, nullptr, &plan_out)),
       POSENC_CALL("[plan_create] plan", posenc_plan_create(spec, &options, nullptr)),
       POSENC_CALL("[plan_rotary_count] plan", posenc_plan_rotary_count(nullptr)),
+      POSENC_CALL("[plan_input_count] plan", posenc_plan_input_count(nullptr)),
       POSENC_CALL("[rotary_describe] plan", posenc_rotary_describe(nullptr, 0, &info)),
       POSENC_CALL("[rotary_describe] info", posenc_rotary_describe(plan.get(), 0, nullptr)),
       POSENC_CALL("[rotary_frequencies] plan",
@@ -260,7 +261,7 @@ TEST_F(CAbi, AnOlderStructIsAccepted) {
   now.out = c_tensor(expected);
   ASSERT_TRUE(ok(posenc_attention(&now)));
   auto older = attention_call();
-  older.struct_size = offsetof(posenc_attention_call, gate_k);
+  older.struct_size = offsetof(posenc_attention_call, inputs);
   const std::unique_ptr<std::byte[]> memory(new std::byte[older.struct_size]);
   std::memcpy(memory.get(), &older, older.struct_size);
   ASSERT_TRUE(ok(posenc_attention(reinterpret_cast<const posenc_attention_call*>(memory.get()))));

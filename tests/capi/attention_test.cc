@@ -99,7 +99,8 @@ class Both {
     cpp_back.dq = dqs[0].view();
     cpp_back.dk = dks[0].view();
     cpp_back.dv = dvs[0].view();
-    if (cpp.gate_k.present()) cpp_back.dgate_k = dgates[0].view();
+    const TensorView dgate = dgates[0].view();
+    if (!cpp.inputs.empty()) cpp_back.dinputs = {&dgate, 1};
     cpp_back.dparameters = &dvalues;
     ASSERT_TRUE(attention_backward(cpp_back).ok());
     auto back = sized<posenc_attention_backward_call>();
@@ -108,7 +109,8 @@ class Both {
     back.dq = c_tensor(dqs[1]);
     back.dk = c_tensor(dks[1]);
     back.dv = c_tensor(dvs[1]);
-    if (c.gate_k.data != nullptr) back.dgate_k = c_tensor(dgates[1]);
+    const posenc_tensor c_dgate = c_tensor(dgates[1]);
+    if (c.input_count > 0) back.dinputs = &c_dgate, back.dinput_count = 1;
     back.dparameters = dparameters.get();
     ASSERT_TRUE(ok(posenc_attention_backward(&back)));
     EXPECT_EQ(dqs[1].bytes(), dqs[0].bytes());
@@ -165,9 +167,18 @@ TEST(CAttention, OptionsReachTheKernel) {
     Both both({.spec = "cope(gate_source=separate)"});
     auto cpp = both.cpp();
     auto c = both.c();
-    cpp.gate_k = both.gate_k.view();
-    c.gate_k = c_tensor(both.gate_k);
+    const ConstTensorView input = both.gate_k.view();
+    const posenc_tensor c_input = c_tensor(both.gate_k);
+    cpp.inputs = {&input, 1};
+    c.inputs = &c_input;
+    c.input_count = 1;
     both.compare(cpp, c);
+    ASSERT_EQ(posenc_plan_input_count(both.plan_handle.get()), 1);
+    EXPECT_STREQ(posenc_plan_input_name(both.plan_handle.get(), 0), "cope.gate_k");
+    EXPECT_EQ(posenc_plan_input_name(both.plan_handle.get(), 1), nullptr);
+    EXPECT_TRUE(fails(POSENC_OUT_OF_RANGE, POSENC_OUT_OF_RANGE, "[plan_input_name] input must be"));
+    c.inputs = nullptr;
+    EXPECT_TRUE(fails(posenc_attention(&c), POSENC_INVALID_ARGUMENT, "inputs must not be null"));
   }
   {
     Both both({.spec = "rope + alibi"});
@@ -301,7 +312,7 @@ TEST(CAttention, MistakesAreNamedAndWriteNothing) {
   mask[7] = 255;
   expect([&](auto& c) { c.mask.key_mask = mask.data(), c.mask.key_mask_count = 40; },
          POSENC_OUT_OF_RANGE, "key_mask must be 1, or 0 for padding, but got 255");
-  expect([](auto& c) { c.gate_k = c.k; }, invalid, "gate_k must not be given");
+  expect([](auto& c) { c.inputs = &c.k, c.input_count = 1; }, invalid, "inputs must be none");
   const std::vector<std::int64_t> far = {std::int64_t{1} << 53, 0};
   expect([&](auto& c) { c.q_positions = c_positions(POSENC_POSITIONS_OFFSETS, far); },
          POSENC_OUT_OF_RANGE, "q_positions must be in [-2^53, 2^53] but got 9007199254741");

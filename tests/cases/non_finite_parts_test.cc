@@ -168,7 +168,7 @@ TEST(NonFinite, HiddenTokensOfAnyValueChangeNothing) {
       AttentionProblem problem(c);
       AttentionData& data = problem.data;
       std::vector<Tensor*> tensors = {&data.k, &data.v};
-      if (data.has_gate_keys) tensors.push_back(&data.gate_k);
+      for (Tensor& input : data.inputs) tensors.push_back(&input);
       for (Tensor* x : tensors) {
         std::vector<double> values = x->values();
         for (std::size_t i = 0; i < values.size(); ++i) {

@@ -15,10 +15,10 @@
 namespace posenc::cases {
 namespace {
 
-enum class Input { kQuery, kKey, kValue, kGateKey, kGradient };
-constexpr std::array kInputs = {Input::kQuery, Input::kKey, Input::kValue, Input::kGateKey,
+enum class Input { kQuery, kKey, kValue, kOfEncoding, kGradient };
+constexpr std::array kInputs = {Input::kQuery, Input::kKey, Input::kValue, Input::kOfEncoding,
                                 Input::kGradient};
-constexpr std::array kInputNames = {"q", "k", "v", "gate_k", "grad_out"};
+constexpr std::array kInputNames = {"q", "k", "v", "inputs", "grad_out"};
 
 // One token of one input, in one batch entry and head.
 struct Poison {
@@ -41,8 +41,8 @@ Tensor& tensor_of(AttentionData& data, Input input) {
       return data.k;
     case Input::kValue:
       return data.v;
-    case Input::kGateKey:
-      return data.gate_k;
+    case Input::kOfEncoding:
+      return data.inputs.at(0);
     case Input::kGradient:
       return data.grad_out;
   }
@@ -167,9 +167,9 @@ void check(const Case& c, const Poison& poison) {
 template <class AnyProblem>
 void check_case(const Case& c, Rng& rng) {
   if (c.batch == 0 || c.queries == 0 || c.keys == 0) return;
-  const bool has_gate_keys = AttentionData(c).has_gate_keys;
+  const bool has_inputs = !AttentionData(c).inputs.empty();
   for (const Input input : kInputs) {
-    if (input == Input::kGateKey && !has_gate_keys) continue;
+    if (input == Input::kOfEncoding && !has_inputs) continue;
     Poison poison{input, 0, 0, 0, NAN};
     const std::int64_t heads = poison.on_queries() ? c.heads : c.kv_heads;
     const std::int64_t tokens = poison.on_queries() ? c.queries : c.keys;

@@ -21,8 +21,9 @@ AttentionCase with_gate_logit(const char* spec, const ref::AttentionOptions& opt
   AttentionCase problem = random_case(spec, kShape, options, 5);
   for (std::size_t n = 0; n < problem.q.size(); n += 4) {
     problem.q[n] = 1.0;
-    problem.gate_k[n] = 2.0 * logit;  // the scale is 1/sqrt(4)
-    for (std::size_t c = 1; c < 4; ++c) problem.gate_k[n + c] = 0.0;
+    std::vector<double>& gate_k = problem.of_encodings[0];
+    gate_k[n] = 2.0 * logit;  // the scale is 1/sqrt(4)
+    for (std::size_t c = 1; c < 4; ++c) gate_k[n + c] = 0.0;
   }
   problem.options.keep_cope_positions = true;
   return problem;
@@ -80,7 +81,7 @@ TEST(AttentionCope, ClosedGatesAndAZeroTableAddNothing) {
   AttentionCase none = closed;
   none.spec = {};
   none.parameters = {};
-  none.gate_k.clear();
+  none.of_encodings.clear();
   // Position 0 for every key: the same logit in the whole row, which the softmax does not see.
   EXPECT_LE(largest_difference(closed.forward().out, none.forward().out), 1e-13);
   EXPECT_EQ(zero.forward().out, none.forward().out);
@@ -116,20 +117,42 @@ TEST(AttentionCope, RotationReachesGatesThroughTheRawScoreAlone) {
 
 TEST(AttentionCope, VariantsSayTheSameInOtherWords) {
   const AttentionCase base = random_case("cope(npos_max=4)", kShape, causal(), 7);
-  const auto output = [&](const char* spec, const std::vector<double>& gate_k, double table) {
+  using Inputs = std::vector<std::vector<double>>;
+  const auto output = [&](const char* spec, const Inputs& inputs, double table) {
     AttentionCase problem = base;
     problem.spec = parse_spec(spec);
-    problem.gate_k = gate_k;
+    problem.of_encodings = inputs;
     for (double& x : problem.parameters[0][0]) x *= table;
     return problem.forward().out;
   };
   const char* separate = "cope(npos_max=4, gate_source=separate)";
   // Gate keys that are the keys, or the values; a logit that is halved (sqrt(4)), or its table.
-  EXPECT_EQ(output(separate, base.k, 1.0), output("cope(npos_max=4)", {}, 1.0));
-  EXPECT_EQ(output(separate, base.v, 1.0), output("cope(npos_max=4, gate_source=value)", {}, 1.0));
+  EXPECT_EQ(output(separate, {base.k}, 1.0), output("cope(npos_max=4)", {}, 1.0));
+  EXPECT_EQ(output(separate, {base.v}, 1.0),
+            output("cope(npos_max=4, gate_source=value)", {}, 1.0));
   EXPECT_EQ(output("cope(npos_max=4, logit_scale=sqrt_dim)", {}, 1.0),
             output("cope(npos_max=4)", {}, 0.5));
-  EXPECT_NE(output(separate, base.v, 1.0), output(separate, base.k, 1.0));
+  EXPECT_NE(output(separate, {base.v}, 1.0), output(separate, {base.k}, 1.0));
+}
+
+// Each of two CoPEs reads an input of its own, in the order of the spec.
+TEST(AttentionCope, TwoSeparateGatesHaveAnInputEach) {
+  const char* both =
+      "cope(npos_max=4, gate_source=separate) + cope(npos_max=5, gate_source=separate)";
+  AttentionCase problem = random_case(both, kShape, causal(), 8);
+  const std::vector<SpecInput> inputs = problem.token_inputs();
+  ASSERT_EQ(inputs.size(), 2u);
+  EXPECT_EQ(names_of(inputs), "cope.gate_k, cope_2.gate_k");
+  EXPECT_EQ(inputs[1].info.projection, "gate_proj_2");
+  problem.options.keep_cope_positions = true;
+  AttentionCase changed = problem;
+  changed.of_encodings[1] = problem.of_encodings[0];
+  const auto before = problem.forward().cope_positions;
+  const auto after = changed.forward().cope_positions;
+  EXPECT_EQ(before[0], after[0]);
+  EXPECT_NE(before[1], after[1]);
+  changed.of_encodings[0] = problem.of_encodings[1];
+  EXPECT_NE(before[0], changed.forward().cope_positions[0]);
 }
 
 TEST(AttentionCope, TheAlibiVariantWithOpenGatesIsAlibi) {
@@ -137,7 +160,7 @@ TEST(AttentionCope, TheAlibiVariantWithOpenGatesIsAlibi) {
       with_gate_logit("cope(gate_source=separate, variant=alibi)", causal(), 1000.0);
   AttentionCase alibi = cope;
   alibi.spec = parse_spec("alibi");
-  alibi.gate_k.clear();
+  alibi.of_encodings.clear();
   for (double& slope : alibi.parameters[0][0]) slope = -slope;
   EXPECT_LE(largest_difference(cope.forward().out, alibi.forward().out), 1e-13);
 }

@@ -55,7 +55,9 @@ AttentionCase piece_of(const AttentionCase& whole, const Piece& cut) {
   part.grad_out = tokens(whole.grad_out, whole.shape.heads, cut.first_query, cut.last_query);
   part.k = tokens(whole.k, whole.shape.kv_heads, cut.first_key, cut.last_key);
   part.v = tokens(whole.v, whole.shape.kv_heads, cut.first_key, cut.last_key);
-  part.gate_k = tokens(whole.gate_k, whole.shape.kv_heads, cut.first_key, cut.last_key);
+  for (std::vector<double>& input : part.of_encodings) {
+    input = tokens(input, whole.shape.kv_heads, cut.first_key, cut.last_key);
+  }
   return part;
 }
 
@@ -102,7 +104,9 @@ TEST(AttentionMask, PaddedKeysMightAsWellNotBeThere) {
       const auto gradients = padded.backward();
       for (const double x : tokens(gradients.k, 2, 4, 6)) EXPECT_EQ(x, 0.0);
       for (const double x : tokens(gradients.v, 2, 4, 6)) EXPECT_EQ(x, 0.0);
-      for (const double x : tokens(gradients.gate_k, 2, 4, 6)) EXPECT_EQ(x, 0.0);
+      for (const auto& gradient : gradients.of_encodings) {
+        for (const double x : tokens(gradient, 2, 4, 6)) EXPECT_EQ(x, 0.0);
+      }
     }
   }
 }
@@ -152,7 +156,7 @@ TEST(AttentionMask, GroupedQueriesAreRepeatedHeads) {
     };
     repeated.k = repeat(grouped.k);
     repeated.v = repeat(grouped.v);
-    repeated.gate_k = repeat(grouped.gate_k);
+    for (std::vector<double>& input : repeated.of_encodings) input = repeat(input);
     EXPECT_EQ(grouped.forward().out, repeated.forward().out);
     const auto a = grouped.backward();
     const auto b = repeated.backward();

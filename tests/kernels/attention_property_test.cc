@@ -38,9 +38,8 @@ TEST(AttentionProperty, ALaterTokenNeverChangesAnEarlierOutput) {
     Rng rng(12);
     for (const std::int64_t first : {1, 4, 8}) {
       AttentionCase after = before;
-      for (auto* tensor : {&after.q, &after.k, &after.v, &after.gate_k}) {
-        change_tokens(*tensor, first, rng);
-      }
+      for (auto* tensor : {&after.q, &after.k, &after.v}) change_tokens(*tensor, first, rng);
+      for (auto& tensor : after.of_encodings) change_tokens(tensor, first, rng);
       const auto output = after.forward();
       for (std::size_t n = 0; n < output.out.size(); ++n) {
         const auto token = static_cast<std::int64_t>(n) / kShape.head_dim % kShape.queries;

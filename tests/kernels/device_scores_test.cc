@@ -44,8 +44,8 @@ class HostAttention {
     d_.out.assign(out_);
     d_.dq.assign(dq_);
     d_.dk.assign(dk_);
-    if (d_.has_gate_keys) {
-      d_.dgate_k.assign(dgate_k_);
+    if (!d_.dinputs.empty()) {
+      d_.dinputs[0].assign(dgate_k_);
     } else {
       for (std::size_t i = 0; i < dv_.size(); ++i) dv_[i] += dgate_k_[i];
     }

@@ -80,7 +80,7 @@ TEST(LinearAttention, ARowOfTheCausalFormSeesAShorterSequence) {
       for (std::int64_t row = 0; row < 6; ++row) {
         AttentionCase part = whole;
         part.shape = shape_of(1, 1, row + 1, row + 1);
-        for (auto* tensor : {&part.q, &part.k, &part.v, &part.gate_k}) {
+        for (auto* tensor : {&part.q, &part.k, &part.v}) {
           tensor->resize(static_cast<std::size_t>(4 * (row + 1)));
         }
         const auto output = forward(part, options);

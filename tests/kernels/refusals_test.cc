@@ -110,15 +110,30 @@ TEST(Refusals, EncodingsOfTheInput) {
   EXPECT_EQ(to_text(input_part(whole)), "sinusoidal + learned");
 }
 
-TEST(Refusals, GateKeysThatNothingReads) {
+TEST(Refusals, InputsThatNothingReads) {
   AttentionProblem f(Case{.spec = "cope(npos_max=4)"});
   AttentionCall call = f.call();
-  call.gate_k = call.k;
-  expect_words(attention(call).message(), "gate_k must not be given");
+  call.inputs = {&call.k, 1};
+  expect_words(attention(call).message(), "inputs must be none but got 1 tensors");
   AttentionCase problem = random_case("cope", {.queries = 2, .keys = 2, .head_dim = 4}, {}, 1);
-  problem.gate_k = problem.k;
+  problem.of_encodings = {problem.k};
   expect_words(message_of([&] { static_cast<void>(problem.forward()); }),
-               "gate_k must not be given");
+               "inputs must be none but got 1 tensors");
+}
+
+TEST(Refusals, InputsThatAreMissingOrOfAnotherShape) {
+  AttentionProblem f(Case{.spec = "rope + cope(npos_max=4, gate_source=separate)"});
+  AttentionCall call = f.call();
+  const std::vector<ConstTensorView> given(call.inputs.begin(), call.inputs.end());
+  call.inputs = {};
+  expect_words(attention(call).message(), "inputs must be cope.gate_k but got 0 tensors");
+  std::vector<ConstTensorView> wrong = given;
+  wrong[0].shape[3] -= 1;
+  call.inputs = wrong;
+  expect_words(attention(call).message(), "cope.gate_k must have");
+  AttentionBackwardCall backward = f.backward_call();
+  backward.dinputs = {};
+  expect_words(attention_backward(backward).message(), "dinputs must be those of cope.gate_k");
 }
 
 // 2^53 itself is exact and runs; one more is refused on every path, with the value.

@@ -53,8 +53,11 @@ AttentionCase random_case(std::string_view spec, const ref::AttentionShape& shap
   problem.q = random_normal(shape.query_size(), rng);
   problem.k = random_normal(shape.key_size(), rng);
   problem.v = random_normal(shape.key_size(), rng);
-  problem.gate_k = random_normal(shape.key_size(), rng);
-  if (!reads_gate_keys(problem.spec)) problem.gate_k.clear();
+  for (const SpecInput& input : problem.token_inputs()) {
+    const std::int64_t heads = input.info.head_count(shape.heads, shape.kv_heads);
+    problem.of_encodings.push_back(
+        random_normal(shape.batch * heads * shape.keys * input.info.channels, rng));
+  }
   problem.grad_out = random_normal(shape.query_size(), rng);
   return problem;
 }
@@ -66,7 +69,11 @@ GradientReport compare_all_gradients(AttentionCase& problem,
   compare_gradient("q", problem.q, gradients.q, loss, report);
   compare_gradient("k", problem.k, gradients.k, loss, report);
   compare_gradient("v", problem.v, gradients.v, loss, report);
-  compare_gradient("gate_k", problem.gate_k, gradients.gate_k, loss, report);
+  const std::vector<SpecInput> inputs = problem.token_inputs();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    compare_gradient(inputs[i].info.name, problem.of_encodings[i], gradients.of_encodings[i], loss,
+                     report);
+  }
   for (std::size_t e = 0; e < problem.parameters.size(); ++e) {
     for (std::size_t p = 0; p < problem.parameters[e].size(); ++p) {
       const std::string name(traits(problem.spec.encodings[e]).name);

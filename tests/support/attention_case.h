@@ -20,9 +20,16 @@ struct AttentionCase {
   ref::SpecParameters parameters;
   ref::AttentionShape shape;
   ref::AttentionOptions options;
-  std::vector<double> q, k, v, gate_k, grad_out;
+  std::vector<double> q, k, v, grad_out;
+  std::vector<std::vector<double>> of_encodings;  // as token_inputs(spec, shape) lists them
 
-  [[nodiscard]] ref::AttentionInputs inputs() const { return {q, k, v, gate_k}; }
+  [[nodiscard]] ref::AttentionInputs inputs() const {
+    return {q, k, v, {of_encodings.begin(), of_encodings.end()}};
+  }
+  [[nodiscard]] std::vector<SpecInput> token_inputs() const {
+    return posenc::token_inputs(spec,
+                                {.head_dim = shape.head_dim, .heads = shape.heads, .model_dim = 0});
+  }
   [[nodiscard]] ref::AttentionOutput forward() const;
   [[nodiscard]] ref::AttentionGradients backward() const;
 };

@@ -63,7 +63,7 @@ class HostHead {
     v = rows(d.v, kv_head_, p_.kv_heads, p_.keys);
     grad_out = rows(d.grad_out, head_, p_.heads, p_.queries);
     if constexpr (kGates)
-      gate_k = d.has_gate_keys ? rows(d.gate_k, kv_head_, p_.kv_heads, p_.keys) : v;
+      gate_k = d.inputs.empty() ? v : rows(d.inputs[0], kv_head_, p_.kv_heads, p_.keys);
     multiply(q, k, raw);
     multiply(grad_out, v, dweights);
     if constexpr (kGates) multiply(q, gate_k, raw_gates);

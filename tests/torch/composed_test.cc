@@ -50,7 +50,10 @@ struct Problem {
     call.q = q;
     call.k = k;
     call.v = v;
-    if (s.spec.find("separate") != std::string::npos) call.gate_k = at::randn_like(k);
+    for (const SpecInput& input : call.prepared->plan.state().inputs) {
+      call.inputs.push_back(at::randn(
+          {2, input.info.head_count(kHeads, 2), s.keys, input.info.channels}, at::kDouble));
+    }
     call.parameters = joined_parameters(*call.prepared);
     call.tokens = &tokens;
     call.dropout = {s.dropout, 5};
@@ -65,37 +68,44 @@ void expect_close(const at::Tensor& got, const at::Tensor& want, const std::stri
   EXPECT_TRUE(at::allclose(got, want, 1e-7, 1e-9, true)) << what << " " << (got - want).abs().max();
 }
 
-// Out, lse, then dq, dk, dv, dgate_k and dparameters.
+// Out, lse, then dq, dk, dv, dparameters and those of the inputs.
+Tensors listed(const at::Tensor& out, const at::Tensor& lse,
+               const ops::AttentionBackward& gradients) {
+  const auto& [dq, dk, dv, dinputs, dparameters] = gradients;
+  Tensors all = {out, lse, dq, dk, dv, dparameters};
+  all.insert(all.end(), dinputs.begin(), dinputs.end());
+  return all;
+}
+
 Tensors reference_of(const Problem& p, const Setting& s) {
   const ops::TokenOptions& t = s.tokens;
-  const ops::OptionalTensor gate =
-      p.call.gate_k.defined() ? ops::OptionalTensor(p.call.gate_k) : ops::OptionalTensor();
-  const auto [out, lse] = ops::call_attention(
-      p.q, p.k, p.v, p.call.parameters, gate, s.spec, t.causal, t.window_left, t.window_right,
-      t.key_mask, t.cu_queries, t.cu_keys, t.q_positions, t.k_positions, {}, s.dropout, 5, false);
-  const auto [dq, dk, dv, dgate_k, dparameters] = ops::call_attention_backward(
-      p.grad_out, out, lse, p.q, p.k, p.v, p.call.parameters, gate, s.spec, t.causal, t.window_left,
-      t.window_right, t.key_mask, t.cu_queries, t.cu_keys, t.q_positions, t.k_positions, {},
-      s.dropout, 5, false, true);
-  return {out, lse, dq, dk, dv, dgate_k, dparameters};
+  const auto [out, lse] =
+      ops::call_attention(p.q, p.k, p.v, p.call.parameters, p.call.inputs, s.spec, t.causal,
+                          t.window_left, t.window_right, t.key_mask, t.cu_queries, t.cu_keys,
+                          t.q_positions, t.k_positions, {}, s.dropout, 5, false);
+  const auto gradients = ops::call_attention_backward(
+      p.grad_out, out, lse, p.q, p.k, p.v, p.call.parameters, p.call.inputs, s.spec, t.causal,
+      t.window_left, t.window_right, t.key_mask, t.cu_queries, t.cu_keys, t.q_positions,
+      t.k_positions, {}, s.dropout, 5, false, true);
+  return listed(out, lse, gradients);
 }
 
 Tensors composition_of(const Problem& p) {
   const ops::ComposedResult result = ops::composed_attention(p.call);
-  const auto [dq, dk, dv, dgate_k, dparameters] =
-      ops::composed_attention_backward(p.call, p.grad_out);
-  return {result.out, result.lse, dq, dk, dv, dgate_k, dparameters};
+  return listed(result.out, result.lse, ops::composed_attention_backward(p.call, p.grad_out));
 }
 
-constexpr std::array kResults = {"out", "lse", "dq", "dk", "dv", "dgate_k", "dparameters"};
+constexpr std::array kResults = {"out", "lse", "dq", "dk", "dv", "dparameters", "dinputs"};
+constexpr std::size_t kParameterResult = 5;
 
 void expect_reference(const Setting& s) {
   torch::manual_seed(3);
   const Problem p(s);
   const Tensors want = reference_of(p, s);
   const Tensors got = composition_of(p);
+  ASSERT_EQ(got.size(), want.size());
   for (std::size_t i = 0; i < want.size(); ++i) {
-    expect_close(got[i], want[i], s.spec + " " + kResults[i]);
+    expect_close(got[i], want[i], s.spec + " " + kResults.at(i));
   }
 }
 
@@ -103,20 +113,23 @@ void expect_reference(const Setting& s) {
 void expect_reference_with_nan(const Setting& s, std::size_t input, std::int64_t token) {
   torch::manual_seed(3);
   const Problem p(s);
-  const Tensors inputs = {p.q, p.k, p.v, p.grad_out, p.call.gate_k};
-  if (!inputs[input].defined()) return;
+  Tensors inputs = {p.q, p.k, p.v, p.grad_out};
+  inputs.insert(inputs.end(), p.call.inputs.begin(), p.call.inputs.end());
+  if (input >= inputs.size()) return;
   inputs[input][1][1][token].fill_(std::numeric_limits<double>::quiet_NaN());
   const std::string what =
       s.spec + ", input " + std::to_string(input) + ", token " + std::to_string(token) + ": ";
   const Tensors want = reference_of(p, s);
   const Tensors got = composition_of(p);
-  for (std::size_t i = 0; i < want.size(); ++i) {
-    if (i >= 5) continue;  // saturated gates and entries of tables that no row reads
+  // Not further: saturated gates and entries of tables that no row reads.
+  for (std::size_t i = 0; i < kParameterResult; ++i) {
     const at::Tensor nan = i == 1 ? want[i].isnan() : want[i].isnan().any(-1, true);
     EXPECT_TRUE(at::equal(got[i].isnan(), nan.expand_as(got[i]))) << what << kResults[i];
     expect_close(got[i].masked_fill(nan, 0.0), want[i].masked_fill(nan, 0.0), what + kResults[i]);
   }
-  EXPECT_EQ(got[6].isnan().any().item<bool>(), want[6].isnan().any().item<bool>()) << what;
+  EXPECT_EQ(got[kParameterResult].isnan().any().item<bool>(),
+            want[kParameterResult].isnan().any().item<bool>())
+      << what;
 }
 
 const std::vector<std::string>& specs() {
@@ -290,7 +303,7 @@ TEST(ComposedAttention, ParametersThatAreNotWantedHaveNoGradient) {
   const auto all = ops::composed_attention_backward(p.call, p.grad_out);
   const auto rows = ops::composed_attention_backward(p.call, p.grad_out, false);
   expect_close(std::get<0>(rows), std::get<0>(all), "dq");
-  expect_close(std::get<3>(rows), std::get<3>(all), "dgate_k");
+  expect_close(std::get<3>(rows).at(0), std::get<3>(all).at(0), "dinputs");
   EXPECT_GT(std::get<4>(all).abs().max().item<double>(), 0.0);
   EXPECT_TRUE(at::equal(std::get<4>(rows), at::zeros_like(p.call.parameters)));
 }

@@ -29,11 +29,13 @@ struct Problem {
     q = leaf(4);
     k = leaf(2);
     v = leaf(2);
-    if (text.find("separate") != std::string::npos) options.gate_k = leaf(2);
     options.causal = true;
     Rng rng(3);
     const Spec parsed = parse_spec(text);
     const ModelShape shape{.head_dim = 8, .heads = 4};
+    for (const SpecInput& input : token_inputs(parsed, shape)) {
+      options.inputs.push_back(leaf(input.info.head_count(4, 2)));
+    }
     std::vector<Parameters> values;
     for (const Encoding& e : parsed.encodings) {
       values.push_back(initial_parameters(posenc::parameters(e, shape), rng));
@@ -58,7 +60,7 @@ struct Problem {
     other.q = cast(q);
     other.k = cast(k);
     other.v = cast(v);
-    other.options.gate_k = cast(options.gate_k);
+    for (at::Tensor& input : other.options.inputs) input = cast(input);
     other.grad_out = grad_out.to(type);
     for (at::Tensor& p : other.parameters) p = cast(p);
     return other;
@@ -68,7 +70,7 @@ struct Problem {
   }
   [[nodiscard]] Tensors leaves() const {
     Tensors all = {q, k, v};
-    if (options.gate_k.defined()) all.push_back(options.gate_k);
+    all.insert(all.end(), options.inputs.begin(), options.inputs.end());
     all.insert(all.end(), parameters.begin(), parameters.end());
     return all;
   }

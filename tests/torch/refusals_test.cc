@@ -185,10 +185,10 @@ TEST(TorchRefusals, OptionsThatNothingReads) {
                          at::TensorList none, const AttentionOptions& o) {
     return ops::linear_attention(q_, k_, v_, spec, none, o);
   };
-  const auto gates = [&](AttentionOptions& o) { o.gate_k = q; };
-  says("gate_k must not be given", gates, softmax);
-  says("gate_k must not be given", gates, decode);
-  says("gate_k is not read here", gates, linear);
+  const auto inputs = [&](AttentionOptions& o) { o.inputs = {q}; };
+  says("inputs must be none but got 1 tensors", inputs, softmax);
+  says("inputs must be none but got 1 tensors", inputs, decode);
+  says("inputs is not read here", inputs, linear);
   const auto lengths = [](AttentionOptions& o) { o.cu_keys = at::tensor({0, 6}, at::kLong); };
   says("cu_keys is not read here", lengths, decode);
   says(

@@ -1,4 +1,4 @@
-// What every encoding has: a place in attention (Site), traits, a shape to live in, and parameters.
+// What every encoding has: a place in attention (Site), traits, a shape to live in, parameters and inputs.
 #pragma once
 
 #include <array>
@@ -77,6 +77,21 @@ using Parameters = std::vector<std::vector<double>>;
 
 Parameters initial_parameters(const std::vector<ParameterInfo>& infos, Rng& rng);
 Parameters zero_parameters(const std::vector<ParameterInfo>& infos);
+
+// A tensor with a row per key that attention reads for an encoding, next to q, k and v:
+// [B, heads, Tk, channels], of the type of q, differentiated as they are.
+struct InputInfo {
+  enum class Heads { kQuery, kKey };
+
+  std::string name;  // without the encoding's own name: "gate_k"
+  Heads heads = Heads::kKey;
+  std::int64_t channels = 0;
+  std::string projection;  // a module makes it from its input x with a linear layer of this name
+
+  [[nodiscard]] std::int64_t head_count(std::int64_t query_heads, std::int64_t key_heads) const {
+    return heads == Heads::kQuery ? query_heads : key_heads;
+  }
+};
 
 // Whether angles and slopes are computed in float64 (exact), or rounded to float32 at every step as
 // Hugging Face transformers rounds them (hf), for parity with models run there.

@@ -17,6 +17,7 @@
 // Golovneva et al. 2024, "Contextual Position Encoding", arXiv 2405.18719, equations 3 to 6.
 // Parameters: pos_emb [head_dim, npos_max], zero at the start and shared by the heads
 // (interpolate); or m [heads], minus ALiBi's slopes at the start (alibi).
+// Input: gate_k [B, Hkv, Tk, head_dim], the vectors kg of gate_source=separate.
 #pragma once
 
 #include <span>
@@ -82,6 +83,7 @@ constexpr bool has_gate_vectors(const Cope& config) {
 
 void validate(const Cope& config, const ModelShape& shape);
 std::vector<ParameterInfo> parameters(const Cope& config, const ModelShape& shape);
+std::vector<InputInfo> token_inputs(const Cope& config, const ModelShape& shape);
 
 // One query's row over all keys: what the forward keeps for the backward.
 struct CopeRow {

@@ -58,6 +58,17 @@ std::vector<ParameterInfo> parameters(const Any& encoding, const ModelShape& sha
   return std::visit([&](const auto& e) { return parameters(e, shape); }, encoding);
 }
 
+// What attention reads for an encoding, next to q, k and v. Most encodings read nothing and declare nothing.
+template <std::same_as<Encoding> Any>
+std::vector<InputInfo> token_inputs(const Any& encoding, const ModelShape& shape) {
+  return std::visit(
+      [&](const auto& e) -> std::vector<InputInfo> {
+        if constexpr (requires { token_inputs(e, shape); }) return token_inputs(e, shape);
+        return {};
+      },
+      encoding);
+}
+
 // What `posenc list` and the tables of the documentation show of a name that a spec may use.
 struct CatalogEntry {
   Traits traits;

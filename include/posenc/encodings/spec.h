@@ -51,9 +51,6 @@ Spec attention_part(const Spec& spec);
 void require_attention_part(std::string_view scope, const Spec& spec);
 void require_input_part(std::string_view scope, const Spec& spec);
 
-// Whether attention reads gate_k: cope(gate_source=separate).
-bool reads_gate_keys(const Spec& spec);
-
 // Every parameter of a spec under its stable name: "alibi.slopes", "cope.pos_emb"; a second
 // encoding of the same kind is numbered, "alibi_2.slopes".
 struct SpecParameter {
@@ -62,6 +59,18 @@ struct SpecParameter {
   ParameterInfo info;        // with the full name
 };
 std::vector<SpecParameter> parameters(const Spec& spec, const ModelShape& shape);
+
+// Every tensor that attention reads for a spec, next to q, k and v, named likewise: "cope.gate_k". A call
+// takes them as a list in this order.
+struct SpecInput {
+  std::size_t encoding = 0;  // index into Spec::encodings
+  InputInfo info;            // with the full name; a second projection of a name is numbered
+};
+std::vector<SpecInput> token_inputs(const Spec& spec, const ModelShape& shape);
+// The place in the list of an encoding's first input.
+std::size_t first_input(const std::vector<SpecInput>& inputs, std::size_t encoding);
+// Their names for a message: "cope.gate_k", or "none".
+std::string names_of(const std::vector<SpecInput>& inputs);
 
 // Whether an encoding's rotation changes while a sequence grows (length.h), and the same spec with such
 // rotations made constant, as they are at a length.

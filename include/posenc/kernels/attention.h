@@ -10,8 +10,8 @@
 // strides with contiguous channels; arithmetic is float32. Results are the same bits for any number of
 // threads.
 //
-// NaN and overflow. A row of `out` is NaN if it sees one: a NaN in its query, in a visible key, value
-// or gate key, in the scale or in a parameter it reads; a visible score of +infinity; or no visible score
+// NaN and overflow. A row of `out` is NaN if it sees one: a NaN in its query, in a visible key or value
+// or the row of an input there, in the scale or in a parameter it reads; a visible score of +infinity; or no visible score
 // above -infinity. Its lse is NaN where its weights are, its gradient dq is NaN, and so are dk, dv and
 // the gradients of parameters wherever such a row adds to them. No other row changes: a hidden key or
 // value may hold anything, also memory that was never written. A row is 0 only where no key is visible.
@@ -71,9 +71,9 @@ struct AttentionCall {
   ConstTensorView q;                                    // [B, H, Tq, D]
   ConstTensorView k;                                    // [B, Hkv, Tk, D]
   ConstTensorView v;                                    // [B, Hkv, Tk, D]
-  ConstTensorView gate_k;  // [B, Hkv, Tk, D], for cope(gate_source=separate) only
-  TensorView out;          // [B, H, Tq, D]
-  std::span<float> lse;    // B * H * Tq, or empty where no backward follows
+  std::span<const ConstTensorView> inputs;              // as token_inputs(spec, shape) lists them
+  TensorView out;                                       // [B, H, Tq, D]
+  std::span<float> lse;  // B * H * Tq, or empty where no backward follows
   AttentionMask mask;
   PositionsView q_positions;  // default: places
   PositionsView k_positions;
@@ -91,7 +91,7 @@ struct AttentionBackwardCall {
   TensorView dq;
   TensorView dk;
   TensorView dv;
-  TensorView dgate_k;                              // where gate_k was given
+  std::span<const TensorView> dinputs;             // one per entry of `inputs`
   std::vector<Parameters>* dparameters = nullptr;  // optional; written, shaped as the parameters
 };
 

@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "posenc/encodings/spec.h"
 #include "posenc/torch/ops.h"
 
 namespace posenc::nn {
@@ -67,7 +68,8 @@ struct AttentionConfig {
 // length. For one module; a new sequence takes a new cache.
 struct KeyValueCache {
   std::int64_t length = 0;
-  at::Tensor keys, values, gate_keys;
+  at::Tensor keys, values;
+  std::vector<at::Tensor> inputs;  // of the encodings
 };
 
 class AttentionImpl : public torch::nn::Module {
@@ -88,8 +90,8 @@ class AttentionImpl : public torch::nn::Module {
   void set_calls(std::int64_t calls) { calls_ = calls; }
 
   torch::nn::Linear q_proj{nullptr}, k_proj{nullptr}, v_proj{nullptr}, out_proj{nullptr};
-  torch::nn::Linear gate_proj{nullptr};  // for cope(gate_source=separate)
-  at::Tensor q_norm, k_norm;             // [head_dim], with qk_norm
+  std::vector<torch::nn::Linear> input_projs;  // of the encodings' inputs (posenc::token_inputs)
+  at::Tensor q_norm, k_norm;                   // [head_dim], with qk_norm
   EncodingParameters pos{nullptr};
 
  protected:
@@ -101,12 +103,14 @@ class AttentionImpl : public torch::nn::Module {
   // [B, T, heads * head_dim] -> [B, heads, T, head_dim], without a copy.
   [[nodiscard]] at::Tensor split(const at::Tensor& x, std::int64_t heads) const;
   struct Projected {
-    at::Tensor q, k, v, gate_k;  // gate_k only with gate_proj
+    at::Tensor q, k, v;
+    std::vector<at::Tensor> inputs;
   };
   [[nodiscard]] Projected project(const at::Tensor& x) const;
   [[nodiscard]] at::Tensor merge(const at::Tensor& out) const;
 
   AttentionConfig config_;
+  std::vector<SpecInput> inputs_;
   std::string rotation_;    // of keys in a cache, or empty where they are kept unrotated
   std::int64_t calls_ = 0;  // a new dropout for each
 };

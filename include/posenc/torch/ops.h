@@ -37,7 +37,7 @@ struct AttentionOptions {
   at::Tensor cu_keys;
   at::Tensor q_positions;  // [T], [B, T] or [B, T, axes], whole numbers up to 2^53
   at::Tensor k_positions;
-  at::Tensor gate_k;  // for cope(gate_source=separate) only
+  std::vector<at::Tensor> inputs;  // in the order of posenc::token_inputs(spec, shape)
   std::optional<double> scale;
   double dropout = 0.0;
   std::int64_t seed = 0;         // of the dropout

@@ -22,8 +22,8 @@ struct HeadGradients {
   std::span<double> q;  // [Tq, D]
   std::span<double> k;  // [Tk, D]
   std::span<double> v;
-  std::span<double> gate_k;
-  std::vector<double> rotated_k;  // [Tk, D]
+  std::vector<std::span<double>> of_encodings;  // [Tk, channels] each
+  std::vector<double> rotated_k;                // [Tk, D]
   SpecParameters& parameters;
 };
 
@@ -36,7 +36,9 @@ HeadGradients head_gradients(const AttentionCall& call, const Head& head, Attent
       {},
       std::vector<double>(static_cast<std::size_t>(size), 0.0),
       all.parameters};
-  if (!all.gate_k.empty()) part.gate_k = vector_at(std::span(all.gate_k), head.key_matrix, size);
+  for (std::size_t i = 0; i < call.token_inputs.size(); ++i) {
+    part.of_encodings.push_back(part_of_head(call, head, i, std::span(all.of_encodings[i])));
+  }
   return part;
 }
 
@@ -81,9 +83,10 @@ void table_backward(const ContentTerm& term, const std::vector<double>& values,
 void gates_backward(const AttentionCall& call, const Head& head, const Row& row,
                     const ContentTerm& term, std::int64_t query, std::span<const double> dgate,
                     RowGradients& drow, HeadGradients& gradient) {
-  const bool from_values = term.config->gate_source == Cope::GateSource::kValue;
-  const std::span<const double> vectors = gate_vectors(*term.config, head);
-  const std::span<double> dvectors = from_values ? gradient.v : gradient.gate_k;
+  const std::span<const double> vectors = gate_vectors(call, head, term.encoding);
+  const bool separate = term.config->gate_source == Cope::GateSource::kSeparate;
+  const std::span<double> dvectors =
+      separate ? gradient.of_encodings[first_input(call.token_inputs, term.encoding)] : gradient.v;
   const std::int64_t D = call.shape.head_dim;
   for (std::size_t j = 0; j < dgate.size(); ++j) {
     if (!row.visible[j]) continue;
@@ -174,6 +177,12 @@ void keys_backward(const AttentionCall& call, const Head& head, HeadGradients& g
   }
 }
 
+std::vector<std::vector<double>> zeros_like(const std::vector<std::span<const double>>& tensors) {
+  std::vector<std::vector<double>> zeros;
+  for (const auto& tensor : tensors) zeros.emplace_back(tensor.size(), 0.0);
+  return zeros;
+}
+
 }  // namespace
 
 AttentionGradients attention_backward(const Spec& spec, const SpecParameters& parameters,
@@ -184,8 +193,8 @@ AttentionGradients attention_backward(const Spec& spec, const SpecParameters& pa
   require_size("attention", "grad_out", grad_out.size(), shape.query_size(), "[B, H, Tq, D]");
   AttentionGradients all{std::vector<double>(inputs.q.size(), 0.0),
                          std::vector<double>(inputs.k.size(), 0.0),
-                         std::vector<double>(inputs.v.size(), 0.0),
-                         std::vector<double>(inputs.gate_k.size(), 0.0), zeros_like(parameters)};
+                         std::vector<double>(inputs.v.size(), 0.0), zeros_like(inputs.of_encodings),
+                         zeros_like(parameters)};
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     for (std::int64_t h = 0; h < shape.heads; ++h) {
       const Head head(call, b, h);

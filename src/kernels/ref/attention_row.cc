@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "kernels/ref/checks.h"
-#include "kernels/ref/vectors.h"
 
 namespace posenc::ref {
 namespace {
@@ -20,22 +19,9 @@ const AttentionShape& checked(const AttentionShape& shape, const AttentionInputs
                               const Spec& spec, const SpecParameters& parameters) {
   check_shape(kScope, shape);
   require_attention_part(kScope, spec);
-  check_inputs(kScope, shape, inputs);
+  check_inputs(kScope, shape, inputs, token_inputs(spec, model_shape(shape)));
   check_parameters(kScope, spec, parameters, model_shape(shape));
   return shape;
-}
-
-void check_gate_keys(const AttentionCall& call) {
-  if (reads_gate_keys(call.spec)) {
-    require_size(kScope, "gate_k", call.inputs.gate_k.size(), call.shape.key_size(),
-                 "[B, Hkv, Tk, D]");
-  } else if (!call.inputs.gate_k.empty()) {
-    throw Error(ErrorKind::kConflict, {.scope = kScope,
-                                       .key = "gate_k",
-                                       .rule = "must not be given",
-                                       .value = "",
-                                       .hint = "the spec has no cope(gate_source=separate)"});
-  }
 }
 
 void check_numbers(const AttentionOptions& options) {
@@ -80,9 +66,10 @@ std::vector<double> biases(const AttentionCall& call, const Head& head, const Ro
 }
 
 std::vector<double> gate_logits(const AttentionCall& call, const Head& head, const Row& row,
-                                std::span<const double> q, const Cope& config) {
+                                std::span<const double> q, std::size_t encoding) {
+  const auto& config = std::get<Cope>(call.spec.encodings[encoding]);
   std::vector<double> logits = row.raw;
-  const std::span<const double> vectors = gate_vectors(config, head);
+  const std::span<const double> vectors = gate_vectors(call, head, encoding);
   for (std::size_t j = 0; j < logits.size(); ++j) {
     if (!row.visible[j]) continue;
     if (has_gate_vectors(config)) {
@@ -102,7 +89,7 @@ ContentTerm content_term(const AttentionCall& call, const Head& head, const Row&
   term.encoding = encoding;
   term.logit_scale = logit_factor(config, call.shape.head_dim);
   term.table = cope_table(config, call.parameters[encoding][0], q, head.head);
-  term.row = cope_positions(config, gate_logits(call, head, row, q, config), row.visible);
+  term.row = cope_positions(config, gate_logits(call, head, row, q, encoding), row.visible);
   term.logits.resize(row.visible.size());
   cope_logits(config, term.row, term.table, term.logits);
   return term;
@@ -149,10 +136,10 @@ AttentionCall::AttentionCall(const Spec& spec_in, const SpecParameters& paramete
       mask(kScope, shape, options.masking),
       positions(kScope, shape, options.positions, mask),
       transforms(kScope, spec, parameters, model_shape(shape), positions.lengths(options.lengths),
-                 positions.axes()) {
-  check_gate_keys(*this);
+                 positions.axes()),
+      scale(options.scale.value_or(default_scale(shape.head_dim)) * transforms.softmax_factor()),
+      token_inputs(posenc::token_inputs(spec, model_shape(shape))) {
   check_numbers(options);
-  scale = options.scale.value_or(default_scale(shape.head_dim)) * transforms.softmax_factor();
 }
 
 Head::Head(const AttentionCall& call, std::int64_t batch_in, std::int64_t head_in)
@@ -164,7 +151,9 @@ Head::Head(const AttentionCall& call, std::int64_t batch_in, std::int64_t head_i
   q = vector_at(call.inputs.q, query_matrix, call.shape.queries * call.shape.head_dim);
   k = vector_at(call.inputs.k, key_matrix, key_size);
   v = vector_at(call.inputs.v, key_matrix, key_size);
-  if (!call.inputs.gate_k.empty()) gate_k = vector_at(call.inputs.gate_k, key_matrix, key_size);
+  for (std::size_t i = 0; i < call.token_inputs.size(); ++i) {
+    of_encodings.push_back(part_of_head(call, *this, i, call.inputs.of_encodings[i]));
+  }
   rotated_k.assign(k.begin(), k.end());
   for (std::int64_t j = 0; j < call.shape.keys; ++j) {
     call.transforms.apply(Role::kKey, head, call.positions.key(batch, j),
@@ -172,10 +161,12 @@ Head::Head(const AttentionCall& call, std::int64_t batch_in, std::int64_t head_i
   }
 }
 
-std::span<const double> gate_vectors(const Cope& config, const Head& head) {
-  if (config.gate_source == Cope::GateSource::kSeparate) return head.gate_k;
-  if (config.gate_source == Cope::GateSource::kValue) return head.v;
-  return {};
+std::span<const double> gate_vectors(const AttentionCall& call, const Head& head,
+                                     std::size_t encoding) {
+  const auto source = std::get<Cope>(call.spec.encodings[encoding]).gate_source;
+  if (source == Cope::GateSource::kValue) return head.v;
+  if (source != Cope::GateSource::kSeparate) return {};
+  return head.of_encodings[first_input(call.token_inputs, encoding)];
 }
 
 Row evaluate_row(const AttentionCall& call, const Head& head, std::int64_t query) {

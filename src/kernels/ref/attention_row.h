@@ -6,6 +6,7 @@
 #include "kernels/ref/mask.h"
 #include "kernels/ref/positions.h"
 #include "kernels/ref/transforms.h"
+#include "kernels/ref/vectors.h"
 #include "posenc/kernels/ref/attention.h"
 
 namespace posenc::ref {
@@ -26,6 +27,7 @@ struct AttentionCall {
   Positions positions;
   Transforms transforms;
   double scale;
+  std::vector<SpecInput> token_inputs;  // what inputs.of_encodings holds
 };
 
 // One head of one batch entry.
@@ -35,13 +37,23 @@ struct Head {
   std::int64_t batch;
   std::int64_t head;
   std::int64_t query_matrix;  // index b H + h of its [Tq, D] in q
-  std::int64_t key_matrix;    // index b Hkv + hkv of its [Tk, D] in k, v and the gate keys
+  std::int64_t key_matrix;    // index b Hkv + hkv of its [Tk, D] in k and v
   std::span<const double> q;  // [Tq, D]
   std::span<const double> k;  // [Tk, D]
   std::span<const double> v;
-  std::span<const double> gate_k;
-  std::vector<double> rotated_k;  // [Tk, D]
+  std::vector<std::span<const double>> of_encodings;  // [Tk, channels] each
+  std::vector<double> rotated_k;                      // [Tk, D]
 };
+
+// The part [Tk, channels] of a head in the input-th tensor of inputs.of_encodings, or in its gradient.
+template <class Number>
+std::span<Number> part_of_head(const AttentionCall& call, const Head& head, std::size_t input,
+                               std::span<Number> tensor) {
+  const InputInfo& info = call.token_inputs[input].info;
+  const bool by_query = info.heads == InputInfo::Heads::kQuery;
+  return vector_at(tensor, by_query ? head.query_matrix : head.key_matrix,
+                   call.shape.keys * info.channels);
+}
 
 // What one CoPE makes of a row.
 struct ContentTerm {
@@ -73,6 +85,7 @@ Row evaluate_row(const AttentionCall& call, const Head& head, std::int64_t query
 
 // What the gates of a CoPE compare the query with, other than r_ij: [Tk, D]; empty for the raw
 // score.
-std::span<const double> gate_vectors(const Cope& config, const Head& head);
+std::span<const double> gate_vectors(const AttentionCall& call, const Head& head,
+                                     std::size_t encoding);
 
 }  // namespace posenc::ref

@@ -61,12 +61,26 @@ void check_shape(const std::string& scope, const AttentionShape& shape) {
 }
 
 void check_inputs(const std::string& scope, const AttentionShape& shape,
-                  const AttentionInputs& inputs) {
+                  const AttentionInputs& inputs, const std::vector<SpecInput>& wanted) {
   require_size(scope, "q", inputs.q.size(), shape.query_size(), "[B, H, Tq, D]");
   require_size(scope, "k", inputs.k.size(), shape.key_size(), "[B, Hkv, Tk, D]");
   require_size(scope, "v", inputs.v.size(), shape.key_size(), "[B, Hkv, Tk, D]");
-  if (inputs.gate_k.empty()) return;
-  require_size(scope, "gate_k", inputs.gate_k.size(), shape.key_size(), "[B, Hkv, Tk, D]");
+  if (inputs.of_encodings.size() != wanted.size()) {
+    throw Error(ErrorKind::kWrongLength,
+                {.scope = scope,
+                 .key = "inputs",
+                 .rule = "must be " + names_of(wanted),
+                 .value = std::to_string(inputs.of_encodings.size()) + " tensors",
+                 .hint = ""});
+  }
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    const InputInfo& info = wanted[i].info;
+    const bool by_query = info.heads == InputInfo::Heads::kQuery;
+    require_size(
+        scope, info.name, inputs.of_encodings[i].size(),
+        shape.batch * info.head_count(shape.heads, shape.kv_heads) * shape.keys * info.channels,
+        by_query ? "[B, H, Tk, channels]" : "[B, Hkv, Tk, channels]");
+  }
 }
 
 void check_parameters(const std::string& scope, const Spec& spec, const SpecParameters& parameters,

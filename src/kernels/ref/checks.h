@@ -16,7 +16,7 @@ void require_at_least(const std::string& scope, const std::string& key, std::int
 
 void check_shape(const std::string& scope, const AttentionShape& shape);
 void check_inputs(const std::string& scope, const AttentionShape& shape,
-                  const AttentionInputs& inputs);
+                  const AttentionInputs& inputs, const std::vector<SpecInput>& wanted);
 
 // One entry per encoding; those of the sites that `used` names (null: all) must fit the shape in full.
 void check_parameters(const std::string& scope, const Spec& spec, const SpecParameters& parameters,

@@ -118,7 +118,8 @@ AttentionGradients linear_attention_backward(const Spec& spec, const SpecParamet
   AttentionGradients all{std::vector<double>(inputs.q.size(), 0.0),
                          std::vector<double>(inputs.k.size(), 0.0),
                          std::vector<double>(inputs.v.size(), 0.0),
-                         std::vector<double>(inputs.gate_k.size(), 0.0), zeros_like(parameters)};
+                         {},
+                         zeros_like(parameters)};
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     for (std::int64_t h = 0; h < shape.heads; ++h) {
       head_backward(call, linear::Head(call, b, h), grad_out, all);

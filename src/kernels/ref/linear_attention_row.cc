@@ -22,7 +22,7 @@ const AttentionShape& checked(const Spec& spec, const SpecParameters& parameters
                               const Options& options) {
   check_shape(kScope, shape);
   require_attention_part(kScope, spec);
-  check_inputs(kScope, shape, inputs);
+  check_inputs(kScope, shape, inputs, {});
   for (const Encoding& encoding : spec.encodings) {
     if (traits(encoding).linear_attention) continue;
     throw Error(ErrorKind::kUnsupported,

@@ -41,9 +41,9 @@ AttentionForward attention_cuda(const at::Tensor& q, const at::Tensor& k, const 
 }
 
 AttentionBackward no_gradients(const ComposedCall& c) {
-  const at::Tensor dgate =
-      c.gate_k.defined() ? at::zeros_like(c.gate_k) : at::empty({0}, c.q.options());
-  return {at::zeros_like(c.q), at::zeros_like(c.k), at::zeros_like(c.v), dgate,
+  std::vector<at::Tensor> dinputs;
+  for (const at::Tensor& input : c.inputs) dinputs.push_back(at::zeros_like(input));
+  return {at::zeros_like(c.q), at::zeros_like(c.k), at::zeros_like(c.v), dinputs,
           at::zeros_like(c.parameters)};
 }
 
@@ -72,9 +72,8 @@ AttentionForward inside_cuda(const at::Tensor& q, const at::Tensor& k, const at:
   const c10::DeviceGuard guard(q.device());
   const CudaCall call(q, k, v, parameters, POSENC_ATTENTION_NAMES);
   ComposedCall exact = call.composed();
-  for (at::Tensor* x : {&exact.q, &exact.k, &exact.v, &exact.gate_k, &exact.parameters}) {
-    if (x->defined()) *x = x->to(at::kDouble);
-  }
+  for (at::Tensor* x : {&exact.q, &exact.k, &exact.v, &exact.parameters}) *x = x->to(at::kDouble);
+  for (at::Tensor& input : exact.inputs) input = input.to(at::kDouble);
   const ComposedResult result = composed_attention(exact);
   const auto type = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const at::Tensor positions =

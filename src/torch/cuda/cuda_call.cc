@@ -33,10 +33,7 @@ CudaCall::CudaCall(const at::Tensor& q_in, const at::Tensor& k_in, const at::Ten
   composed_.q = with_contiguous_rows(q_in);
   composed_.k = with_contiguous_rows(k_in);
   composed_.v = with_contiguous_rows(v_in);
-  if (gate_k.has_value() && gate_k->defined()) {
-    check_rows(kOp, "gate_k", *gate_k, q_in);
-    composed_.gate_k = with_contiguous_rows(*gate_k);
-  }
+  composed_.inputs = rows_of_inputs(inputs, q_in);
   composed_.prepared =
       prepare(spec, {.head_dim = q_in.size(3), .heads = q_in.size(1)}, k_in.size(1), k_in.size(2));
   composed_.parameters = parameters;
@@ -66,7 +63,9 @@ void CudaCall::check() const {
   call.q = shape_view(composed_.q);
   call.k = shape_view(composed_.k);
   call.v = shape_view(composed_.v);
-  if (composed_.gate_k.defined()) call.gate_k = shape_view(composed_.gate_k);
+  std::vector<ConstTensorView> inputs;
+  for (const at::Tensor& input : composed_.inputs) inputs.push_back(shape_view(input));
+  call.inputs = inputs;
   call.mask = tokens_.mask();
   call.dropout = composed_.dropout;
   call.keys_are_turned = composed_.keys_are_turned;

@@ -141,8 +141,10 @@ void FusedCall::fill_cope() {
   const bool own_gates = has_gate_vectors(*config);
   if (own_gates) {
     const bool from_values = config->gate_source == Cope::GateSource::kValue;
-    gate_k_ = from_values ? v_ : aligned(call_.composed().gate_k);
-    p.cope.gate_k = tensor4(gate_k_);
+    const auto& state = call_.state();
+    gates_ =
+        from_values ? v_ : aligned(call_.composed().inputs[first_input(state.inputs, *state.cope)]);
+    p.cope.gate_k = tensor4(gates_);
   }
   // Slopes with gates from the scores read the turned queries alone.
   if (!turned.any() || !(interpolates || own_gates)) return;

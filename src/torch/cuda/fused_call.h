@@ -43,7 +43,7 @@ class FusedCall {
   std::unique_ptr<FireTerms> fire;  // where the spec has one
 
  private:
-  at::Tensor v_, plain_q_, gate_k_, segments_, table_, cope_table_, workspace_;
+  at::Tensor v_, plain_q_, gates_, segments_, table_, cope_table_, workspace_;
 };
 
 }  // namespace posenc::ops

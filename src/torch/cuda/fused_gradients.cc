@@ -76,11 +76,9 @@ AttentionBackward FusedGradients::finish() {
   const Cope* cope = fused_.call().cope();
   const bool from_values = cope != nullptr && cope->gate_source == Cope::GateSource::kValue;
   if (from_values) dv_.add_(dgate_);
-  at::Tensor dgate = at::empty({0}, call_.q.options());
-  if (call_.gate_k.defined()) {
-    dgate = dgate_.defined() && !from_values ? dgate_ : at::zeros_like(call_.gate_k);
-  }
-  return {dq_, dk_, dv_, dgate,
+  std::vector<at::Tensor> dinputs;  // of a fused call they are CoPE's
+  if (!call_.inputs.empty()) dinputs.push_back(dgate_);
+  return {dq_, dk_, dv_, dinputs,
           wants_parameters_ ? join_gradients(*call_.prepared, gradients, call_.parameters)
                             : at::zeros_like(call_.parameters)};
 }

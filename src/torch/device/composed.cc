@@ -104,7 +104,7 @@ struct Scores {
   at::Tensor plain_q;  // [B, H, Tq, D], before site 2
   at::Tensor raw;      // [B, H, Tq, Tk]
   at::Tensor bias;     // broadcasts to raw, or undefined
-  at::Tensor gate_k;   // [B, H, Tk, D], values where gates come from them
+  at::Tensor gates;    // [B, H, Tk, D]: what CoPE's compare the query with, or undefined
   at::Tensor visible;
   double scale = 1.0;
 };
@@ -116,9 +116,7 @@ struct CopeTerm {
 
 CopeTerm cope_term(const Cope& config, const Tensors& parameters, const Scores& s) {
   at::Tensor logit = s.raw;
-  if (has_gate_vectors(config)) {
-    logit = at::matmul(s.plain_q, s.gate_k.transpose(-1, -2)) * s.scale;
-  }
+  if (s.gates.defined()) logit = at::matmul(s.plain_q, s.gates.transpose(-1, -2)) * s.scale;
   if (config.gates_see_bias && s.bias.defined()) logit = logit + s.bias;
   const bool open = config.gate_source == Cope::GateSource::kOpen;
   const at::Tensor gates =
@@ -226,7 +224,6 @@ ComposedResult compose(const ComposedCall& call) {
   s.scale = scale_of(call);
   s.visible = call.tokens->visible();
   const at::Tensor v = keys(call.v);
-  s.gate_k = call.gate_k.defined() ? keys(call.gate_k) : v;
   const at::Tensor k = keys(call.k);
   s.raw =
       at::matmul(
@@ -240,7 +237,10 @@ ComposedResult compose(const ComposedCall& call) {
     const auto* cope = std::get_if<Cope>(&call.prepared->spec.encodings[e]);
     if (cope == nullptr) continue;
     Scores seen = s;
-    if (cope->gate_source == Cope::GateSource::kValue) seen.gate_k = v;
+    if (cope->gate_source == Cope::GateSource::kValue) seen.gates = v;
+    if (cope->gate_source == Cope::GateSource::kSeparate) {
+      seen.gates = keys(call.inputs[first_input(call.prepared->plan.state().inputs, e)]);
+    }
     const CopeTerm term = cope_term(*cope, parameters[e], seen);
     scores = scores + term.logits;
     if (!result.cope_positions.defined()) result.cope_positions = term.positions;
@@ -284,7 +284,7 @@ AttentionBackward composed_attention_backward(const ComposedCall& call, const at
   ComposedCall leaves = non_finite.cleaned();
   Tensors wanted;
   for (at::Tensor* x : {&leaves.q, &leaves.k, &leaves.v}) wanted.push_back(*x = leaf(*x));
-  if (leaves.gate_k.defined()) wanted.push_back(leaves.gate_k = leaf(leaves.gate_k));
+  for (at::Tensor& input : leaves.inputs) wanted.push_back(input = leaf(input));
   if (wants_parameters) wanted.push_back(leaves.parameters = leaf(leaves.parameters));
   const at::Tensor out = compose(leaves).out;
   auto g = torch::autograd::grad({out}, wanted, {non_finite.grad_out().to(out.scalar_type())},
@@ -292,11 +292,13 @@ AttentionBackward composed_attention_backward(const ComposedCall& call, const at
   for (std::size_t i = 0; i < g.size(); ++i) {
     if (!g[i].defined()) g[i] = at::zeros(wanted[i].sizes(), wanted[i].options());
   }
-  const bool has_gate_k = leaves.gate_k.defined();
-  AttentionBackward gradients{g[0], g[1], g[2],
-                              has_gate_k ? g[3] : at::empty({0}, call.q.options()),
+  const auto inputs = g.begin() + 3;
+  AttentionBackward gradients{g[0],
+                              g[1],
+                              g[2],
+                              {inputs, inputs + static_cast<std::ptrdiff_t>(leaves.inputs.size())},
                               wants_parameters ? g.back() : at::zeros_like(call.parameters)};
-  non_finite.mark(gradients, has_gate_k);
+  non_finite.mark(gradients);
   return gradients;
 }
 

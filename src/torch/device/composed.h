@@ -9,8 +9,9 @@ namespace posenc::ops {
 
 struct ComposedCall {
   std::shared_ptr<const Prepared> prepared;
-  at::Tensor q, k, v, gate_k;  // gate_k may be undefined
-  at::Tensor parameters;       // joined
+  at::Tensor q, k, v;
+  std::vector<at::Tensor> inputs;  // of the encodings
+  at::Tensor parameters;           // joined
   const Tokens* tokens = nullptr;
   c10::optional<double> scale;
   Dropout dropout;

@@ -32,10 +32,10 @@ NonFinite::NonFinite(const ComposedCall& call, const at::Tensor& grad_out)
   cleaned_.k = without(k, call.k);
   cleaned_.v = without(v, call.v);
   at::Tensor for_weights = gates_read_values(call.prepared->spec) ? k.logical_or(v) : k;
-  if (call.gate_k.defined()) {
-    const at::Tensor gates = marks_of(call.gate_k);
-    cleaned_.gate_k = without(gates, call.gate_k);
-    for_weights = for_weights.logical_or(gates);
+  for (at::Tensor& input : cleaned_.inputs) {
+    const at::Tensor marks = marks_of(input);
+    input = without(marks, input);
+    for_weights = for_weights.logical_or(marks);
   }
   const at::Tensor sees = visible_.any(-1, true);
   weights_ = queries_that_see(for_weights).logical_or(q.logical_and(sees));
@@ -67,13 +67,13 @@ void NonFinite::mark(ComposedResult& result) const {
   result.weights = result.weights.masked_fill(weights_.logical_and(visible_), kNaN);
 }
 
-void NonFinite::mark(AttentionBackward& gradients, bool has_gate_k) const {
-  auto& [dq, dk, dv, dgate_k, dparameters] = gradients;
+void NonFinite::mark(AttentionBackward& gradients) const {
+  auto& [dq, dk, dv, dinputs, dparameters] = gradients;
   const at::Tensor keys = keys_seen_by(gradient_);
   dq = dq.masked_fill(gradient_, kNaN);
   dk = dk.masked_fill(keys, kNaN);
   dv = dv.masked_fill(keys_seen_by(weights_), kNaN);
-  if (has_gate_k) dgate_k = dgate_k.masked_fill(keys, kNaN);
+  for (at::Tensor& dinput : dinputs) dinput = dinput.masked_fill(keys, kNaN);
   dparameters = dparameters.masked_fill(gradient_.any(), kNaN);
 }
 

@@ -16,7 +16,7 @@ class NonFinite {
   [[nodiscard]] const at::Tensor& grad_out() const { return grad_out_; }
 
   void mark(ComposedResult& result) const;
-  void mark(AttentionBackward& gradients, bool has_gate_k) const;
+  void mark(AttentionBackward& gradients) const;
 
  private:
   [[nodiscard]] at::Tensor queries_that_see(const at::Tensor& keys) const;

@@ -50,8 +50,8 @@ class DeviceAttention {
         dq_(d_.dq),
         dk_(d_.dk),
         dv_(d_.dv),
-        gate_k_(d_.gate_k),
-        dgate_k_(d_.has_gate_keys ? d_.dgate_k : d_.dv),
+        gate_k_(d_.inputs.empty() ? d_.v : d_.inputs[0]),
+        dgate_k_(d_.inputs.empty() ? d_.dv : d_.dinputs[0]),
         lse_(d_.row_sums),
         mask_(d_.key_mask),
         table_(toeplitz_table(d_)) {

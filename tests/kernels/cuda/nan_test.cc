@@ -61,7 +61,8 @@ struct Poison {
 
 // The first head of the last batch entry; one channel is enough.
 void put(AttentionData& d, const Poison& poison) {
-  cases::Tensor* const tensors[] = {&d.q, &d.k, &d.v, &d.gate_k, &d.grad_out};
+  cases::Tensor* const tensors[] = {&d.q, &d.k, &d.v, d.inputs.empty() ? nullptr : &d.inputs[0],
+                                    &d.grad_out};
   cases::Tensor& tensor = *tensors[static_cast<int>(poison.where)];
   const bool of_queries = poison.where == Where::kQuery || poison.where == Where::kGradient;
   const std::int64_t heads = of_queries ? d.c.heads : d.c.kv_heads;

@@ -13,8 +13,8 @@
 // and their product then depends on more than i - j. With grouped queries a key is rotated by the
 // frequencies of the query's head.
 //
-// CoPE: reads q_i before rotation. Its gate logit is r_ij (gate_source=key), scale <q_i, gate_k_j>
-// (separate) or scale <q_i, v_j> (value), the latter two without rotation; gates_see_bias adds the
+// CoPE: reads q_i before rotation. Its gate logit is r_ij (gate_source=key), scale <q_i, kg_j> with its
+// input kg (separate) or scale <q_i, v_j> (value), the latter two without rotation; gates_see_bias adds the
 // biases of site 3.
 //
 // Encodings of site 1 belong to the input (embedding.h); a spec that has one is refused. A query that sees no
@@ -34,10 +34,10 @@ namespace posenc::ref {
 using SpecParameters = std::vector<Parameters>;
 
 struct AttentionInputs {
-  std::span<const double> q;       // [B, H, Tq, D]
-  std::span<const double> k;       // [B, Hkv, Tk, D]
-  std::span<const double> v;       // [B, Hkv, Tk, D]
-  std::span<const double> gate_k;  // [B, Hkv, Tk, D], for cope(gate_source=separate)
+  std::span<const double> q;                          // [B, H, Tq, D]
+  std::span<const double> k;                          // [B, Hkv, Tk, D]
+  std::span<const double> v;                          // [B, Hkv, Tk, D]
+  std::vector<std::span<const double>> of_encodings;  // as token_inputs(spec, shape) lists them
 };
 
 struct AttentionOptions {
@@ -64,8 +64,8 @@ struct AttentionGradients {
   std::vector<double> q;
   std::vector<double> k;
   std::vector<double> v;
-  std::vector<double> gate_k;  // empty where no gate keys were given
-  SpecParameters parameters;   // shaped as the values; constants get theirs too
+  std::vector<std::vector<double>> of_encodings;  // as the inputs
+  SpecParameters parameters;                      // shaped as the values; constants get theirs too
 };
 
 // Both throw Error, which names the argument, where shapes, parameters or options do not fit.
