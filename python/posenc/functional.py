@@ -59,15 +59,20 @@ def _parameters(spec: str, params: Params, heads: int, head_dim: int) -> list[Te
 
 
 def _inputs(spec: str, inputs: Inputs, heads: int, head_dim: int) -> list[Tensor]:
-    """The tensors in the operators' order; says which are missing or unknown."""
-    wanted = wanted_inputs(spec, head_dim, heads)
+    """The tensors in the operators' order; says which are missing or unknown. One of a single channel may
+    be [B, H, Tk]."""
+    channels = dict(wanted_inputs(spec, head_dim, heads))
+    wanted = list(channels)
     given = dict(inputs) if inputs is not None else {}
     missing = [name for name in wanted if name not in given]
     unknown = sorted(name for name in given if name not in wanted)
     if missing or unknown:
         what = f"lacks {missing[0]!r}" if missing else f"has unknown {unknown}"
         raise ValueError(f"[posenc] inputs {what}; the spec's are: {', '.join(wanted) or 'none'}")
-    return [given[name] for name in wanted]
+    return [
+        given[name].unsqueeze(-1) if channels[name] == 1 and given[name].dim() == 3 else given[name]
+        for name in wanted
+    ]
 
 
 def _shape(q: Tensor) -> tuple[int, int]:

@@ -155,7 +155,7 @@ class Attention(_Projections):
         self._declared = self.spec.inputs(self.head_dim, heads)
         for i in self._declared:
             width = self._heads_of(i) * i.channels
-            self.add_module(i.projection, nn.Linear(model_dim, width, bias=bias))
+            self.add_module(i.projection, nn.Linear(model_dim, width, bias=bias or i.log_sigmoid))
         self._rotation = self.spec.cacheable_rotation
 
     def forward(
@@ -192,12 +192,13 @@ class Attention(_Projections):
         return self.heads if declared.by_query_head else self.kv_heads
 
     def _inputs(self, x: Tensor) -> dict[str, Tensor]:
-        return {
-            i.name: getattr(self, i.projection)(x)
-            .unflatten(-1, (self._heads_of(i), i.channels))
-            .transpose(1, 2)
-            for i in self._declared
-        }
+        made = {}
+        for i in self._declared:
+            y = getattr(self, i.projection)(x)
+            y = y.float() if i.float32 and y.dtype != torch.float64 else y
+            y = nn.functional.logsigmoid(y) if i.log_sigmoid else y
+            made[i.name] = y.unflatten(-1, (self._heads_of(i), i.channels)).transpose(1, 2)
+        return made
 
     @torch.no_grad()
     def _decode(self, x: Tensor, cache: KeyValueCache) -> Tensor:

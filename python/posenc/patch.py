@@ -169,8 +169,12 @@ def _own_specs(
     specs = {kind: Spec(value) for kind, value in given.items()}
     for one in specs.values():
         cut(one.text)
-        if "gate_source=separate" in one.text:
-            raise ValueError(f"[patch] there is no projection for the gates of {one.text}")
+        heads, dim = _heads(found[0][1])
+        if inputs := [i.name for i in one.inputs(dim, heads)]:
+            raise ValueError(
+                f"[patch] a patched layer has no projection for {', '.join(inputs)} of {one.text}; "
+                "use a spec without inputs, or posenc.nn.Attention"
+            )
     return specs
 
 

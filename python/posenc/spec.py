@@ -25,11 +25,14 @@ class Parameter:
 @dataclass(frozen=True)
 class Input:
     """A tensor [B, heads, Tk, channels] that attention reads for an encoding: ``cope.gate_k``. A module
-    makes it from its input with a linear layer called ``projection``."""
+    makes it from its input with a linear layer called ``projection``, and a log-sigmoid after it where
+    ``log_sigmoid`` says so."""
 
     name: str
     by_query_head: bool  # a head for each of the queries', or of the keys'
     channels: int
+    float32: bool  # float32 even where q has 16 bits
+    log_sigmoid: bool
     projection: str
 
 
@@ -64,9 +67,11 @@ def wanted_parameters(
 
 
 @constant_result
-def wanted_inputs(text: str, head_dim: int, heads: int) -> tuple[str, ...]:
-    """The names of the tensors that attention reads besides q, k and v, in order."""
-    return tuple(i["name"] for i in _info(text, head_dim, heads, 0, "attention")["inputs"])
+def wanted_inputs(text: str, head_dim: int, heads: int) -> tuple[tuple[str, int], ...]:
+    """Name and channels of each tensor that attention reads besides q, k and v, in order."""
+    return tuple(
+        (i["name"], i["channels"]) for i in _info(text, head_dim, heads, 0, "attention")["inputs"]
+    )
 
 
 @lru_cache(maxsize=256)

@@ -15,7 +15,7 @@ HEADS, KV_HEADS, DIM, TOKENS = 4, 2, 8, 9
 SPECS = [
     spec
     for spec in catalog_specs("query/key", "bias", "content", head_dim=DIM)
-    if "gate_source=separate" not in spec
+    if not posenc.Spec(spec).inputs(DIM, HEADS)
 ]
 
 

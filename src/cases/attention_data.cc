@@ -43,7 +43,8 @@ AttentionData::AttentionData(const Case& config)
   grad_out.fill_random(rng);
   for (const SpecInput& input : token_inputs) {
     const std::int64_t heads = input.info.head_count(c.heads, c.kv_heads);
-    inputs.emplace_back(std::array{c.batch, heads, c.keys, input.info.channels}, c.dtype, c.order);
+    inputs.emplace_back(std::array{c.batch, heads, c.keys, input.info.channels},
+                        input.info.float32 ? DType::kFloat32 : c.dtype, c.order);
     dinputs.push_back(inputs.back());
     inputs.back().fill_random(rng);
     dinputs.back().fill(NAN);

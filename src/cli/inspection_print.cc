@@ -173,6 +173,36 @@ std::string parameters_text(const Inspection& inspection) {
   return "\nparameters\n" + table.text();
 }
 
+std::string heads_of(const InputInfo& info) {
+  return info.heads == InputInfo::Heads::kQuery ? "H" : "Hkv";
+}
+
+// Only where there are any.
+std::string inputs_text(const Inspection& inspection) {
+  const std::vector<SpecInput> inputs = token_inputs(inspection.spec, inspection.shape);
+  if (inputs.empty()) return "";
+  Table table({"input", "shape", "type", "made from x by"});
+  for (const SpecInput& i : inputs) {
+    const bool log_sigmoid = i.info.activation == InputInfo::Activation::kLogSigmoid;
+    table.add({i.info.name, fmt::format("[B, {}, Tk, {}]", heads_of(i.info), i.info.channels),
+               i.info.float32 ? "float32" : "as q",
+               log_sigmoid ? "logsigmoid(" + i.info.projection + ")" : i.info.projection});
+  }
+  return "\ninputs of attention besides q, k and v\n" + table.text();
+}
+
+Json inputs_json(const Inspection& inspection) {
+  Json all = Json::array();
+  for (const SpecInput& i : token_inputs(inspection.spec, inspection.shape)) {
+    all.push_back({{"name", i.info.name},
+                   {"heads", heads_of(i.info)},
+                   {"channels", i.info.channels},
+                   {"float32", i.info.float32},
+                   {"projection", i.info.projection}});
+  }
+  return all;
+}
+
 }  // namespace
 
 std::string inspection_json(const Inspection& inspection) {
@@ -197,6 +227,7 @@ std::string inspection_json(const Inspection& inspection) {
   json["buckets"] = inspection.buckets ? Json(*inspection.buckets) : Json(nullptr);
   if (inspection.buckets) json["relative_first"] = inspection.relative_first;
   json["parameters"] = parameters_json(inspection);
+  json["inputs"] = inputs_json(inspection);
   return json.dump(2);
 }
 
@@ -208,7 +239,7 @@ std::string inspection_text(const Inspection& inspection) {
   for (const RotaryInspection& r : inspection.rotary) out += rotary_text(inspection, r);
   if (inspection.slopes) out += slopes_text(*inspection.slopes);
   if (inspection.buckets) out += buckets_text(inspection);
-  return out + parameters_text(inspection);
+  return out + parameters_text(inspection) + inputs_text(inspection);
 }
 
 }  // namespace posenc::cli

@@ -157,6 +157,7 @@ std::string explain(const AttentionCall& call) {
   if (!state.biases.empty()) text += fmt::format(", toeplitz table ({})", names(state.biases));
   if (state.fire) text += ", fire";
   if (state.cope) text += ", cope";
+  if (state.token) text += fmt::format(", sums over tokens ({})", names({*state.token}));
   return text + "; backward: fused";
 }
 

@@ -20,12 +20,11 @@ Status mismatch(const char* name, const char* what, std::int64_t wanted,
 
 // A tensor with a row per key.
 Status check_keys(const char* name, const ConstTensorView& x, const AttentionCall& call,
-                  std::int64_t heads, std::int64_t channels) noexcept {
+                  std::int64_t heads, std::int64_t channels, bool float32 = false) noexcept {
   if (Status s = check_view(kOp, name, x); !s.ok()) return s;
-  if (x.dtype != call.q.dtype) {
-    return Status::format(StatusCode::kInvalidArgument,
-                          "[attention] %s must be %s as q is but got %s", name,
-                          dtype_name(call.q.dtype), dtype_name(x.dtype));
+  if (const DType wanted = float32 ? DType::kFloat32 : call.q.dtype; x.dtype != wanted) {
+    return Status::format(StatusCode::kInvalidArgument, "[attention] %s must be %s%s but got %s",
+                          name, dtype_name(wanted), float32 ? "" : " as q is", dtype_name(x.dtype));
   }
   if (x.batch() != call.q.batch())
     return mismatch(name, "batch entries", call.q.batch(), x.batch());
@@ -45,7 +44,8 @@ Status check_token_inputs(const AttentionCall& call) noexcept {
   for (std::size_t i = 0; i < state.inputs.size(); ++i) {
     const InputInfo& info = state.inputs[i].info;
     const std::int64_t heads = info.head_count(state.shape.heads, state.kv_heads);
-    if (Status s = check_keys(info.name.c_str(), call.inputs[i], call, heads, info.channels);
+    if (Status s =
+            check_keys(info.name.c_str(), call.inputs[i], call, heads, info.channels, info.float32);
         !s.ok()) {
       return s;
     }

@@ -158,6 +158,9 @@ class Decoder {
     }
     if (p.fire.segments > 0) add_fire(p, place, first, end, scores);
     if (p.cope.npos > 0) add_cope(p, row, first, end, worker, scores);
+    for (std::int64_t m = first; p.token_key != nullptr && m < end; ++m) {
+      scores[m] += static_cast<float>(p.token_sum(place) - p.token_key[m]);
+    }
     for (std::int64_t m = first; p.key_mask != nullptr && m < end; ++m) {
       if (p.key_mask[m] == 0) scores[m] = -kInfinity;
     }

@@ -120,6 +120,7 @@ TaskGradients::TaskGradients(const AttentionSetup& setup, const Segment& in_segm
     const bool interpolates = cope->variant == Cope::Variant::kInterpolate;
     dcope.assign((interpolates ? setup.dim : group) * setup.cope_stride, 0.0f);
   }
+  if (state.token) dtoken_sums.assign(group * static_cast<std::size_t>(segment.keys), 0.0);
   if (state.fire) {
     dfire_slopes.assign(group * setup.fire.segments(), 0.0);
     dfire_intercepts = dfire_slopes;
@@ -152,6 +153,9 @@ cpu::BackwardOutputs TaskGradients::outputs(const AttentionSetup& setup, std::in
     out.dtoeplitz = dtoeplitz.data() + in_group * static_cast<std::size_t>(setup.distances.span()) +
                     setup.distances.before;
   }
+  if (!dtoken_sums.empty()) {
+    out.dtoken_sums = dtoken_sums.data() + in_group * static_cast<std::size_t>(segment.keys);
+  }
   if (!dfire_slopes.empty()) {
     out.dfire_slopes = dfire_slopes.data() + in_group * setup.fire.segments();
     out.dfire_intercepts = dfire_intercepts.data() + in_group * setup.fire.segments();
@@ -181,6 +185,37 @@ void TaskGradients::finish_rows(const AttentionSetup& setup, const cpu::QueryBlo
   dfire_rows[1] += sums[1][0];
 }
 
+namespace {
+
+// From the sums of a token term to its input. Heads that share an input's head are added up.
+void write_token_gradients(const AttentionBackwardCall& call, const AttentionSetup& setup,
+                           const TaskGradients& sum) {
+  const AttentionPlan::State& state = *setup.state;
+  if (!state.token) return;
+  const std::size_t input = first_input(state.inputs, *state.token);
+  const TensorView& to = call.dinputs[input];
+  const std::int64_t group = state.shape.heads / state.kv_heads;
+  const std::int64_t sharing = state.shape.heads / to.heads();
+  const double factor =
+      token_factor(state.spec.encodings[*state.token], static_cast<double>(setup.scale));
+  const auto keys = static_cast<std::size_t>(sum.segment.keys);
+  std::vector<double> gradient(keys);
+  for (std::int64_t h = 0; h < group; ++h) {
+    if (h % sharing == 0) std::fill(gradient.begin(), gradient.end(), 0.0);
+    const auto first = static_cast<std::size_t>(h) * keys;
+    token_sums_backward(factor, std::span(sum.dtoken_sums).subspan(first, keys),
+                        real_keys(call.forward, sum.segment), gradient);
+    if ((h + 1) % sharing != 0) continue;
+    for (std::size_t j = 0; j < keys; ++j) {
+      const auto value = static_cast<float>(gradient[j]);
+      write_row(to, sum.segment.batch, (sum.kv_head * group + h) / sharing,
+                sum.segment.first_key + static_cast<std::int64_t>(j), &value);
+    }
+  }
+}
+
+}  // namespace
+
 void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup& setup,
                          std::size_t splits, std::vector<TaskGradients>& tasks) {
   const Cope* cope = setup.cope();
@@ -196,7 +231,10 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
       add(other.dk, sum.dk);
       add(other.dv, sum.dv);
       add(other.dgate_keys, sum.dgate_keys);
+      std::transform(other.dtoken_sums.begin(), other.dtoken_sums.end(), sum.dtoken_sums.begin(),
+                     sum.dtoken_sums.begin(), std::plus<>());
     }
+    write_token_gradients(call, setup, sum);
     if (gates_from_values) add(sum.dgate_keys, sum.dv);
     AlignedFloats& plain = plains[static_cast<std::size_t>(worker)];
     for (std::int64_t j = 0; j < sum.segment.keys; ++j) {

@@ -24,6 +24,7 @@ class TaskGradients {
   AlignedFloats dk;  // [keys][padded_dim]
   AlignedFloats dv;
   AlignedFloats dgate_keys;
+  std::vector<double> dtoken_sums;   // [heads of the group][keys]
   AlignedFloats dtoeplitz;           // [heads of the group][span]
   std::vector<double> dfire_slopes;  // [heads of the group][segments]
   std::vector<double> dfire_intercepts;

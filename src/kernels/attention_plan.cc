@@ -21,6 +21,9 @@ struct Sort {
     } else if constexpr (BiasEncoding<E>) {
       static_assert(DistanceBias<E>, "a bias that is not Toeplitz needs a modifier of its own");
       state.biases.push_back(index);
+    } else if constexpr (TokenTerm<E>) {
+      if (state.token) obstacle("more than one term per token");
+      state.token = index;
     }
   }
   void operator()(const Fire& /*fire*/) const {
@@ -137,6 +140,11 @@ cpu::HeadProblem AttentionSetup::problem(const Segment& s, std::int64_t head) co
   }
   if (toeplitz != nullptr) p.toeplitz = toeplitz->at(head);
   if (state->fire) p.fire = fire.problem(head);
+  if (state->token) {
+    const std::int64_t at = (s.batch * state->shape.heads + head) * call->k.tokens() + s.first_key;
+    p.token_query = token_query.data() + at;
+    p.token_key = token_key.data() + at;
+  }
   if (const Cope* config = cope()) {
     p.cope.npos = cope_npos;
     p.cope.stride = cope_stride;

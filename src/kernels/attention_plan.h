@@ -19,13 +19,14 @@ struct AttentionPlan::State {
   std::int64_t kv_heads = 1;
   Lengths lengths;
   CachePolicy policy;
-  std::int64_t axes = 1;            // coordinates of a position: the most that an encoding reads
-  std::vector<SpecInput> inputs;    // what AttentionCall::inputs holds
-  std::string input_names;          // for messages
-  std::vector<std::size_t> rotary;  // indices of site-2 encodings, in order
-  std::vector<std::size_t> biases;  // of site 3
-  std::optional<std::size_t> fire;  // of the one FIRE that is fused
-  std::optional<std::size_t> cope;  // of the one CoPE that is fused
+  std::int64_t axes = 1;             // coordinates of a position: the most that an encoding reads
+  std::vector<SpecInput> inputs;     // what AttentionCall::inputs holds
+  std::string input_names;           // for messages
+  std::vector<std::size_t> rotary;   // indices of site-2 encodings, in order
+  std::vector<std::size_t> biases;   // of site 3
+  std::optional<std::size_t> fire;   // of the one FIRE that is fused
+  std::optional<std::size_t> cope;   // of the one CoPE that is fused
+  std::optional<std::size_t> token;  // of the one token term that is fused
   std::vector<std::unique_ptr<RotaryCache>>
       tables;            // per site-2 encoding; null where alpha is trained
   std::string obstacle;  // why nothing is fused; empty when it is
@@ -49,6 +50,9 @@ struct Segment {
 };
 std::vector<Segment> segments_of(const AttentionCall& call);
 
+// Entries of the key mask for a segment, or nothing where there is none.
+std::span<const std::uint8_t> real_keys(const AttentionCall& call, const Segment& segment);
+
 // The gradient of CoPE's input in a backward call; null where its gates read none.
 const TensorView* gate_gradient(const AttentionBackwardCall& call);
 
@@ -71,6 +75,8 @@ struct AttentionSetup {
   DistanceRange distances;
 
   FireTables fire;
+  std::vector<double> token_query;  // the token term's sums (token_term.h), [B, H, Tk]
+  std::vector<double> token_key;
 
   // CoPE: scaled table [dim][stride], or per head a shared one [heads][stride].
   AlignedFloats cope_table;

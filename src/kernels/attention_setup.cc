@@ -74,6 +74,17 @@ DistanceRange distances_of(const AttentionSetup& setup) {
   return range;
 }
 
+// One number per key of a segment.
+std::vector<double> token_values(const ConstTensorView& x, const Segment& s, std::int64_t head) {
+  std::vector<double> values;
+  for (std::int64_t t = 0; t < s.keys; ++t) {
+    float value = 0.0f;
+    read_row(x, s.batch, head, s.first_key + t, 1, &value);
+    values.push_back(static_cast<double>(value));
+  }
+  return values;
+}
+
 void fill_cope(AttentionSetup& setup) {
   const Cope* cope = setup.cope();
   if (cope == nullptr) return;
@@ -90,6 +101,29 @@ void fill_cope(AttentionSetup& setup) {
       const double entry =
           interpolates ? values[r * setup.cope_npos + n] : values[r] * static_cast<double>(n);
       setup.cope_table[r * setup.cope_stride + n] = static_cast<float>(scale * entry);
+    }
+  }
+}
+
+// Sums of the token term, each sequence and query head for itself.
+void fill_token_sums(AttentionSetup& setup) {
+  const AttentionPlan::State& state = *setup.state;
+  if (!state.token) return;
+  const AttentionCall& call = *setup.call;
+  const std::size_t input = first_input(state.inputs, *state.token);
+  const std::int64_t group = state.shape.heads / call.inputs[input].heads();
+  const double factor =
+      token_factor(state.spec.encodings[*state.token], static_cast<double>(setup.scale));
+  setup.token_query.resize(
+      static_cast<std::size_t>(call.q.batch() * state.shape.heads * call.k.tokens()));
+  setup.token_key.resize(setup.token_query.size());
+  for (const Segment& s : setup.segments) {
+    for (std::int64_t h = 0; h < state.shape.heads; ++h) {
+      const auto x = token_values(call.inputs[input], s, h / group);
+      const TokenSums sums = token_sums(factor, x, real_keys(call, s));
+      const std::int64_t at = (s.batch * state.shape.heads + h) * call.k.tokens() + s.first_key;
+      std::copy(sums.at_query.begin(), sums.at_query.end(), setup.token_query.begin() + at);
+      std::copy(sums.at_key.begin(), sums.at_key.end(), setup.token_key.begin() + at);
     }
   }
 }
@@ -151,6 +185,12 @@ const ConstTensorView& AttentionSetup::gate_vectors() const {
   return call->inputs[first_input(state->inputs, *state->cope)];
 }
 
+std::span<const std::uint8_t> real_keys(const AttentionCall& call, const Segment& segment) {
+  if (call.mask.key_mask == nullptr) return {};
+  return {call.mask.key_mask + segment.batch * call.k.tokens() + segment.first_key,
+          static_cast<std::size_t>(segment.keys)};
+}
+
 const TensorView* gate_gradient(const AttentionBackwardCall& call) {
   const AttentionPlan::State& state = call.forward.plan->state();
   if (!state.cope) return nullptr;
@@ -180,6 +220,7 @@ Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool 
                             state.shape.heads, range);
   }
   fill_cope(setup);
+  fill_token_sums(setup);
   if (!pack_rows) return {};
   pack(setup, call.k, !setup.tables.empty() && !call.keys_are_turned, setup.k_rows);
   pack(setup, call.v, false, setup.v_rows);

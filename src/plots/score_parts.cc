@@ -1,6 +1,7 @@
 #include "plots/score_parts.h"
 
 #include <cmath>
+#include <numeric>
 
 #include "plots/inputs.h"
 #include "posenc/kernels/ref/embedding.h"
@@ -127,10 +128,34 @@ std::vector<double> content_row(const Toy& toy, const Cope& config, const Parame
   return logits;
 }
 
+// What stands for an encoding's input, of one head: the vectors, or one number of each, a log-sigmoid.
+Matrix toy_input(const Toy& toy, const InputInfo& info) {
+  if (info.channels == toy.request.head_dim) return toy.x;
+  Matrix numbers;
+  for (std::int64_t t = 0; t < toy.tokens; ++t) {
+    const std::span<const double> x = row(toy.x, t, toy.request.head_dim);
+    const double sum = std::accumulate(x.begin(), x.end(), 0.0);
+    numbers.push_back(-std::log1p(std::exp(-sum * default_scale(toy.request.head_dim))));
+  }
+  return numbers;
+}
+
+// c_i - c_j of a token term.
+void add_token_term(const Toy& toy, const Encoding& encoding, double scale, Matrix& sum) {
+  const InputInfo input = token_inputs(encoding, shape_of(toy.request)).at(0);
+  const TokenSums sums = token_sums(token_factor(encoding, scale), toy_input(toy, input), {});
+  for (std::int64_t n = 0; n < toy.tokens * toy.tokens; ++n) {
+    sum[static_cast<std::size_t>(n)] += sums.at_query[static_cast<std::size_t>(n / toy.tokens)] -
+                                        sums.at_key[static_cast<std::size_t>(n % toy.tokens)];
+  }
+}
+
 Matrix contents(const Toy& toy, const ScoreParts& parts, double scale) {
   Matrix sum(parts.raw.size(), 0.0);
   for (std::size_t e = 0; e < toy.spec.encodings.size(); ++e) {
-    const auto* config = std::get_if<Cope>(&toy.spec.encodings[e]);
+    const Encoding& encoding = toy.spec.encodings[e];
+    if (is_token_term(encoding)) add_token_term(toy, encoding, scale, sum);
+    const auto* config = std::get_if<Cope>(&encoding);
     if (config == nullptr) continue;
     const bool from_raw = !has_gate_vectors(*config);
     Matrix gates = from_raw ? parts.raw : products(toy, toy.x, toy.x, scale);
@@ -167,7 +192,15 @@ Matrix weights(const Toy& toy) {
   }
   ref::AttentionInputs inputs{.q = q, .k = toy.x, .v = toy.x, .of_encodings = {}};
   const ModelShape model{.head_dim = shape.head_dim, .heads = shape.heads, .model_dim = 0};
-  inputs.of_encodings.assign(token_inputs(spec, model).size(), toy.x);
+  std::vector<Matrix> given;
+  for (const SpecInput& input : token_inputs(spec, model)) {
+    const Matrix one = toy_input(toy, input.info);
+    given.emplace_back();
+    for (std::int64_t h = 0; h < input.info.head_count(shape.heads, shape.kv_heads); ++h) {
+      given.back().insert(given.back().end(), one.begin(), one.end());
+    }
+  }
+  inputs.of_encodings.assign(given.begin(), given.end());
   const Matrix all = ref::attention(spec, values, shape, inputs, options).weights;
   const std::int64_t size = toy.tokens * toy.tokens;
   const auto first = all.begin() + toy.request.head * size;

@@ -129,13 +129,16 @@ at::Tensor tensor_of(const std::vector<double>& values, const at::Tensor& like) 
   return at::tensor(values, at::kDouble).reshape(like.sizes()).to(like.scalar_type());
 }
 
-void check_rows(const char* op, const char* name, const at::Tensor& x, const at::Tensor& q) {
+void check_rows(const char* op, const char* name, const at::Tensor& x, const at::Tensor& q,
+                bool float32) {
   TORCH_CHECK(x.dim() == 4, "[", op, "] ", name,
               " must be [batch, heads, tokens, channels] but got ", x.dim(), " dimensions");
   TORCH_CHECK(at::isFloatingType(x.scalar_type()), "[", op, "] ", name,
               " must have a floating type but got ", x.scalar_type());
-  TORCH_CHECK(x.scalar_type() == q.scalar_type(), "[", op, "] ", name, " must be ", q.scalar_type(),
-              " as q is but got ", x.scalar_type());
+  const bool of_q = !float32 || q.scalar_type() == at::kDouble;
+  const at::ScalarType wanted = of_q ? q.scalar_type() : at::kFloat;
+  TORCH_CHECK(x.scalar_type() == wanted, "[", op, "] ", name, " must be ", wanted,
+              of_q ? " as q is" : "", " but got ", x.scalar_type());
   TORCH_CHECK(x.device() == q.device(), "[", op, "] ", name, " must be on ", q.device(),
               " as q is but is on ", x.device());
 }

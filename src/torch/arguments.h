@@ -108,7 +108,8 @@ at::Tensor tensor_of(const std::vector<double>& values, const at::Tensor& like);
 
 // Checks names, types and dimensions that every operator wants: q [B, H, Tq, D] and k, v [B, Hkv, Tk, D]
 // on one device and of one floating type.
-void check_rows(const char* op, const char* name, const at::Tensor& x, const at::Tensor& q);
+void check_rows(const char* op, const char* name, const at::Tensor& x, const at::Tensor& q,
+                bool float32 = false);
 
 // Masks and positions; the tensors they point into live as long as this does.
 class Places {

@@ -23,8 +23,9 @@ namespace posenc::ops {
   inputs, spec, causal, window_left, window_right, key_mask, cu_queries, cu_keys, q_positions, \
       k_positions, scale, dropout, seed, keys_are_turned
 
-// Tensors of the encodings, checked and with contiguous rows.
-std::vector<at::Tensor> rows_of_inputs(at::TensorList inputs, const at::Tensor& q);
+// Tensors of the encodings as `wanted` lists them, checked and with contiguous rows.
+std::vector<at::Tensor> rows_of_inputs(const std::vector<SpecInput>& wanted, at::TensorList inputs,
+                                       const at::Tensor& q);
 
 // A call in the terms of the kernels. Owns what the views point into.
 class AttentionArguments {

@@ -12,11 +12,15 @@ constexpr const char* kOp = "attention";
 
 }  // namespace
 
-std::vector<at::Tensor> rows_of_inputs(at::TensorList inputs, const at::Tensor& q) {
+std::vector<at::Tensor> rows_of_inputs(const std::vector<SpecInput>& wanted, at::TensorList inputs,
+                                       const at::Tensor& q) {
+  TORCH_CHECK(inputs.size() == wanted.size(), "[", kOp, "] inputs must be ", names_of(wanted),
+              " but got ", inputs.size(), " tensors");
   std::vector<at::Tensor> rows;
-  for (const at::Tensor& input : inputs) {
-    check_rows(kOp, "inputs", input, q);
-    rows.push_back(with_contiguous_rows(input));
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const InputInfo& info = wanted[i].info;
+    check_rows(kOp, info.name.c_str(), inputs[i], q, info.float32);
+    rows.push_back(with_contiguous_rows(inputs[i]));
   }
   return rows;
 }
@@ -38,13 +42,12 @@ AttentionArguments::AttentionArguments(
   q = with_contiguous_rows(q_in);
   k = with_contiguous_rows(k_in);
   v = with_contiguous_rows(v_in);
-  of_encodings = rows_of_inputs(inputs, q_in);
-  if (q.scalar_type() != at::kDouble) {  // views have no float64
-    for (const at::Tensor& input : of_encodings) input_views_.push_back(view_of(input));
-  }
   prepared = prepare(spec, {.head_dim = q.size(3), .heads = q.size(1)}, k.size(1), k.size(2));
   places_.check_axes(kOp, prepared->plan.state().axes);
   values = split_parameters(*prepared, parameters);
+  of_encodings = rows_of_inputs(prepared->plan.state().inputs, inputs, q_in);
+  if (q.scalar_type() == at::kDouble) return;  // views have no float64
+  for (const at::Tensor& input : of_encodings) input_views_.push_back(view_of(input));
 }
 
 AttentionCall AttentionArguments::call(const at::Tensor& out, const at::Tensor& lse) const {

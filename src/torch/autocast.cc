@@ -30,8 +30,14 @@ void common_type_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
   for (std::size_t i = 3; i < arguments.size(); ++i) {
     c10::IValue& value = (*stack)[first + i];
     if (arguments[i].name() != "inputs") continue;
+    // Sums over tokens stay float32; the spec says which inputs are.
+    const auto wanted = token_inputs(parse_any((*stack)[first + 3].toStringRef()),
+                                     {.head_dim = q.size(3), .heads = q.size(1), .model_dim = 0});
     std::vector<at::Tensor> inputs = value.toTensorVector();
-    for (at::Tensor& input : inputs) input = input.to(type);
+    for (std::size_t n = 0; n < std::min(inputs.size(), wanted.size()); ++n) {
+      const bool narrow = wanted[n].info.float32 && type != at::kDouble;
+      inputs[n] = inputs[n].to(narrow ? at::kFloat : type);
+    }
     value = inputs;
   }
   op.callBoxed(stack);

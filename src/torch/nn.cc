@@ -39,6 +39,10 @@ AttentionConfig completed(AttentionConfig config) {
 at::Tensor heads_first(const at::Tensor& x, std::int64_t heads, std::int64_t head_dim) {
   return x.reshape({x.size(0), x.size(1), heads, head_dim}).transpose(1, 2);
 }
+at::Tensor activated(const at::Tensor& x, const InputInfo& info) {
+  const at::Tensor wide = info.float32 && x.scalar_type() != at::kDouble ? x.to(at::kFloat) : x;
+  return info.activation == InputInfo::Activation::kLogSigmoid ? at::log_sigmoid(wide) : wide;
+}
 at::Tensor heads_last(const at::Tensor& x) { return x.transpose(1, 2).flatten(2); }
 
 // Appends along the tokens of a buffer that doubles when it is full; returns what is filled.
@@ -127,8 +131,9 @@ AttentionImpl::AttentionImpl(AttentionConfig config, EncodingParameters shared)
                          {.head_dim = config_.head_dim, .heads = config_.heads, .model_dim = 0});
   for (const auto& [encoding, info] : inputs_) {
     const std::int64_t dim = info.head_count(config_.heads, config_.kv_heads) * info.channels;
+    const bool bias = config_.bias || info.activation != InputInfo::Activation::kNone;
     input_projs.push_back(
-        register_module(info.projection, dense_layer(config_.model_dim, dim, config_.bias)));
+        register_module(info.projection, dense_layer(config_.model_dim, dim, bias)));
   }
   if (config_.qk_norm) {
     q_norm = register_parameter("q_norm", at::ones({config_.head_dim}));
@@ -159,8 +164,9 @@ AttentionImpl::Projected AttentionImpl::project(const at::Tensor& x) const {
               .v = split(parts[2], config_.kv_heads)};
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const InputInfo& info = inputs_[i].info;
-    p.inputs.push_back(
-        heads_first(parts[3 + i], info.head_count(config_.heads, config_.kv_heads), info.channels));
+    p.inputs.push_back(heads_first(activated(parts[3 + i], info),
+                                   info.head_count(config_.heads, config_.kv_heads),
+                                   info.channels));
   }
   if (q_norm.defined()) p.q = rms_norm(p.q, q_norm);
   if (k_norm.defined()) p.k = rms_norm(p.k, k_norm);

@@ -195,10 +195,13 @@ std::string spec_info_op(std::string spec, std::int64_t head_dim, std::int64_t h
                                   {"site", site_name(traits(parsed.encodings[p.encoding]).site)}});
   }
   for (const SpecInput& i : token_inputs(parsed, shape)) {
-    info["inputs"].push_back({{"name", i.info.name},
-                              {"by_query_head", i.info.heads == InputInfo::Heads::kQuery},
-                              {"channels", i.info.channels},
-                              {"projection", i.info.projection}});
+    info["inputs"].push_back(
+        {{"name", i.info.name},
+         {"by_query_head", i.info.heads == InputInfo::Heads::kQuery},
+         {"channels", i.info.channels},
+         {"float32", i.info.float32},
+         {"log_sigmoid", i.info.activation == InputInfo::Activation::kLogSigmoid},
+         {"projection", i.info.projection}});
   }
   return info.dump();
 }

@@ -46,12 +46,22 @@ class Both {
         q({2, 4, c.queries, 8}, c.dtype, cases::Order::kTokensFirst),
         k({2, 2, c.keys, 8}, c.dtype),
         v(k),
-        gate_k(k),
         grad_out(q) {
     Rng rng(9);
-    for (Tensor* t : {&q, &k, &v, &gate_k, &grad_out}) t->fill_random(rng);
+    for (Tensor* t : {&q, &k, &v, &grad_out}) t->fill_random(rng);
     for (Tensor* t : {&outs[0], &outs[1], &dqs[0], &dqs[1]}) *t = q;
-    for (Tensor* t : {&dks[0], &dks[1], &dvs[0], &dvs[1], &dgates[0], &dgates[1]}) *t = k;
+    for (Tensor* t : {&dks[0], &dks[1], &dvs[0], &dvs[1]}) *t = k;
+    for (const auto& [encoding, info] : token_inputs(spec, shape)) {
+      const DType dtype = info.float32 ? DType::kFloat32 : c.dtype;
+      inputs.emplace_back(std::array{std::int64_t{2}, info.head_count(4, 2), c.keys, info.channels},
+                          dtype);
+      inputs.back().fill_random(rng);
+    }
+    dinputs = {inputs, inputs};
+    for (Tensor& input : inputs) {
+      views.push_back(input.view());
+      c_views.push_back(c_tensor(input));
+    }
     for (auto& lse : lses) lse.resize(static_cast<std::size_t>(8 * c.queries));
   }
 
@@ -62,6 +72,7 @@ class Both {
     call.q = q.view();
     call.k = k.view();
     call.v = v.view();
+    call.inputs = views;
     call.out = outs[0].view();
     call.lse = lses[0];
     call.mask.causal = true;
@@ -74,6 +85,8 @@ class Both {
     call.q = c_tensor(q);
     call.k = c_tensor(k);
     call.v = c_tensor(v);
+    call.inputs = c_views.data();
+    call.input_count = c_views.size();
     call.out = c_tensor(outs[1]);
     call.lse = lses[1].data();
     call.lse_count = lses[1].size();
@@ -99,8 +112,9 @@ class Both {
     cpp_back.dq = dqs[0].view();
     cpp_back.dk = dks[0].view();
     cpp_back.dv = dvs[0].view();
-    const TensorView dgate = dgates[0].view();
-    if (!cpp.inputs.empty()) cpp_back.dinputs = {&dgate, 1};
+    std::vector<TensorView> dviews;
+    for (Tensor& dinput : dinputs[0]) dviews.push_back(dinput.view());
+    cpp_back.dinputs = dviews;
     cpp_back.dparameters = &dvalues;
     ASSERT_TRUE(attention_backward(cpp_back).ok());
     auto back = sized<posenc_attention_backward_call>();
@@ -109,14 +123,18 @@ class Both {
     back.dq = c_tensor(dqs[1]);
     back.dk = c_tensor(dks[1]);
     back.dv = c_tensor(dvs[1]);
-    const posenc_tensor c_dgate = c_tensor(dgates[1]);
-    if (c.input_count > 0) back.dinputs = &c_dgate, back.dinput_count = 1;
+    std::vector<posenc_tensor> c_dviews;
+    for (Tensor& dinput : dinputs[1]) c_dviews.push_back(c_tensor(dinput));
+    back.dinputs = c_dviews.data();
+    back.dinput_count = c_dviews.size();
     back.dparameters = dparameters.get();
     ASSERT_TRUE(ok(posenc_attention_backward(&back)));
     EXPECT_EQ(dqs[1].bytes(), dqs[0].bytes());
     EXPECT_EQ(dks[1].bytes(), dks[0].bytes());
     EXPECT_EQ(dvs[1].bytes(), dvs[0].bytes());
-    EXPECT_EQ(dgates[1].bytes(), dgates[0].bytes());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      EXPECT_EQ(dinputs[1][i].bytes(), dinputs[0][i].bytes());
+    }
     EXPECT_EQ(testing::values_of(dparameters.get(), spec, shape), dvalues);
   }
 
@@ -128,8 +146,12 @@ class Both {
   ParametersHandle parameters;
   ParametersHandle dparameters;
   std::vector<Parameters> values;
-  Tensor q, k, v, gate_k, grad_out;
-  std::array<Tensor, 2> outs{q, q}, dqs{q, q}, dks{k, k}, dvs{k, k}, dgates{k, k};
+  Tensor q, k, v, grad_out;
+  std::vector<Tensor> inputs;
+  std::array<std::vector<Tensor>, 2> dinputs;
+  std::vector<ConstTensorView> views;
+  std::vector<posenc_tensor> c_views;
+  std::array<Tensor, 2> outs{q, q}, dqs{q, q}, dks{k, k}, dvs{k, k};
   std::array<std::vector<float>, 2> lses;
 };
 
@@ -167,11 +189,6 @@ TEST(CAttention, OptionsReachTheKernel) {
     Both both({.spec = "cope(gate_source=separate)"});
     auto cpp = both.cpp();
     auto c = both.c();
-    const ConstTensorView input = both.gate_k.view();
-    const posenc_tensor c_input = c_tensor(both.gate_k);
-    cpp.inputs = {&input, 1};
-    c.inputs = &c_input;
-    c.input_count = 1;
     both.compare(cpp, c);
     ASSERT_EQ(posenc_plan_input_count(both.plan_handle.get()), 1);
     EXPECT_STREQ(posenc_plan_input_name(both.plan_handle.get(), 0), "cope.gate_k");

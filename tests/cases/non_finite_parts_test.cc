@@ -172,7 +172,7 @@ TEST(NonFinite, HiddenTokensOfAnyValueChangeNothing) {
       for (Tensor* x : tensors) {
         std::vector<double> values = x->values();
         for (std::size_t i = 0; i < values.size(); ++i) {
-          const std::size_t token = i / static_cast<std::size_t>(c.head_dim);
+          const std::size_t token = i / static_cast<std::size_t>(x->view().channels());
           if (data.key_mask[token % static_cast<std::size_t>(c.keys)] == 0) values[i] = hidden;
         }
         x->assign(values);

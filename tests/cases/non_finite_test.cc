@@ -50,13 +50,12 @@ Tensor& tensor_of(AttentionData& data, Input input) {
 }
 
 void apply(const Poison& poison, AttentionData& data) {
-  const Case& c = data.c;
-  const std::int64_t heads = poison.on_queries() ? c.heads : c.kv_heads;
-  const std::int64_t tokens = poison.on_queries() ? c.queries : c.keys;
   Tensor& tensor = tensor_of(data, poison.input);
+  const TensorView view = tensor.view();
   std::vector<double> values = tensor.values();
-  const std::int64_t row = (poison.batch * heads + poison.head) * tokens + poison.token;
-  std::fill_n(values.begin() + row * c.head_dim, c.head_dim, poison.value);
+  const std::int64_t row =
+      (poison.batch * view.heads() + poison.head) * view.tokens() + poison.token;
+  std::fill_n(values.begin() + row * view.channels(), view.channels(), poison.value);
   tensor.assign(values);
 }
 
@@ -74,8 +73,9 @@ struct Rows {
   bool any = false;
 };
 
-Rows predict(const AttentionData& data, const Poison& poison) {
+Rows predict(AttentionData& data, const Poison& poison) {
   const Case& c = data.c;
+  const std::int64_t sharing = c.heads / tensor_of(data, poison.input).view().heads();
   const ref::Mask mask("test", data.ref_shape(), data.ref_masking());
   const std::int64_t group = c.heads / c.kv_heads;
   Rows rows;
@@ -85,7 +85,7 @@ Rows predict(const AttentionData& data, const Poison& poison) {
   rows.dv = rows.dk;
   const bool weights_are_nan = poison.input != Input::kValue || gates_read_values(data.spec);
   for (std::int64_t h = 0; h < c.heads; ++h) {
-    if (poison.head != (poison.on_queries() ? h : h / group)) continue;
+    if (poison.head != h / sharing) continue;
     for (std::int64_t i = 0; i < c.queries; ++i) {
       const std::vector<bool> visible = mask.row(poison.batch, i);
       const bool blind = std::find(visible.begin(), visible.end(), true) == visible.end();
@@ -167,15 +167,14 @@ void check(const Case& c, const Poison& poison) {
 template <class AnyProblem>
 void check_case(const Case& c, Rng& rng) {
   if (c.batch == 0 || c.queries == 0 || c.keys == 0) return;
-  const bool has_inputs = !AttentionData(c).inputs.empty();
+  AttentionData data(c);
   for (const Input input : kInputs) {
-    if (input == Input::kOfEncoding && !has_inputs) continue;
+    if (input == Input::kOfEncoding && data.inputs.empty()) continue;
     Poison poison{input, 0, 0, 0, NAN};
-    const std::int64_t heads = poison.on_queries() ? c.heads : c.kv_heads;
-    const std::int64_t tokens = poison.on_queries() ? c.queries : c.keys;
+    const TensorView view = tensor_of(data, input).view();
     poison.batch = rng.integer(0, c.batch - 1);
-    poison.head = rng.integer(0, heads - 1);
-    poison.token = rng.integer(0, tokens - 1);
+    poison.head = rng.integer(0, view.heads() - 1);
+    poison.token = rng.integer(0, view.tokens() - 1);
     check<AnyProblem>(c, poison);
     if (::testing::Test::HasFailure()) return;
   }

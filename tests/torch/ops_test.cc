@@ -34,7 +34,11 @@ struct Problem {
     const Spec parsed = parse_spec(text);
     const ModelShape shape{.head_dim = 8, .heads = 4};
     for (const SpecInput& input : token_inputs(parsed, shape)) {
-      options.inputs.push_back(leaf(input.info.head_count(4, 2)));
+      const auto own = input.info.float32 && type != at::kDouble ? at::kFloat : type;
+      options.inputs.push_back(
+          at::randn({2, input.info.head_count(4, 2), tokens, input.info.channels}, at::kDouble)
+              .to(own)
+              .set_requires_grad(true));
     }
     std::vector<Parameters> values;
     for (const Encoding& e : parsed.encodings) {
@@ -60,7 +64,12 @@ struct Problem {
     other.q = cast(q);
     other.k = cast(k);
     other.v = cast(v);
-    for (at::Tensor& input : other.options.inputs) input = cast(input);
+    const auto wanted = token_inputs(parse_spec(spec), {.head_dim = 8, .heads = 4});
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      at::Tensor& input = other.options.inputs[i];
+      const bool narrow = wanted[i].info.float32 && type != at::kDouble;
+      input = input.detach().to(narrow ? at::kFloat : type).set_requires_grad(true);
+    }
     other.grad_out = grad_out.to(type);
     for (at::Tensor& p : other.parameters) p = cast(p);
     return other;

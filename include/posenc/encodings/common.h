@@ -79,14 +79,18 @@ Parameters initial_parameters(const std::vector<ParameterInfo>& infos, Rng& rng)
 Parameters zero_parameters(const std::vector<ParameterInfo>& infos);
 
 // A tensor with a row per key that attention reads for an encoding, next to q, k and v:
-// [B, heads, Tk, channels], of the type of q, differentiated as they are.
+// [B, heads, Tk, channels], differentiated as they are. A module makes it from its own input with a linear
+// layer.
 struct InputInfo {
   enum class Heads { kQuery, kKey };
+  enum class Activation { kNone, kLogSigmoid };
 
   std::string name;  // without the encoding's own name: "gate_k"
   Heads heads = Heads::kKey;
   std::int64_t channels = 0;
-  std::string projection;  // a module makes it from its input x with a linear layer of this name
+  bool float32 = false;    // float32 even where q has 16 bits; else of the type of q
+  std::string projection;  // the name of the linear layer
+  Activation activation = Activation::kNone;  // after the layer; with one, the layer has a bias
 
   [[nodiscard]] std::int64_t head_count(std::int64_t query_heads, std::int64_t key_heads) const {
     return heads == Heads::kQuery ? query_heads : key_heads;

@@ -16,6 +16,7 @@
 #include "posenc/encodings/rotary.h"
 #include "posenc/encodings/sinusoidal.h"
 #include "posenc/encodings/t5.h"
+#include "posenc/encodings/token_term.h"
 #include "posenc/encodings/xpos.h"
 
 namespace posenc {
@@ -68,6 +69,10 @@ std::vector<InputInfo> token_inputs(const Any& encoding, const ModelShape& shape
       },
       encoding);
 }
+
+// Whether it is a TokenTerm, and the factor of its sums, 0 for others.
+bool is_token_term(const Encoding& encoding);
+double token_factor(const Encoding& encoding, double scale);
 
 // What `posenc list` and the tables of the documentation show of a name that a spec may use.
 struct CatalogEntry {

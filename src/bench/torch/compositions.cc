@@ -188,7 +188,7 @@ at::Tensor add_encodings(const Spec& spec, const TorchParameters& parameters,
     const auto add = [&]<class E>(const E& config) {
       if constexpr (E::kTraits.site == Site::kBias) {
         scores = scores + BiasOf{parameters[e], distances, distances.entries[e]}(config);
-      } else if constexpr (E::kTraits.site == Site::kContent) {
+      } else if constexpr (std::same_as<E, Cope>) {
         scores = scores + cope_logits(config, parameters[e], distances, q, raw);
       }
     };

@@ -101,6 +101,18 @@ void add_diagonals(const HeadProblem& p, const QueryBlock& b, const Tile& tile, 
   }
 }
 
+// The gradient of a token term's sums at the keys.
+void add_token_sums(const Tile& tile, const float* dscores, double* dsums) {
+  const Df d;
+  for (std::size_t j = 0; j < tile.count; ++j) {
+    auto sum = hn::Zero(d);
+    for (std::size_t v = 0; v < kQueryBlock; v += hn::Lanes(d)) {
+      sum = hn::Add(sum, hn::LoadU(d, dscores + j * kQueryBlock + v));
+    }
+    dsums[tile.first + j] -= static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
+  }
+}
+
 // FIRE's part of the backward of a tile, from the gradient at its biases.
 void fire_backward_tile(const HeadProblem& p, const QueryBlock& b, const Tile& tile,
                         const float* dbias, const BackwardOutputs& out) {
@@ -350,6 +362,7 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
       if (counts && p.cope.sees_bias)
         add_diagonals(p, b, tile, w.gate_logits.data(), out.dtoeplitz);
     }
+    if (out.dtoken_sums != nullptr) add_token_sums(tile, w.dscores.data(), out.dtoken_sums);
     if (p.fire.segments > 0) {
       fire_backward_tile(p, b, tile, w.dscores.data(), out);
       if (counts && p.cope.sees_bias) fire_backward_tile(p, b, tile, w.gate_logits.data(), out);

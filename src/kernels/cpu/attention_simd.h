@@ -5,6 +5,7 @@
 // across lanes. Tiles are visited from the diagonal down to key 0.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -63,6 +64,9 @@ struct HeadProblem {
   const std::uint8_t* key_mask = nullptr;
   const float* toeplitz =
       nullptr;  // bias at distance n - m: toeplitz[n - m]; readable a block past
+  // The token term's sums c of every key, as queries and as keys read them; null: no such term.
+  const double* token_query = nullptr;
+  const double* token_key = nullptr;
   FireProblem fire;
   CopeProblem cope;
   Dropout dropout;
@@ -71,6 +75,10 @@ struct HeadProblem {
   std::int64_t first_query = 0;
   std::int64_t first_key = 0;
 
+  // c of the query at a place; 0 before the first key.
+  [[nodiscard]] double token_sum(std::int64_t place) const {
+    return place < 0 ? 0.0 : token_query[place];
+  }
   // Whether the query at a place sees a key.
   [[nodiscard]] bool sees(std::int64_t place, std::int64_t key) const {
     if (key_mask != nullptr && key_mask[key] == 0) return false;
@@ -103,6 +111,10 @@ class Workspace {
   AlignedFloats tables;  // [kQueryBlock][npos_stride]
   AlignedFloats dtables;
   AlignedFloats carries;  // [key blocks + 1][kCarry]
+  // Token terms of a tile, less those of the block's first query, as sums of two floats: where a query's and a
+  // key's nearly cancel, the sum of the large parts is exact.
+  std::array<float, kQueryBlock> query_terms{}, query_rests{};
+  std::array<float, kKeyBlock> key_terms{}, key_rests{};
 };
 
 // out [kQueryBlock][padded_dim] and lse [kQueryBlock].
@@ -122,9 +134,10 @@ struct BackwardOutputs {
   float* dk = nullptr;        // [keys][padded_dim]
   float* dv = nullptr;
   float* dgate_keys = nullptr;
-  float* dtoeplitz = nullptr;   // as HeadProblem::toeplitz
-  float* dembedding = nullptr;  // [dim][npos stride], of the scaled table
-  float* dshared = nullptr;     // [npos stride]
+  float* dtoeplitz = nullptr;     // as HeadProblem::toeplitz
+  double* dtoken_sums = nullptr;  // [keys], of the token term's sums
+  float* dembedding = nullptr;    // [dim][npos stride], of the scaled table
+  float* dshared = nullptr;       // [npos stride]
   // FIRE: per segment SUM of db u and of db; and per query of the block (written) SUM over keys of
   // db slope dpsi and of db slope psi.
   double* dfire_slopes = nullptr;

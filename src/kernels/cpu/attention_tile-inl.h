@@ -35,8 +35,28 @@ inline void tile_product(const cpu::Rows& keys, const Tile& tile, std::size_t di
 }
 
 inline int mods_of(const HeadProblem& p, const Tile& tile) {
-  return (p.toeplitz != nullptr ? kToeplitz : 0) | (p.fire.segments > 0 ? kFire : 0) |
-         (tile.masked ? kMasked : 0);
+  const bool biased = p.toeplitz != nullptr || p.token_key != nullptr;
+  return (biased ? kBias : 0) | (p.fire.segments > 0 ? kFire : 0) | (tile.masked ? kMasked : 0);
+}
+
+inline void split(double x, float& whole, float& rest) {
+  whole = static_cast<float>(x);
+  rest = static_cast<float>(x - static_cast<double>(whole));
+}
+
+// c_i - c_j of a tile, as a part of the query and one of the key.
+inline void fill_token_terms(const HeadProblem& p, const QueryBlock& b, const Tile& tile,
+                             Workspace& w) {
+  if (p.token_key == nullptr) return;
+  const std::int64_t first = p.place_offset + static_cast<std::int64_t>(b.first);
+  const double base = p.token_sum(first);
+  for (std::size_t r = 0; r < b.count; ++r) {
+    const double sum = p.token_sum(first + static_cast<std::int64_t>(r));
+    split(sum - base, w.query_terms[r], w.query_rests[r]);
+  }
+  for (std::size_t j = 0; j < tile.count; ++j) {
+    split(base - p.token_key[tile.first + j], w.key_terms[j], w.key_rests[j]);
+  }
 }
 
 // z of every query of the block, with one entry more than there are positions: at the last one the
@@ -88,9 +108,10 @@ inline void scores_of(const HeadProblem& p, const QueryBlock& b, const Tile& til
   if (counts && p.cope.gate_keys.data != nullptr) {
     tile_product(p.cope.gate_keys, tile, p.dim, w.plain_transposed.data(), w.gate_logits.data());
   }
+  fill_token_terms(p, b, tile, w);
   const int mods = mods_of(p, tile) | (counts ? kCope | extra : 0);
-  dispatch_mods<kPlain, kToeplitz>(mods, p, b, tile, w, is_saturated ? last_logit.data() : nullptr,
-                                   carry, maximum);
+  dispatch_mods<kPlain, kBias>(mods, p, b, tile, w, is_saturated ? last_logit.data() : nullptr,
+                               carry, maximum);
 }
 
 // Multiplies each weight of a tile by what the dropout has drawn for it.

@@ -217,7 +217,7 @@ inline void for_visible_pairs(const HeadProblem& p, const QueryBlock& b, const T
 // What a pass over a tile adds to raw scores; each combination is compiled on its own.
 enum Mods : int {
   kPlain = 0,
-  kToeplitz = 1,
+  kBias = 1,  // a table of distances, a token term, or both
   kFire = 2,
   kCope = 4,
   kMasked = 8,
@@ -240,14 +240,19 @@ HWY_NOINLINE void modify_scores(const HeadProblem& p, const QueryBlock& b, const
     FireLanes fire(p.fire,
                    (kMods & kFire) != 0 ? hn::LoadU(d, p.fire.row_scale + place) : hn::Zero(d));
     auto highest = hn::LoadU(d, maximum + v);
+    const auto row_term = hn::LoadU(d, w.query_terms.data() + v);
+    const auto row_rest = hn::LoadU(d, w.query_rests.data() + v);
     const auto constant = row_logit != nullptr ? hn::LoadU(d, row_logit + v) : hn::Zero(d);
     for (std::size_t j = tile.count; j-- > 0;) {
       const std::size_t at = j * kQueryBlock + v;
       const std::size_t key = tile.first + j;
       auto score = hn::LoadU(d, w.scores.data() + at);
       auto added = constant;
-      if constexpr ((kMods & kToeplitz) != 0) {
-        added = hn::Add(added, hn::LoadU(d, p.toeplitz + (place - static_cast<std::int64_t>(key))));
+      if constexpr ((kMods & kBias) != 0) {
+        if (p.toeplitz != nullptr) {
+          const float* bias = p.toeplitz + (place - static_cast<std::int64_t>(key));
+          added = hn::Add(added, hn::LoadU(d, bias));
+        }
       }
       if constexpr ((kMods & kFire) != 0) {
         const float* psi = p.fire.psi + (place - static_cast<std::int64_t>(key));
@@ -270,6 +275,13 @@ HWY_NOINLINE void modify_scores(const HeadProblem& p, const QueryBlock& b, const
         }
       }
       score = hn::Add(score, added);
+      if constexpr ((kMods & kBias) != 0) {
+        if (p.token_key != nullptr) {
+          const auto rest = hn::Add(row_rest, hn::Set(d, w.key_rests[j]));
+          const auto term = hn::Add(hn::Add(row_term, hn::Set(d, w.key_terms[j])), rest);
+          score = hn::Add(score, term);
+        }
+      }
       if constexpr ((kMods & kMasked) != 0) score = hn::IfThenElse(visible, score, hidden);
       highest = hn::Max(highest, score);
       hn::StoreU(score, d, w.scores.data() + at);

@@ -25,6 +25,7 @@ struct HeadGradients {
   std::vector<std::span<double>> of_encodings;  // [Tk, channels] each
   std::vector<double> rotated_k;                // [Tk, D]
   SpecParameters& parameters;
+  std::vector<double> token_sums;  // [Tk], of the sums c of every token term
 };
 
 HeadGradients head_gradients(const AttentionCall& call, const Head& head, AttentionGradients& all) {
@@ -35,7 +36,8 @@ HeadGradients head_gradients(const AttentionCall& call, const Head& head, Attent
       vector_at(std::span(all.v), head.key_matrix, size),
       {},
       std::vector<double>(static_cast<std::size_t>(size), 0.0),
-      all.parameters};
+      all.parameters,
+      std::vector<double>(static_cast<std::size_t>(call.shape.keys), 0.0)};
   for (std::size_t i = 0; i < call.token_inputs.size(); ++i) {
     part.of_encodings.push_back(part_of_head(call, head, i, std::span(all.of_encodings[i])));
   }
@@ -161,6 +163,8 @@ void row_backward(const AttentionCall& call, const Head& head, std::int64_t quer
   for (const ContentTerm& term : row.content) {
     content_backward(call, head, row, term, query, drow, gradient);
   }
+  // Of c_j alone: the gradients of a row sum to zero, and with them that of c_i.
+  for (std::size_t j = 0; j < drow.score.size(); ++j) gradient.token_sums[j] -= drow.score[j];
   bias_backward(call, head, row, query, drow, gradient.parameters);
   raw_backward(call, head, row, query, drow.raw, gradient);
 }
@@ -174,6 +178,17 @@ void keys_backward(const AttentionCall& call, const Head& head, HeadGradients& g
     call.transforms.backward(Role::kKey, head.head, call.positions.key(head.batch, j),
                              vector_at(head.k, j, D), dk, gradient.parameters);
     add_scaled(1.0, dk, vector_at(gradient.k, j, D));
+  }
+}
+
+// After all rows: from the sums of token terms to their inputs.
+void tokens_backward(const AttentionCall& call, const Head& head, HeadGradients& gradient) {
+  for (const HeadTokenTerm& term : head.token_terms) {
+    for (const Sequence& s : key_sequences(call)) {
+      token_sums_backward(term.factor, std::span(gradient.token_sums).subspan(s.first, s.count),
+                          real_keys(call, head.batch, s),
+                          gradient.of_encodings[term.input].subspan(s.first, s.count));
+    }
   }
 }
 
@@ -204,6 +219,7 @@ AttentionGradients attention_backward(const Spec& spec, const SpecParameters& pa
         row_backward(call, head, i, vector_at(grad_out, index, shape.head_dim), gradient);
       }
       keys_backward(call, head, gradient);
+      tokens_backward(call, head, gradient);
     }
   }
   return all;

@@ -95,10 +95,37 @@ ContentTerm content_term(const AttentionCall& call, const Head& head, const Row&
   return term;
 }
 
+// c_i - c_j, summed over the token terms.
+std::vector<double> token_terms(const AttentionCall& call, const Head& head, const Row& row,
+                                std::int64_t query) {
+  std::vector<double> sum(row.visible.size(), 0.0);
+  const auto i = static_cast<std::size_t>(query);
+  const Places& keys = call.mask.keys();
+  for (const HeadTokenTerm& term : head.token_terms) {
+    double at_query = 0.0;  // before the first key
+    for (std::size_t j = 0; j < sum.size(); ++j) {
+      if (keys.sequence[j] == call.mask.queries().sequence[i] &&
+          keys.place[j] == call.mask.queries().place[i]) {
+        at_query = term.sums.at_query[j];
+      }
+    }
+    for (std::size_t j = 0; j < sum.size(); ++j) {
+      if (row.visible[j]) sum[j] += at_query - term.sums.at_key[j];
+    }
+  }
+  return sum;
+}
+
 double score(const Row& row, std::size_t j) {
-  double s = row.raw[j] + row.bias[j];
+  double s = row.raw[j] + row.bias[j] + row.tokens[j];
   for (const ContentTerm& term : row.content) s += term.logit_scale * term.logits[j];
   return s;
+}
+
+template <class... Configs>
+constexpr bool content_is_known(const std::variant<Configs...>* /*tag*/) {
+  return ((Configs::kTraits.site != Site::kContent || std::same_as<Configs, Cope> ||
+           TokenTerm<Configs>)&&...);
 }
 
 // Fills weight and lse: 0 and -infinity where no key is visible. A score that is NaN or +infinity, or
@@ -142,6 +169,45 @@ AttentionCall::AttentionCall(const Spec& spec_in, const SpecParameters& paramete
   check_numbers(options);
 }
 
+std::vector<Sequence> key_sequences(const AttentionCall& call) {
+  std::vector<Sequence> all;
+  const std::vector<std::int64_t>& sequence = call.mask.keys().sequence;
+  for (std::size_t j = 0; j < sequence.size(); ++j) {
+    if (j == 0 || sequence[j] != sequence[j - 1]) all.push_back({j, 0});
+    ++all.back().count;
+  }
+  return all;
+}
+
+std::span<const std::uint8_t> real_keys(const AttentionCall& call, std::int64_t batch,
+                                        const Sequence& sequence) {
+  const std::vector<std::uint8_t>& mask = call.options.masking.key_mask;
+  if (mask.empty()) return {};
+  const auto first = static_cast<std::size_t>(batch * call.shape.keys) + sequence.first;
+  return std::span(mask).subspan(first, sequence.count);
+}
+
+namespace {
+
+HeadTokenTerm head_term(const AttentionCall& call, const Head& head, std::size_t encoding) {
+  HeadTokenTerm term{.input = first_input(call.token_inputs, encoding),
+                     .factor = token_factor(call.spec.encodings[encoding], call.scale),
+                     .sums = {}};
+  for (const Sequence& s : key_sequences(call)) {
+    const TokenSums part =
+        token_sums(term.factor, head.of_encodings[term.input].subspan(s.first, s.count),
+                   real_keys(call, head.batch, s));
+    const auto append = [](const std::vector<double>& from, std::vector<double>& to) {
+      to.insert(to.end(), from.begin(), from.end());
+    };
+    append(part.at_query, term.sums.at_query);
+    append(part.at_key, term.sums.at_key);
+  }
+  return term;
+}
+
+}  // namespace
+
 Head::Head(const AttentionCall& call, std::int64_t batch_in, std::int64_t head_in)
     : batch(batch_in),
       head(head_in),
@@ -153,6 +219,9 @@ Head::Head(const AttentionCall& call, std::int64_t batch_in, std::int64_t head_i
   v = vector_at(call.inputs.v, key_matrix, key_size);
   for (std::size_t i = 0; i < call.token_inputs.size(); ++i) {
     of_encodings.push_back(part_of_head(call, *this, i, call.inputs.of_encodings[i]));
+  }
+  for (std::size_t e = 0; e < call.spec.encodings.size(); ++e) {
+    if (is_token_term(call.spec.encodings[e])) token_terms.push_back(head_term(call, *this, e));
   }
   rotated_k.assign(k.begin(), k.end());
   for (std::int64_t j = 0; j < call.shape.keys; ++j) {
@@ -178,8 +247,10 @@ Row evaluate_row(const AttentionCall& call, const Head& head, std::int64_t query
                         row.rotated_q);
   row.raw = raw_scores(call, head, row);
   row.bias = biases(call, head, row, query);
+  row.tokens = token_terms(call, head, row, query);
   for (std::size_t e = 0; e < call.spec.encodings.size(); ++e) {
-    static_assert(encodings_at(Site::kContent) == 1, "content terms are evaluated for CoPE alone");
+    static_assert(content_is_known(static_cast<const Encoding*>(nullptr)),
+                  "content terms are CoPE and token terms");
     if (!std::holds_alternative<Cope>(call.spec.encodings[e])) continue;
     row.content.push_back(content_term(call, head, row, q, e));
   }

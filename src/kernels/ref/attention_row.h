@@ -30,6 +30,23 @@ struct AttentionCall {
   std::vector<SpecInput> token_inputs;  // what inputs.of_encodings holds
 };
 
+// A TokenTerm of the spec in one head.
+struct HeadTokenTerm {
+  std::size_t input;  // index into AttentionCall::token_inputs
+  double factor;
+  TokenSums sums;  // of every key, each sequence for itself
+};
+
+// Tokens first .. first + count - 1 of the keys, which are one sequence.
+struct Sequence {
+  std::size_t first;
+  std::size_t count;
+};
+std::vector<Sequence> key_sequences(const AttentionCall& call);
+// Entries of the key mask, or nothing where there is none.
+std::span<const std::uint8_t> real_keys(const AttentionCall& call, std::int64_t batch,
+                                        const Sequence& sequence);
+
 // One head of one batch entry.
 struct Head {
   Head(const AttentionCall& call, std::int64_t batch_in, std::int64_t head_in);
@@ -43,6 +60,7 @@ struct Head {
   std::span<const double> v;
   std::vector<std::span<const double>> of_encodings;  // [Tk, channels] each
   std::vector<double> rotated_k;                      // [Tk, D]
+  std::vector<HeadTokenTerm> token_terms;
 };
 
 // The part [Tk, channels] of a head in the input-th tensor of inputs.of_encodings, or in its gradient.
@@ -71,6 +89,7 @@ struct Row {
   std::vector<double> rotated_q;  // [D]
   std::vector<double> raw;        // r_ij
   std::vector<double> bias;       // SUM_c B_c
+  std::vector<double> tokens;     // SUM of the token terms
   std::vector<ContentTerm> content;
   std::vector<double> weight;   // softmax
   std::vector<double> dropout;  // factor of each weight

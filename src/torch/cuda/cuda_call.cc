@@ -33,9 +33,9 @@ CudaCall::CudaCall(const at::Tensor& q_in, const at::Tensor& k_in, const at::Ten
   composed_.q = with_contiguous_rows(q_in);
   composed_.k = with_contiguous_rows(k_in);
   composed_.v = with_contiguous_rows(v_in);
-  composed_.inputs = rows_of_inputs(inputs, q_in);
   composed_.prepared =
       prepare(spec, {.head_dim = q_in.size(3), .heads = q_in.size(1)}, k_in.size(1), k_in.size(2));
+  composed_.inputs = rows_of_inputs(state().inputs, inputs, q_in);
   composed_.parameters = parameters;
   composed_.tokens = &tokens_;
   composed_.scale = scale;

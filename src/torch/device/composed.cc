@@ -162,6 +162,31 @@ at::Tensor sum_of_biases(const ComposedCall& call, const std::vector<Tensors>& p
   return sum;
 }
 
+// c_i - c_j of a token term, [B, H, Tq, Tk]. Sums over tokens are products with the order of the tokens.
+at::Tensor token_term(const ComposedCall& call, const at::Tensor& input, double factor) {
+  at::Tensor x = input.to(at::kDouble).squeeze(-1);  // [B, H, Tk]
+  if (call.tokens->key_mask().defined()) {
+    x = x * call.tokens->key_mask().ne(0).unsqueeze(1).to(at::kDouble);
+  }
+  x = x.repeat_interleave(call.q.size(1) / std::max<std::int64_t>(x.size(1), 1), 1) * factor;
+  const at::Tensor at_query = at::matmul(x, call.tokens->key_counts(Role::kQuery).t());
+  const at::Tensor at_key = at::matmul(x, call.tokens->key_counts(Role::kKey).t());
+  return at_query.unsqueeze(3) - at_key.unsqueeze(2);
+}
+
+at::Tensor sum_of_token_terms(const ComposedCall& call, double scale, at::ScalarType type) {
+  at::Tensor sum;
+  const auto& state = call.prepared->plan.state();
+  for (std::size_t i = 0; i < state.inputs.size(); ++i) {
+    const Encoding& encoding = state.spec.encodings[state.inputs[i].encoding];
+    if (!is_token_term(encoding)) continue;
+    const at::Tensor term =
+        token_term(call, call.inputs[i], token_factor(encoding, scale)).to(type);
+    sum = sum.defined() ? sum + term : term;
+  }
+  return sum;
+}
+
 at::Tensor rotated(const ComposedCall& call, const std::vector<Tensors>& parameters, Role role,
                    at::Tensor x) {
   const auto& state = call.prepared->plan.state();
@@ -244,6 +269,9 @@ ComposedResult compose(const ComposedCall& call) {
     const CopeTerm term = cope_term(*cope, parameters[e], seen);
     scores = scores + term.logits;
     if (!result.cope_positions.defined()) result.cope_positions = term.positions;
+  }
+  if (const at::Tensor tokens = sum_of_token_terms(call, s.scale, type); tokens.defined()) {
+    scores = scores + tokens;
   }
   scores = scores.masked_fill(s.visible.logical_not(), -std::numeric_limits<double>::infinity());
   // A row that sees nothing has weights 0, and no NaN in its gradient.

@@ -35,7 +35,7 @@ NonFinite::NonFinite(const ComposedCall& call, const at::Tensor& grad_out)
   for (at::Tensor& input : cleaned_.inputs) {
     const at::Tensor marks = marks_of(input);
     input = without(marks, input);
-    for_weights = for_weights.logical_or(marks);
+    for_weights = by_query_head(for_weights).logical_or(by_query_head(marks));
   }
   const at::Tensor sees = visible_.any(-1, true);
   weights_ = queries_that_see(for_weights).logical_or(q.logical_and(sees));
@@ -48,17 +48,26 @@ NonFinite::NonFinite(const ComposedCall& call, const at::Tensor& grad_out)
   weights_ = weights_.logical_or(g.logical_and(sees));  // what dv reads
 }
 
-at::Tensor NonFinite::queries_that_see(const at::Tensor& keys) const {
-  const std::int64_t sharing = cleaned_.q.size(1) / std::max<std::int64_t>(keys.size(1), 1);
-  const at::Tensor by_head = keys.to(at::kFloat).repeat_interleave(sharing, 1);
-  return at::matmul(visible_.to(at::kFloat), by_head) > 0;
+at::Tensor NonFinite::by_query_head(const at::Tensor& keys) const {
+  return keys.repeat_interleave(cleaned_.q.size(1) / std::max<std::int64_t>(keys.size(1), 1), 1);
 }
 
-at::Tensor NonFinite::keys_seen_by(const at::Tensor& queries) const {
-  const std::int64_t heads = cleaned_.k.size(1);
+at::Tensor NonFinite::queries_that_see(const at::Tensor& keys) const {
+  return at::matmul(visible_.to(at::kFloat), by_query_head(keys).to(at::kFloat)) > 0;
+}
+
+at::Tensor NonFinite::keys_seen_by(const at::Tensor& queries, std::int64_t heads) const {
   const at::Tensor by_head =
       at::matmul(visible_.to(at::kFloat).transpose(-1, -2), queries.to(at::kFloat)) > 0;
   return by_head.reshape({by_head.size(0), heads, -1, by_head.size(2), 1}).any(2);
+}
+
+// Tokens of a sum up to which one of `keys` reads it, other than hidden ones.
+at::Tensor NonFinite::at_or_before(const at::Tensor& keys) const {
+  const at::Tensor counts = cleaned_.tokens->key_counts(Role::kKey);
+  const at::Tensor lost = at::matmul(counts.t(), keys.to(at::kDouble)) > 0;
+  const at::Tensor mask = cleaned_.tokens->key_mask();
+  return mask.defined() ? lost.logical_and(mask.ne(0).reshape({mask.size(0), 1, -1, 1})) : lost;
 }
 
 void NonFinite::mark(ComposedResult& result) const {
@@ -69,11 +78,16 @@ void NonFinite::mark(ComposedResult& result) const {
 
 void NonFinite::mark(AttentionBackward& gradients) const {
   auto& [dq, dk, dv, dinputs, dparameters] = gradients;
-  const at::Tensor keys = keys_seen_by(gradient_);
+  const at::Tensor keys = keys_seen_by(gradient_, dk.size(1));
   dq = dq.masked_fill(gradient_, kNaN);
   dk = dk.masked_fill(keys, kNaN);
-  dv = dv.masked_fill(keys_seen_by(weights_), kNaN);
-  for (at::Tensor& dinput : dinputs) dinput = dinput.masked_fill(keys, kNaN);
+  dv = dv.masked_fill(keys_seen_by(weights_, dv.size(1)), kNaN);
+  const auto& state = cleaned_.prepared->plan.state();
+  for (std::size_t i = 0; i < dinputs.size(); ++i) {
+    at::Tensor lost = keys_seen_by(gradient_, dinputs[i].size(1));
+    if (is_token_term(state.spec.encodings[state.inputs[i].encoding])) lost = at_or_before(lost);
+    dinputs[i] = dinputs[i].masked_fill(lost, kNaN);
+  }
   dparameters = dparameters.masked_fill(gradient_.any(), kNaN);
 }
 

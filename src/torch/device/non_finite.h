@@ -20,7 +20,9 @@ class NonFinite {
 
  private:
   [[nodiscard]] at::Tensor queries_that_see(const at::Tensor& keys) const;
-  [[nodiscard]] at::Tensor keys_seen_by(const at::Tensor& queries) const;
+  [[nodiscard]] at::Tensor keys_seen_by(const at::Tensor& queries, std::int64_t heads) const;
+  [[nodiscard]] at::Tensor by_query_head(const at::Tensor& keys) const;
+  [[nodiscard]] at::Tensor at_or_before(const at::Tensor& keys) const;
 
   ComposedCall cleaned_;
   at::Tensor grad_out_;

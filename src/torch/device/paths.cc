@@ -76,6 +76,7 @@ std::string cuda_obstacle(const AttentionPlan::State& state, const CudaProblem& 
   const Cope* cope = cope_of(state);
   if (cope != nullptr && cope->gate_source == Cope::GateSource::kOpen)
     return "cope with open gates";
+  if (state.token) return "no kernel for " + joined_names(state, {*state.token});
   if (problem.head_dim % 8 != 0 || problem.head_dim > kMostChannels) {
     return "head_dim is not a multiple of 8 up to 256";
   }

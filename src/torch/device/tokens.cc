@@ -67,6 +67,16 @@ at::Tensor Tokens::k_positions() const {
   return k_given_.defined() ? k_given_ : k_places().reshape({1, -1, 1});
 }
 
+at::Tensor Tokens::key_counts(Role role) const {
+  const bool queries = role == Role::kQuery;
+  at::Tensor counts = (queries ? q_places() : k_places()).unsqueeze(1) >= k_places().unsqueeze(0);
+  if (packed()) {
+    counts = counts & (on_device(side_of(queries).sequence).unsqueeze(1) ==
+                       on_device(side_of(false).sequence).unsqueeze(0));
+  }
+  return counts.to(at::kDouble);
+}
+
 at::Tensor Tokens::visible() const {
   const at::Tensor n = q_places().unsqueeze(1);
   const at::Tensor m = k_places().unsqueeze(0);

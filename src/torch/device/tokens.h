@@ -48,6 +48,9 @@ class Tokens {
   // The caller's positions, or places: [B or 1, T, axes].
   [[nodiscard]] at::Tensor q_positions() const;
   [[nodiscard]] at::Tensor k_positions() const;
+  // Whether a key is at the place of a query or key, or before it in the same sequence: 1 or 0 in float64,
+  // [Tq or Tk, Tk].
+  [[nodiscard]] at::Tensor key_counts(Role role) const;
   // Whether a query sees a key, [B or 1, 1, Tq, Tk].
   [[nodiscard]] at::Tensor visible() const;
 
