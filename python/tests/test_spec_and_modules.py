@@ -41,10 +41,23 @@ def test_modules_register_stable_names():
     assert [name for name, _ in module.named_buffers()] == ["pos.alibi.slopes"]
 
 
+def test_inputs_have_names_and_layers():
+    inputs = posenc.Spec("rope + fox + cope(npos_max=4, gate_source=separate)").inputs(head_dim=8, heads=4)
+    assert [(i.name, i.channels, i.by_query_head, i.projection) for i in inputs] == [
+        ("fox.log_f", 1, True, "forget_proj"),
+        ("cope.gate_k", 8, False, "gate_proj"),
+    ]
+    module = posenc.nn.Attention(32, 4, "fox", kv_heads=2, causal=True)
+    assert [name for name, _ in module.named_parameters()][-2:] == ["forget_proj.weight", "forget_proj.bias"]
+    module(torch.randn(2, 5, 32)).sum().backward()
+    assert module.forget_proj.weight.grad.abs().sum() > 0
+
+
 @pytest.mark.parametrize("steps", [[1] * 30, [10, 5, 1, 1, 1, 7, 9, 1, 1]], ids=["one", "chunks"])
 @pytest.mark.parametrize(
     "spec",
     ["none", "rope + alibi", "rope + cope(npos_max=8)", "rope + xpos", "xpos + fire"]
+    + ["cope(npos_max=8, gate_source=separate)", "rope + fox"]
     + catalog_specs("query/key"),
 )
 def test_a_cache_gives_what_one_pass_gives(spec, steps):

@@ -57,6 +57,10 @@ export const ENCODINGS: Record<string, Formula> = {
     tex: String.raw`g_{ij} = \sigma(r_{ij}),\qquad p_{ij} = \min\!\Big(\sum_{t=j}^{i} g_{it},\; P - 1\Big),\qquad c_{ij} = q_i^{\top}\big[(1 - w)\,e_{\lfloor p_{ij}\rfloor} + w\,e_{\lceil p_{ij}\rceil}\big]`,
     where: 'Gates g count the keys that the query finds worth counting; the count p is a fraction, w its part past the whole; P is npos_max.',
   },
+  fox: {
+    tex: String.raw`s_{ij} = r_{ij} + \sum_{t=j+1}^{i} \ln f_t,\qquad f_t = \sigma(w_h^{\top} x_t + b_h)`,
+    where: 'Every token t fades all tokens before it by its gate f, which the model computes from the token.',
+  },
 };
 
 export const SCHEDULES: Record<string, Formula> = {

@@ -8,6 +8,7 @@
 #include "posenc/encodings/alibi.h"
 #include "posenc/encodings/cope.h"
 #include "posenc/encodings/fire.h"
+#include "posenc/encodings/fox.h"
 #include "posenc/encodings/kerple.h"
 #include "posenc/encodings/learned.h"
 #include "posenc/encodings/none.h"
@@ -21,8 +22,8 @@
 
 namespace posenc {
 
-using Encoding =
-    std::variant<None, Learned, Sinusoidal, Rope, Xpos, Alibi, T5, Kerple, Fire, Relative, Cope>;
+using Encoding = std::variant<None, Learned, Sinusoidal, Rope, Xpos, Alibi, T5, Kerple, Fire,
+                              Relative, Cope, Fox>;
 
 // A bias of site 3: a formula of (head, i, j), and its gradient. Those of the distance alone are a DistanceBias.
 template <class E>

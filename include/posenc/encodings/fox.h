@@ -1,0 +1,46 @@
+// FoX, the forgetting transformer (site 4): every token fades all tokens before it.
+//
+//   s_ij = r_ij + c_i - c_j,   c_t = SUM_{u <= t} log f_u
+//
+// so a key j is faded by f of every token after it, up to the query i. log f comes in as an input, not f: as
+// logsigmoid(w_h . x_t + b_h) of a module it is exact where f is near 1, and its sum of a million tokens is,
+// too. It must be finite; packed sequences begin anew. The sums follow the order of the tokens, not positions
+// that a caller gives, and tokens that key_mask hides fade nothing.
+// scaled=true multiplies the term by the scale of the scores, as the code of PaTH does; FoX does not.
+//
+// Lin et al. 2025, "Forgetting Transformer: Softmax Attention with a Forget Gate", arXiv 2503.02130.
+// Parameters: none. Input: log_f [B, H, Tk, 1], float32.
+#pragma once
+
+#include "posenc/encodings/common.h"
+
+namespace posenc {
+
+struct Fox {
+  bool scaled = false;
+
+  static constexpr Traits kTraits{
+      .name = "fox",
+      .site = Site::kContent,
+      .title = "forget gates",
+      .formula = "s_ij = r_ij + SUM_{t=j+1..i} log f_t",
+      .paper = "Lin et al. 2025, arXiv 2503.02130",
+      .relative = true,
+      .extrapolates = true,
+      .linear_attention = false,
+  };
+  template <class Self, class Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("scaled", self.scaled,
+          FieldRule{.doc = "multiply the term by the scale of the scores, as PaTH's code does"});
+  }
+  [[nodiscard]] double token_factor(double scale) const { return scaled ? scale : 1.0; }
+
+  bool operator==(const Fox&) const = default;
+};
+
+void validate(const Fox& config, const ModelShape& shape);
+std::vector<ParameterInfo> parameters(const Fox& config, const ModelShape& shape);
+std::vector<InputInfo> token_inputs(const Fox& config, const ModelShape& shape);
+
+}  // namespace posenc

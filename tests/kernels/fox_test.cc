@@ -1,0 +1,131 @@
+// FoX against golden values, against encodings that it contains, and where its sums are large.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "cases/attention_data.h"
+#include "support/attention_case.h"
+
+namespace posenc {
+namespace {
+
+using testing::AttentionCase;
+using testing::Json;
+using testing::largest_difference;
+using testing::largest_mixed_error;
+using testing::random_case;
+
+const ref::AttentionShape kShape{
+    .batch = 2, .heads = 4, .kv_heads = 2, .queries = 9, .keys = 9, .head_dim = 4};
+
+ref::AttentionOptions causal() {
+  ref::AttentionOptions options;
+  options.masking.causal = true;
+  return options;
+}
+
+std::vector<double> values(const Json& tensor) {
+  return tensor.at("values").get<std::vector<double>>();
+}
+
+TEST(Fox, GoldenOutputsAndGradients) {
+  const Json golden = testing::load_golden("next_reference.json");
+  const auto dims = golden.at("shape").get<std::vector<std::int64_t>>();
+  int served = 0;
+  for (const Json& one : golden.at("cases")) {
+    if (one.at("spec") != "fox") continue;
+    ++served;
+    AttentionCase problem;
+    problem.spec = parse_spec("fox");
+    problem.parameters = {{}};
+    problem.shape = {dims[0], dims[1], dims[1], dims[2], dims[2], dims[3]};
+    problem.options = causal();
+    problem.q = values(one.at("q"));
+    problem.k = values(one.at("k"));
+    problem.v = values(one.at("v"));
+    problem.grad_out = values(one.at("grad_out"));
+    problem.of_encodings = {values(one.at("inputs").at("fox.log_f"))};
+    EXPECT_LE(largest_difference(problem.forward().out, values(one.at("out"))), 1e-10);
+    const ref::AttentionGradients found = problem.backward();
+    const Json& want = one.at("gradients");
+    EXPECT_LE(largest_mixed_error(found.q, values(want.at("q"))), 1e-10);
+    EXPECT_LE(largest_mixed_error(found.k, values(want.at("k"))), 1e-10);
+    EXPECT_LE(largest_mixed_error(found.v, values(want.at("v"))), 1e-10);
+    EXPECT_LE(largest_mixed_error(found.of_encodings[0], values(want.at("fox.log_f"))), 1e-10);
+  }
+  EXPECT_EQ(served, 1);
+}
+
+TEST(Fox, GatesAtOneAddNothing) {
+  AttentionCase open = random_case("rope + fox", kShape, causal(), 3);
+  open.of_encodings[0].assign(open.of_encodings[0].size(), 0.0);
+  AttentionCase plain = open;
+  plain.spec = parse_spec("rope");
+  plain.parameters = {{}};
+  plain.of_encodings.clear();
+  EXPECT_EQ(open.forward().out, plain.forward().out);
+  EXPECT_EQ(open.forward().lse, plain.forward().lse);
+}
+
+// log f = -m_h everywhere fades a key by m_h for each token between: ALiBi.
+TEST(Fox, TheSameGateEverywhereIsAlibi) {
+  AttentionCase alibi = random_case("alibi", kShape, causal(), 4);
+  AttentionCase fox = alibi;
+  fox.spec = parse_spec("fox");
+  fox.parameters = {{}};
+  fox.of_encodings = {{}};
+  for (std::int64_t row = 0; row < kShape.batch * kShape.heads; ++row) {
+    const double slope = alibi.parameters[0][0][static_cast<std::size_t>(row % kShape.heads)];
+    fox.of_encodings[0].insert(fox.of_encodings[0].end(), 9, -slope);
+  }
+  EXPECT_LE(largest_difference(fox.forward().out, alibi.forward().out), 1e-13);
+  EXPECT_LE(largest_difference(fox.forward().lse, alibi.forward().lse), 1e-13);
+  EXPECT_LE(largest_mixed_error(fox.backward().k, alibi.backward().k), 1e-13);
+}
+
+TEST(Fox, ScaledIsTheTermTimesTheScale) {
+  AttentionCase scaled = random_case("fox(scaled=true)", kShape, causal(), 5);
+  AttentionCase plain = scaled;
+  plain.spec = parse_spec("fox");
+  for (double& x : plain.of_encodings[0]) x *= 0.5;  // the scale is 1/sqrt(4)
+  EXPECT_LE(largest_difference(scaled.forward().out, plain.forward().out), 1e-13);
+}
+
+// Every gradient against differences, with windows, padding, packed sequences and few queries.
+TEST(Fox, GradientsMatchDifferences) {
+  std::vector<ref::AttentionOptions> all(4, causal());
+  all[1].masking.window_left = 3;
+  all[2].masking.key_mask = {1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1};
+  all[3].masking.cu_queries = {0, 4, 9};
+  for (const ref::AttentionOptions& options : all) {
+    for (const char* spec : {"fox", "rope + alibi + fox + cope(npos_max=3)", "fox + fox"}) {
+      AttentionCase problem = random_case(spec, kShape, options, 6);
+      const auto loss = [&] {
+        return testing::inner_product(problem.forward().out, problem.grad_out);
+      };
+      const auto report = testing::compare_all_gradients(problem, problem.backward(), loss);
+      EXPECT_EQ(report.wrong, 0) << spec << " " << report.first_wrong;
+      EXPECT_GT(report.checked, 100);
+    }
+  }
+}
+
+// Sums of 1e5 and more: what is near the query is as exact as with small sums.
+TEST(Fox, LargeSumsAreExactNearTheQuery) {
+  cases::AttentionProblem problem(
+      cases::Case{.spec = "fox", .queries = 300, .keys = 300, .head_dim = 16});
+  std::vector<double> log_f = problem.data.inputs[0].values();
+  for (std::size_t t = 0; t < log_f.size(); ++t) log_f[t] = t % 300 < 200 ? -1000.0 : -0.01;
+  problem.data.inputs[0].assign(log_f);
+  problem.forward();
+  problem.backward();
+  const auto found = problem.results(true);
+  const auto want = problem.expected(true);
+  ASSERT_EQ(found.size(), want.size());
+  for (std::size_t r = 0; r < found.size(); ++r) {
+    EXPECT_LE(largest_mixed_error(found[r].values, want[r].values), 2e-5) << found[r].name;
+  }
+}
+
+}  // namespace
+}  // namespace posenc
