@@ -7,7 +7,7 @@
 //   r_ij = scale * <q'_i, k'_j>                            the raw score
 //   s_ij = r_ij + SUM_c B_c(h, i, j)                       site 3  bias       alibi, t5, kerple,
 //                                                                             fire, relative
-//               + C(q_i, r_i*, i, j)                       site 4  content    cope, fox
+//               + C(q_i, r_i*, i, j)                       site 4  content    cope, fox, key_bias
 //   o_i  = SUM_j softmax_j(mask(s_ij)) v_j
 //
 // Sites apply in this order; terms add at sites 1 and 3, transforms multiply at site 2. So a hybrid

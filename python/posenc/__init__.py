@@ -9,6 +9,7 @@ tensors ``[batch, heads, tokens, channels]``; ``posenc.nn`` has modules. Everyth
 ``torch.ops.posenc``, whose gradients are written in C++ and shared with C++ programs.
 """
 
+from posenc._given import register, unregister
 from posenc._library import library_path
 from posenc import nn
 from posenc._hf_rotary import hf_specs
@@ -43,9 +44,11 @@ __all__ = [
     "linear_attention",
     "nn",
     "patch",
+    "register",
     "rerotate",
     "rope",
     "rope_tables",
     "t5_buckets",
     "unpatch",
+    "unregister",
 ]

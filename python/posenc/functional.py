@@ -12,6 +12,7 @@ from typing import Mapping, Optional, Sequence, Union
 import torch
 from torch import Tensor
 
+from posenc._given import split_registered, with_given
 from posenc.spec import Spec, _initial, wanted_inputs, wanted_parameters
 
 SpecLike = Union[str, Spec, Sequence[object]]
@@ -83,6 +84,24 @@ def _shape(q: Tensor) -> tuple[int, int]:
     return q.shape[1], q.shape[3]
 
 
+def _prepared(
+    spec: SpecLike,
+    params: Params,
+    inputs: Inputs,
+    bias: Optional[Tensor],
+    q: Tensor,
+    k: Tensor,
+    explicit_positions: bool,
+) -> tuple[str, list[Tensor], list[Tensor]]:
+    """Spec, parameters and inputs as the operators take them."""
+    shape, text = _shape(q), _text(spec)
+    if bias is not None or split_registered(text)[1]:
+        text, params, inputs = with_given(
+            text, params or {}, inputs or {}, bias, q, k, explicit_positions
+        )
+    return text, _parameters(text, params, *shape), _inputs(text, inputs, *shape)
+
+
 def attention(
     q: Tensor,
     k: Tensor,
@@ -99,6 +118,7 @@ def attention(
     q_positions: Optional[Tensor] = None,
     k_positions: Optional[Tensor] = None,
     inputs: Inputs = None,
+    bias: Optional[Tensor] = None,
     scale: Optional[float] = None,
     dropout: float = 0.0,
     seed: int = 0,
@@ -114,12 +134,14 @@ def attention(
     2^53. The spec has encodings of sites 2 to 4; those of site 1 are for ``nn.PositionalEmbedding``.
     ``inputs`` holds by name what the spec reads besides (:meth:`Spec.inputs`): ``cope.gate_k``
     [B, Hkv, Tk, D] of ``cope(gate_source=separate)``; gradients reach it as they reach k.
+    ``bias`` is added to the scores: by distance, [H, Tq + Tk - 1] for i - j from 1 - Tq to Tk - 1 (queries
+    stand at the last keys), or by key, [B, H, Tk]. It is differentiable and goes through the fused kernels;
+    it has finite entries (``key_mask`` hides keys).
     ``return_weights`` adds the weights [B, H, Tq, Tk] before dropout, from the float64 reference and
     without gradient: for looking inside, not for speed. ``return_lse`` adds ln SUM exp(scores).
     """
-    text = _text(spec)
-    tensors = _parameters(text, params, *_shape(q))
-    others = _inputs(text, inputs, *_shape(q))
+    explicit = q_positions is not None or k_positions is not None
+    text, tensors, others = _prepared(spec, params, inputs, bias, q, k, explicit)
     masks = dict(
         causal=causal,
         window_left=window_left,
@@ -163,6 +185,7 @@ def attention_decode(
     q_positions: Optional[Tensor] = None,
     k_positions: Optional[Tensor] = None,
     inputs: Inputs = None,
+    bias: Optional[Tensor] = None,
     scale: Optional[float] = None,
     keys_are_turned: bool = False,
 ) -> Tensor:
@@ -172,14 +195,15 @@ def attention_decode(
     rotation follows the length (:attr:`Spec.follows_length`): cache such keys unrotated, or use
     ``spec.at_length(n)``.
     """
-    text = _text(spec)
+    explicit = q_positions is not None or k_positions is not None
+    text, tensors, others = _prepared(spec, params, inputs, bias, q, k, explicit)
     return torch.ops.posenc.attention_decode(
         q,
         k,
         v,
         text,
-        _parameters(text, params, *_shape(q)),
-        _inputs(text, inputs, *_shape(q)),
+        tensors,
+        others,
         window_left=window_left,
         key_mask=key_mask,
         q_positions=q_positions,

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc import functional
+from posenc._given import Registered, split_registered
 from posenc.functional import SpecLike
 from posenc.spec import Input, Spec, require_part
 
@@ -33,6 +34,13 @@ class EncodingParameters(nn.Module):
                 module.register_parameter(name, nn.Parameter(values[parameter.name]))
             else:
                 module.register_buffer(name, values[parameter.name])
+
+    def add_registered(self, one: Registered, heads: int) -> None:
+        """The parameters of an encoding that :func:`posenc.register` made."""
+        self.add_module(one.name, nn.Module())
+        for name, initial in one.params.items():
+            getattr(self, one.name).register_parameter(name, nn.Parameter(initial(heads)))
+            self._names.append(f"{one.name}.{name}")
 
     def forward(self) -> dict[str, Tensor]:
         """All tensors by name."""
@@ -92,7 +100,9 @@ class _Projections(nn.Module):
         self.kv_heads = kv_heads or heads
         self.head_dim = head_dim or model_dim // heads
         self.causal = causal
-        self.spec = require_part(Spec(spec), "attention")
+        text, registered = split_registered(spec if isinstance(spec, str) else Spec(spec).text)
+        self.spec = require_part(Spec(text), "attention")
+        self._text = " + ".join([self.spec.text] * bool(self.spec.encodings) + [one.name for one in registered])
         if heads % self.kv_heads != 0:
             raise ValueError(f"kv_heads must divide heads ({heads}) but is {self.kv_heads}")
         q_dim, k_dim = heads * self.head_dim, self.kv_heads * self.head_dim
@@ -101,6 +111,8 @@ class _Projections(nn.Module):
         self.v_proj = nn.Linear(model_dim, k_dim, bias=bias)
         self.out_proj = nn.Linear(q_dim, model_dim, bias=bias)
         self.pos = EncodingParameters(self.spec, self.head_dim, heads, model_dim, seed)
+        for one in registered:
+            self.pos.add_registered(one, heads)
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
         return x.unflatten(-1, (heads, self.head_dim)).transpose(1, 2)
@@ -175,7 +187,7 @@ class Attention(_Projections):
             self._split(self.q_proj(x), self.heads),
             self._split(self.k_proj(x), self.kv_heads),
             self._split(self.v_proj(x), self.kv_heads),
-            self.spec.text,
+            self._text or "none",
             self.pos(),
             causal=self.causal,
             window_left=self.window_left,
@@ -219,7 +231,7 @@ class Attention(_Projections):
             q,
             cache.keys[:, :, :end],
             cache.values[:, :, :end],
-            self.spec.text,
+            self._text or "none",
             self.pos(),
             window_left=self.window_left,
             inputs={name: value[:, :, :end] for name, value in cache.inputs.items()},

@@ -60,15 +60,11 @@ Encoding default_encoding(std::string_view name) {
   return default_of(static_cast<const Encoding*>(nullptr), name);
 }
 
-bool is_token_term(const Encoding& encoding) {
-  return std::visit([]<class E>(const E& /*e*/) { return TokenTerm<E>; }, encoding);
-}
-
-double token_factor(const Encoding& encoding, double scale) {
+std::optional<TokenForm> token_form(const Encoding& encoding, double scale) {
   return std::visit(
-      [scale]<class E>(const E& e) {
-        if constexpr (TokenTerm<E>) return e.token_factor(scale);
-        return 0.0;
+      [scale]<class E>(const E& e) -> std::optional<TokenForm> {
+        if constexpr (TokenTerm<E>) return e.token_form(scale);
+        return std::nullopt;
       },
       encoding);
 }

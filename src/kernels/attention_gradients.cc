@@ -196,14 +196,14 @@ void write_token_gradients(const AttentionBackwardCall& call, const AttentionSet
   const TensorView& to = call.dinputs[input];
   const std::int64_t group = state.shape.heads / state.kv_heads;
   const std::int64_t sharing = state.shape.heads / to.heads();
-  const double factor =
-      token_factor(state.spec.encodings[*state.token], static_cast<double>(setup.scale));
+  const TokenForm form =
+      *token_form(state.spec.encodings[*state.token], static_cast<double>(setup.scale));
   const auto keys = static_cast<std::size_t>(sum.segment.keys);
   std::vector<double> gradient(keys);
   for (std::int64_t h = 0; h < group; ++h) {
     if (h % sharing == 0) std::fill(gradient.begin(), gradient.end(), 0.0);
     const auto first = static_cast<std::size_t>(h) * keys;
-    token_sums_backward(factor, std::span(sum.dtoken_sums).subspan(first, keys),
+    token_sums_backward(form, std::span(sum.dtoken_sums).subspan(first, keys),
                         real_keys(call.forward, sum.segment), gradient);
     if ((h + 1) % sharing != 0) continue;
     for (std::size_t j = 0; j < keys; ++j) {

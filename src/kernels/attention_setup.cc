@@ -112,15 +112,15 @@ void fill_token_sums(AttentionSetup& setup) {
   const AttentionCall& call = *setup.call;
   const std::size_t input = first_input(state.inputs, *state.token);
   const std::int64_t group = state.shape.heads / call.inputs[input].heads();
-  const double factor =
-      token_factor(state.spec.encodings[*state.token], static_cast<double>(setup.scale));
+  const TokenForm form =
+      *token_form(state.spec.encodings[*state.token], static_cast<double>(setup.scale));
   setup.token_query.resize(
       static_cast<std::size_t>(call.q.batch() * state.shape.heads * call.k.tokens()));
   setup.token_key.resize(setup.token_query.size());
   for (const Segment& s : setup.segments) {
     for (std::int64_t h = 0; h < state.shape.heads; ++h) {
       const auto x = token_values(call.inputs[input], s, h / group);
-      const TokenSums sums = token_sums(factor, x, real_keys(call, s));
+      const TokenSums sums = token_sums(form, x, real_keys(call, s));
       const std::int64_t at = (s.batch * state.shape.heads + h) * call.k.tokens() + s.first_key;
       std::copy(sums.at_query.begin(), sums.at_query.end(), setup.token_query.begin() + at);
       std::copy(sums.at_key.begin(), sums.at_key.end(), setup.token_key.begin() + at);

@@ -143,7 +143,7 @@ Matrix toy_input(const Toy& toy, const InputInfo& info) {
 // c_i - c_j of a token term.
 void add_token_term(const Toy& toy, const Encoding& encoding, double scale, Matrix& sum) {
   const InputInfo input = token_inputs(encoding, shape_of(toy.request)).at(0);
-  const TokenSums sums = token_sums(token_factor(encoding, scale), toy_input(toy, input), {});
+  const TokenSums sums = token_sums(*token_form(encoding, scale), toy_input(toy, input), {});
   for (std::int64_t n = 0; n < toy.tokens * toy.tokens; ++n) {
     sum[static_cast<std::size_t>(n)] += sums.at_query[static_cast<std::size_t>(n / toy.tokens)] -
                                         sums.at_key[static_cast<std::size_t>(n % toy.tokens)];
@@ -154,7 +154,7 @@ Matrix contents(const Toy& toy, const ScoreParts& parts, double scale) {
   Matrix sum(parts.raw.size(), 0.0);
   for (std::size_t e = 0; e < toy.spec.encodings.size(); ++e) {
     const Encoding& encoding = toy.spec.encodings[e];
-    if (is_token_term(encoding)) add_token_term(toy, encoding, scale, sum);
+    if (token_form(encoding, scale)) add_token_term(toy, encoding, scale, sum);
     const auto* config = std::get_if<Cope>(&encoding);
     if (config == nullptr) continue;
     const bool from_raw = !has_gate_vectors(*config);

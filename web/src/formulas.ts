@@ -61,6 +61,10 @@ export const ENCODINGS: Record<string, Formula> = {
     tex: String.raw`s_{ij} = r_{ij} + \sum_{t=j+1}^{i} \ln f_t,\qquad f_t = \sigma(w_h^{\top} x_t + b_h)`,
     where: 'Every token t fades all tokens before it by its gate f, which the model computes from the token.',
   },
+  key_bias: {
+    tex: String.raw`s_{ij} = r_{ij} + b_j`,
+    where: 'b is a number per key and head that the caller gives.',
+  },
 };
 
 export const SCHEDULES: Record<string, Formula> = {

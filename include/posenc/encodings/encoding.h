@@ -3,6 +3,7 @@
 #pragma once
 
 #include <concepts>
+#include <optional>
 #include <variant>
 
 #include "posenc/encodings/alibi.h"
@@ -10,6 +11,7 @@
 #include "posenc/encodings/fire.h"
 #include "posenc/encodings/fox.h"
 #include "posenc/encodings/kerple.h"
+#include "posenc/encodings/key_bias.h"
 #include "posenc/encodings/learned.h"
 #include "posenc/encodings/none.h"
 #include "posenc/encodings/relative.h"
@@ -23,7 +25,7 @@
 namespace posenc {
 
 using Encoding = std::variant<None, Learned, Sinusoidal, Rope, Xpos, Alibi, T5, Kerple, Fire,
-                              Relative, Cope, Fox>;
+                              Relative, Cope, Fox, KeyBias>;
 
 // A bias of site 3: a formula of (head, i, j), and its gradient. Those of the distance alone are a DistanceBias.
 template <class E>
@@ -71,9 +73,8 @@ std::vector<InputInfo> token_inputs(const Any& encoding, const ModelShape& shape
       encoding);
 }
 
-// Whether it is a TokenTerm, and the factor of its sums, 0 for others.
-bool is_token_term(const Encoding& encoding);
-double token_factor(const Encoding& encoding, double scale);
+// The form of a TokenTerm; nothing for other encodings.
+std::optional<TokenForm> token_form(const Encoding& encoding, double scale);
 
 // What `posenc list` and the tables of the documentation show of a name that a spec may use.
 struct CatalogEntry {

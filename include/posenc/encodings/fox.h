@@ -12,7 +12,7 @@
 // Parameters: none. Input: log_f [B, H, Tk, 1], float32.
 #pragma once
 
-#include "posenc/encodings/common.h"
+#include "posenc/encodings/token_term.h"
 
 namespace posenc {
 
@@ -34,7 +34,9 @@ struct Fox {
     visit("scaled", self.scaled,
           FieldRule{.doc = "multiply the term by the scale of the scores, as PaTH's code does"});
   }
-  [[nodiscard]] double token_factor(double scale) const { return scaled ? scale : 1.0; }
+  [[nodiscard]] TokenForm token_form(double scale) const {
+    return {.factor = scaled ? scale : 1.0, .running = true};
+  }
 
   bool operator==(const Fox&) const = default;
 };

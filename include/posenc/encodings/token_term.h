@@ -1,10 +1,11 @@
-// Terms per token: the part of a score is c_i - c_j, with c a running sum of an input over the tokens.
+// Terms per token: the part of a score is a_i + b_j, made from an input with one number per token.
 //
-//   s_ij += c_i - c_j,   c_t = factor SUM_{u <= t} x_u      tokens in the order of their sequence
+//   running:  s_ij += c_i - c_j,   c_t = factor SUM_{u <= t} x_u      tokens in the order of their sequence
+//   else:     s_ij += factor x_j
 //
-// An encoding that is one declares its input x with token_inputs(), one number per token, and has a member
-// token_factor. Tokens that key_mask hides add nothing to c. Positions that a caller gives do not matter: only the
-// order of the tokens does. c is a sum of many tokens and its differences are not: it is kept in float64.
+// An encoding that is one declares its input x with token_inputs() and has a member token_form. Tokens that key_mask
+// hides add nothing to c. Positions that a caller gives do not matter: only the order of the tokens does. c is a sum
+// of many tokens and its differences are not: it is kept in float64.
 #pragma once
 
 #include <concepts>
@@ -14,21 +15,28 @@
 
 namespace posenc {
 
-template <class E>
-concept TokenTerm = requires(const E& config) {
-  // What the sums are multiplied by; `scale` is that of the scores.
-  { config.token_factor(1.0) } -> std::same_as<double>;
+struct TokenForm {
+  double factor = 1.0;
+  bool running = true;
 };
 
-// c of one sequence, as queries and as keys read it.
+template <class E>
+concept TokenTerm = requires(const E& config) {
+  // `scale` is that of the scores.
+  { config.token_form(1.0) } -> std::same_as<TokenForm>;
+};
+
+// c of one sequence, as queries and as keys read it: the term is at_query[i] - at_key[j].
 struct TokenSums {
   std::vector<double> at_query;
   std::vector<double> at_key;  // NaN where x is not finite: only rows that see this key are NaN
 };
 // `real` is empty, or 0 for hidden tokens.
-TokenSums token_sums(double factor, std::span<const double> x, std::span<const std::uint8_t> real);
-// Adds to dx what the gradient at c asks for: dx_t += factor SUM_{u >= t} dsums_u.
-void token_sums_backward(double factor, std::span<const double> dsums,
+TokenSums token_sums(const TokenForm& form, std::span<const double> x,
+                     std::span<const std::uint8_t> real);
+// Adds to dx what the gradient of at_key asks for. That of at_query is zero: the gradients of a row's scores sum to
+// zero.
+void token_sums_backward(const TokenForm& form, std::span<const double> dsums,
                          std::span<const std::uint8_t> real, std::span<double> dx);
 
 }  // namespace posenc

@@ -185,7 +185,7 @@ void keys_backward(const AttentionCall& call, const Head& head, HeadGradients& g
 void tokens_backward(const AttentionCall& call, const Head& head, HeadGradients& gradient) {
   for (const HeadTokenTerm& term : head.token_terms) {
     for (const Sequence& s : key_sequences(call)) {
-      token_sums_backward(term.factor, std::span(gradient.token_sums).subspan(s.first, s.count),
+      token_sums_backward(term.form, std::span(gradient.token_sums).subspan(s.first, s.count),
                           real_keys(call, head.batch, s),
                           gradient.of_encodings[term.input].subspan(s.first, s.count));
     }

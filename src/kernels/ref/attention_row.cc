@@ -191,11 +191,11 @@ namespace {
 
 HeadTokenTerm head_term(const AttentionCall& call, const Head& head, std::size_t encoding) {
   HeadTokenTerm term{.input = first_input(call.token_inputs, encoding),
-                     .factor = token_factor(call.spec.encodings[encoding], call.scale),
+                     .form = *token_form(call.spec.encodings[encoding], call.scale),
                      .sums = {}};
   for (const Sequence& s : key_sequences(call)) {
     const TokenSums part =
-        token_sums(term.factor, head.of_encodings[term.input].subspan(s.first, s.count),
+        token_sums(term.form, head.of_encodings[term.input].subspan(s.first, s.count),
                    real_keys(call, head.batch, s));
     const auto append = [](const std::vector<double>& from, std::vector<double>& to) {
       to.insert(to.end(), from.begin(), from.end());
@@ -221,7 +221,7 @@ Head::Head(const AttentionCall& call, std::int64_t batch_in, std::int64_t head_i
     of_encodings.push_back(part_of_head(call, *this, i, call.inputs.of_encodings[i]));
   }
   for (std::size_t e = 0; e < call.spec.encodings.size(); ++e) {
-    if (is_token_term(call.spec.encodings[e])) token_terms.push_back(head_term(call, *this, e));
+    if (token_form(call.spec.encodings[e], 1.0)) token_terms.push_back(head_term(call, *this, e));
   }
   rotated_k.assign(k.begin(), k.end());
   for (std::int64_t j = 0; j < call.shape.keys; ++j) {

@@ -33,7 +33,7 @@ struct AttentionCall {
 // A TokenTerm of the spec in one head.
 struct HeadTokenTerm {
   std::size_t input;  // index into AttentionCall::token_inputs
-  double factor;
+  TokenForm form;
   TokenSums sums;  // of every key, each sequence for itself
 };
 

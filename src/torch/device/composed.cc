@@ -162,13 +162,14 @@ at::Tensor sum_of_biases(const ComposedCall& call, const std::vector<Tensors>& p
   return sum;
 }
 
-// c_i - c_j of a token term, [B, H, Tq, Tk]. Sums over tokens are products with the order of the tokens.
-at::Tensor token_term(const ComposedCall& call, const at::Tensor& input, double factor) {
+// A token term, [B, H, Tq or 1, Tk]. Sums over tokens are products with the order of the tokens.
+at::Tensor token_term(const ComposedCall& call, const at::Tensor& input, const TokenForm& form) {
   at::Tensor x = input.to(at::kDouble).squeeze(-1);  // [B, H, Tk]
   if (call.tokens->key_mask().defined()) {
     x = x * call.tokens->key_mask().ne(0).unsqueeze(1).to(at::kDouble);
   }
-  x = x.repeat_interleave(call.q.size(1) / std::max<std::int64_t>(x.size(1), 1), 1) * factor;
+  x = x.repeat_interleave(call.q.size(1) / std::max<std::int64_t>(x.size(1), 1), 1) * form.factor;
+  if (!form.running) return x.unsqueeze(2);
   const at::Tensor at_query = at::matmul(x, call.tokens->key_counts(Role::kQuery).t());
   const at::Tensor at_key = at::matmul(x, call.tokens->key_counts(Role::kKey).t());
   return at_query.unsqueeze(3) - at_key.unsqueeze(2);
@@ -178,10 +179,9 @@ at::Tensor sum_of_token_terms(const ComposedCall& call, double scale, at::Scalar
   at::Tensor sum;
   const auto& state = call.prepared->plan.state();
   for (std::size_t i = 0; i < state.inputs.size(); ++i) {
-    const Encoding& encoding = state.spec.encodings[state.inputs[i].encoding];
-    if (!is_token_term(encoding)) continue;
-    const at::Tensor term =
-        token_term(call, call.inputs[i], token_factor(encoding, scale)).to(type);
+    const auto form = token_form(state.spec.encodings[state.inputs[i].encoding], scale);
+    if (!form) continue;
+    const at::Tensor term = token_term(call, call.inputs[i], *form).to(type);
     sum = sum.defined() ? sum + term : term;
   }
   return sum;

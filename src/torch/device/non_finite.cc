@@ -85,7 +85,8 @@ void NonFinite::mark(AttentionBackward& gradients) const {
   const auto& state = cleaned_.prepared->plan.state();
   for (std::size_t i = 0; i < dinputs.size(); ++i) {
     at::Tensor lost = keys_seen_by(gradient_, dinputs[i].size(1));
-    if (is_token_term(state.spec.encodings[state.inputs[i].encoding])) lost = at_or_before(lost);
+    const auto form = token_form(state.spec.encodings[state.inputs[i].encoding], 1.0);
+    if (form && form->running) lost = at_or_before(lost);
     dinputs[i] = dinputs[i].masked_fill(lost, kNaN);
   }
   dparameters = dparameters.masked_fill(gradient_.any(), kNaN);

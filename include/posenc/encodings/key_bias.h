@@ -1,0 +1,38 @@
+// A bias per key (site 4): a number for each key and head that the caller gives.
+//
+//   s_ij = r_ij + b_j
+//
+// What a model makes of its tokens (how important one is, whether it is a sink) or what the caller knows of them. It
+// must be finite; key_mask hides keys. In Python, posenc.attention(..., bias=b) with b of shape [B, H, Tk] is this.
+// Parameters: none. Input: value [B, H, Tk, 1], float32.
+#pragma once
+
+#include "posenc/encodings/token_term.h"
+
+namespace posenc {
+
+struct KeyBias {
+  static constexpr Traits kTraits{
+      .name = "key_bias",
+      .site = Site::kContent,
+      .title = "a given number per key",
+      .formula = "s_ij = r_ij + b_j",
+      .paper = "",
+      .relative = true,
+      .extrapolates = true,
+      .linear_attention = false,
+  };
+  template <class Self, class Visitor>
+  static void visit_fields(Self& /*self*/, Visitor&& /*visit*/) {}
+  [[nodiscard]] TokenForm token_form(double /*scale*/) const {
+    return {.factor = 1.0, .running = false};
+  }
+
+  bool operator==(const KeyBias&) const = default;
+};
+
+void validate(const KeyBias& config, const ModelShape& shape);
+std::vector<ParameterInfo> parameters(const KeyBias& config, const ModelShape& shape);
+std::vector<InputInfo> token_inputs(const KeyBias& config, const ModelShape& shape);
+
+}  // namespace posenc
