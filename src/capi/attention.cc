@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "capi/arguments.h"
+#include "kernels/attention_plan.h"
 
 namespace posenc::capi {
 namespace {
@@ -16,31 +17,33 @@ posenc_attention_call read_call(const char* name, const posenc_attention_call* g
   return c;
 }
 
-std::vector<TensorView> tensors_of(const char* op, const char* name, const posenc_tensor* tensors,
-                                   std::size_t count) {
-  std::vector<TensorView> views;
-  for (std::size_t i = 0; i < count; ++i) {
-    required(op, name, tensors);
-    views.push_back(tensor_of(op, name, tensors[i]));
+// As many as the plan's spec reads: a wrong count is found before a tensor is.
+std::vector<TensorView> tensors_of(const char* op, const char* name, const posenc_plan& plan,
+                                   const posenc_tensor* tensors, std::size_t count) {
+  const AttentionPlan::State& state = plan.plan->state();
+  if (count != state.inputs.size()) {
+    fail(StatusCode::kInvalidArgument, "[%s] %s must be %s but got %zu tensors", op, name,
+         state.input_names.c_str(), count);
   }
+  if (count > 0) required(op, name, tensors);
+  std::vector<TensorView> views;
+  for (std::size_t i = 0; i < count; ++i) views.push_back(tensor_of(op, name, tensors[i]));
   return views;
 }
 
-// A call and the lists that it points into.
-struct Call : AttentionCall {
-  std::vector<ConstTensorView> input_views;
+// A call and the list that it points into.
+struct Call {
+  AttentionCall call;
+  std::vector<ConstTensorView> inputs;
 };
 
-// All but the parameters.
-Call call_of(const posenc_attention_call& c) {
-  Call call;
+// All but the parameters and inputs.
+AttentionCall call_of(const posenc_attention_call& c) {
+  AttentionCall call;
   call.plan = c.plan->plan.get();
   call.q = tensor_of(kOp, "q", c.q);
   call.k = tensor_of(kOp, "k", c.k);
   call.v = tensor_of(kOp, "v", c.v);
-  const auto views = tensors_of(kOp, "inputs", c.inputs, c.input_count);
-  call.input_views.assign(views.begin(), views.end());
-  call.inputs = call.input_views;
   call.out = tensor_of(kOp, "out", c.out);
   call.lse = span_of(kOp, "lse", c.lse, c.lse_count);
   call.mask = mask_of(kOp, c.mask, call.k);
@@ -62,9 +65,12 @@ Call complete_call_of(const posenc_attention_call& c) {
   required_tensor(kOp, "k", c.k);
   required_tensor(kOp, "v", c.v);
   required_tensor(kOp, "out", c.out);
-  Call call = call_of(c);
-  call.parameters = values_of(kOp, *c.plan, c.parameters).get();
-  return call;
+  Call whole{.call = call_of(c), .inputs = {}};
+  const auto views = tensors_of(kOp, "inputs", *c.plan, c.inputs, c.input_count);
+  whole.inputs.assign(views.begin(), views.end());
+  whole.call.inputs = whole.inputs;
+  whole.call.parameters = values_of(kOp, *c.plan, c.parameters).get();
+  return whole;
 }
 
 Status backward(const posenc_attention_backward_call* given) {
@@ -72,9 +78,9 @@ Status backward(const posenc_attention_backward_call* given) {
   const auto c = read_struct(op, "call", given, offsetof(posenc_attention_backward_call, dinputs));
   const posenc_attention_call forward = read_call("forward", c.forward);
   const Call complete = complete_call_of(forward);
-  const auto dinputs = tensors_of(op, "dinputs", c.dinputs, c.dinput_count);
+  const auto dinputs = tensors_of(op, "dinputs", *forward.plan, c.dinputs, c.dinput_count);
   AttentionBackwardCall call;
-  call.forward = complete;
+  call.forward = complete.call;
   call.grad_out = required_tensor(op, "grad_out", c.grad_out);
   call.dq = required_tensor(op, "dq", c.dq);
   call.dk = required_tensor(op, "dk", c.dk);
@@ -93,7 +99,7 @@ extern "C" {
 
 posenc_status posenc_attention(const posenc_attention_call* call) noexcept {
   return guarded([&] {
-    return attention(posenc::capi::complete_call_of(posenc::capi::read_call("call", call)));
+    return attention(posenc::capi::complete_call_of(posenc::capi::read_call("call", call)).call);
   });
 }
 

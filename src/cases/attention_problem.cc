@@ -18,7 +18,7 @@ AttentionCall AttentionProblem::call() {
   call.k = data.k.view();
   call.v = data.v.view();
   input_views_.clear();
-  for (Tensor& input : data.inputs) input_views_.push_back(input.view());
+  for (Tensor& input : data.inputs) input_views_.emplace_back(input.view());
   call.inputs = input_views_;
   call.out = data.out.view();
   call.lse = data.row_sums;

@@ -68,7 +68,7 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction> {
                           or_undefined(q_positions),
                           or_undefined(k_positions)};
     kept.insert(kept.end(), inputs.begin(), inputs.end());
-    save_tensors(*ctx, std::move(kept));
+    save_tensors(*ctx, kept);
     auto& saved = ctx->saved_data;
     saved["spec"] = spec;
     saved["causal"] = causal;

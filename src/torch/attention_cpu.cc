@@ -47,7 +47,7 @@ AttentionArguments::AttentionArguments(
   values = split_parameters(*prepared, parameters);
   of_encodings = rows_of_inputs(prepared->plan.state().inputs, inputs, q_in);
   if (q.scalar_type() == at::kDouble) return;  // views have no float64
-  for (const at::Tensor& input : of_encodings) input_views_.push_back(view_of(input));
+  for (const at::Tensor& input : of_encodings) input_views_.emplace_back(view_of(input));
 }
 
 AttentionCall AttentionArguments::call(const at::Tensor& out, const at::Tensor& lse) const {

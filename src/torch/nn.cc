@@ -132,7 +132,7 @@ AttentionImpl::AttentionImpl(AttentionConfig config, EncodingParameters shared)
   for (const auto& [encoding, info] : inputs_) {
     const std::int64_t dim = info.head_count(config_.heads, config_.kv_heads) * info.channels;
     const bool bias = config_.bias || info.activation != InputInfo::Activation::kNone;
-    input_projs.push_back(
+    input_projs.emplace_back(
         register_module(info.projection, dense_layer(config_.model_dim, dim, bias)));
   }
   if (config_.qk_norm) {

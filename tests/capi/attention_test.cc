@@ -196,6 +196,12 @@ TEST(CAttention, OptionsReachTheKernel) {
     EXPECT_TRUE(fails(POSENC_OUT_OF_RANGE, POSENC_OUT_OF_RANGE, "[plan_input_name] input must be"));
     c.inputs = nullptr;
     EXPECT_TRUE(fails(posenc_attention(&c), POSENC_INVALID_ARGUMENT, "inputs must not be null"));
+    c.input_count = SIZE_MAX;
+    EXPECT_TRUE(fails(posenc_attention(&c), POSENC_INVALID_ARGUMENT, "inputs must be cope.gate_k"));
+    c.input_count = 0;
+    EXPECT_TRUE(fails(posenc_attention(&c), POSENC_INVALID_ARGUMENT, "but got 0 tensors"));
+    std::array<char, 256> path{};
+    EXPECT_GT(posenc_attention_explain(&c, path.data(), path.size()), 0);  // needs no inputs
   }
   {
     Both both({.spec = "rope + alibi"});
