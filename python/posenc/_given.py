@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Callable, Mapping, Optional, Sequence
+from typing import Callable, Mapping, Optional
 
 import torch
 from torch import Tensor
@@ -40,9 +40,10 @@ def register(
     ``bias(distance, **params)`` gets the distances i - j as a float tensor [n] and returns [H, n] (or [n], for
     all heads). It is evaluated once per call over all distances, and autograd differentiates it; the kernels add
     the table and return its gradient. ``params`` has a function per parameter, from the number of heads to its
-    initial value; in ``attention`` they are passed as ``params={"name.parameter": tensor}``.
+    initial value; in ``attention`` they are passed as ``params={"name.parameter": tensor}``. Registering a name
+    again replaces its function, also for modules that use it already.
 
-    >>> register("linear_decay", bias=lambda d, slope: -slope[:, None] * d, params={"slope": torch.ones})
+    >>> posenc.register("linear_decay", bias=lambda d, slope: -slope[:, None] * d, params={"slope": torch.ones})
     >>> q = torch.randn(1, 2, 5, 8)
     >>> out = posenc.attention(q, q, q, "rope + linear_decay", {"linear_decay.slope": torch.ones(2)})
     """
@@ -89,6 +90,8 @@ def split_registered(text: str) -> tuple[str, list[Registered]]:
     for term in _terms(text):
         match = _TERM.match(term)
         registered = _REGISTERED.get(match[1]) if match else None
+        if registered is not None and registered in found:
+            raise ValueError(f"[posenc] the registered {registered.name} can be in a spec once but is in {text!r}")
         found.append(registered) if registered else kept.append(term)
     return " + ".join(kept) or "none", found
 
@@ -133,14 +136,13 @@ def with_given(
     """Spec, params and inputs with the registered encodings and the bias of a call as encodings of the library."""
     text, registered = split_registered(text)
     params, inputs = dict(params), dict(inputs)
-    if not registered and bias is None:
-        return text, params, inputs
     heads, queries, keys = q.shape[1], q.shape[2], k.shape[2]
     tables = []
     distance = distances(queries, keys, q.device).to(torch.float64 if q.dtype == torch.float64 else torch.float32)
     for one in registered:
         tables.append(_table_of(one, params, distance, heads))
-        params = {n: p for n, p in params.items() if not n.startswith(one.name + ".")}
+        for name in one.params:  # what is left over is unknown, and refused
+            del params[f"{one.name}.{name}"]
     if bias is not None and bias.dim() == 2:
         if tuple(bias.shape) != (heads, queries + keys - 1):
             raise ValueError(
@@ -158,7 +160,10 @@ def with_given(
         inputs[f"{prefix}.value"] = bias.unsqueeze(-1).to(distance.dtype)
     if tables:
         if positions:
-            raise ValueError("[posenc] a bias by distance counts tokens; leave q_positions and k_positions out")
+            raise ValueError(
+                "[posenc] a bias by distance is indexed by the order of the tokens; "
+                "leave q_positions and k_positions out"
+            )
         reach = max(queries, keys, 2) - 1
         text, prefix = _add_term(text, f"relative(max_distance={reach}, bidirectional=true)")
         table = sum(tables[1:], tables[0])

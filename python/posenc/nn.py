@@ -247,6 +247,8 @@ class LinearAttention(_Projections):
         self, model_dim: int, heads: int, spec: SpecLike = "rope", *, form: str = "elu", **options
     ) -> None:
         super().__init__(model_dim, heads, spec, **options)
+        if self._text != self.spec.text and self._text:
+            raise ValueError(f"[LinearAttention] a registered bias needs a row of scores, but the spec is {self._text}")
         self.form = form
 
     def forward(self, x: Tensor, key_mask: Optional[Tensor] = None) -> Tensor:

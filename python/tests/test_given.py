@@ -92,7 +92,7 @@ def test_biases_of_another_shape(shape):
 
 def test_a_bias_by_distance_with_positions():
     q, k, v = rows()
-    with pytest.raises(ValueError, match="leave q_positions and k_positions out"):
+    with pytest.raises(ValueError, match="order of the tokens; leave q_positions and k_positions out"):
         posenc.attention(q, k, v, bias=torch.zeros(HEADS, 15), q_positions=torch.arange(7), k_positions=torch.arange(9))
 
 
@@ -126,6 +126,19 @@ def test_a_registered_bias_in_a_module(decay):
     cache = posenc.nn.KeyValueCache()
     steps = torch.cat([module(x[:, t : t + 1], cache=cache) for t in range(11)], 1)
     assert torch.allclose(steps, out, atol=1e-5)
+
+
+def test_nothing_of_a_registered_bias_is_ignored(decay):
+    q, k, v = rows()
+    params = {"decay.slope": torch.ones(HEADS), "decay.slopes": torch.ones(HEADS)}
+    with pytest.raises(ValueError, match="params has unknown .'decay.slopes'."):
+        posenc.attention(q, k, v, "decay", params)
+    with pytest.raises(ValueError, match="can be in a spec once"):
+        posenc.attention(q, k, v, "decay + decay", {"decay.slope": torch.ones(HEADS)})
+    with pytest.raises(ValueError, match="needs a row of scores, but the spec is rope . decay"):
+        posenc.nn.LinearAttention(32, HEADS, "rope + decay")
+    with pytest.raises(RuntimeError, match="decay"):
+        posenc.linear_attention(q, k, v, "rope + decay")
 
 
 def test_names_that_cannot_be_registered(decay):

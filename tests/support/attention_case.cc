@@ -84,6 +84,12 @@ GradientReport compare_all_gradients(AttentionCase& problem,
   return report;
 }
 
+GradientReport compare_all_gradients(AttentionCase& problem) {
+  return compare_all_gradients(problem, problem.backward(), [&] {
+    return inner_product(problem.forward().out, problem.grad_out);
+  });
+}
+
 double inner_product(const std::vector<double>& a, const std::vector<double>& b) {
   double sum = 0.0;
   for (std::size_t n = 0; n < a.size(); ++n) sum += a[n] * b[n];

@@ -41,6 +41,8 @@ AttentionCase random_case(std::string_view spec, const ref::AttentionShape& shap
 GradientReport compare_all_gradients(AttentionCase& problem,
                                      const ref::AttentionGradients& gradients,
                                      const std::function<double()>& loss);
+// The case's own gradients.
+GradientReport compare_all_gradients(AttentionCase& problem);
 
 double inner_product(const std::vector<double>& a, const std::vector<double>& b);
 // The largest |got - want| / (1 + |want|).

@@ -2,10 +2,10 @@
 //
 //   s_ij = r_ij + c_i - c_j,   c_t = SUM_{u <= t} log f_u
 //
-// so a key j is faded by f of every token after it, up to the query i. log f comes in as an input, not f: as
-// logsigmoid(w_h . x_t + b_h) of a module it is exact where f is near 1, and its sum of a million tokens is,
-// too. It must be finite; packed sequences begin anew. The sums follow the order of the tokens, not positions
-// that a caller gives, and tokens that key_mask hides fade nothing.
+// A key j is faded by the gates f of all tokens after it, up to the query i. The input is log f, not f: a module
+// computes it as logsigmoid(w_h . x_t + b_h), which is exact where f is near 1. It must be finite. The sums follow
+// the order of the tokens, not positions that a caller gives; each packed sequence has its own, and tokens that
+// key_mask hides fade nothing.
 // scaled=true multiplies the term by the scale of the scores, as the code of PaTH does; FoX does not.
 //
 // Lin et al. 2025, "Forgetting Transformer: Softmax Attention with a Forget Gate", arXiv 2503.02130.

@@ -11,14 +11,15 @@
 // threads.
 //
 // NaN and overflow. A row of `out` is NaN if it sees one: a NaN in its query, in a visible key or value
-// or the row of an input there, in the scale or in a parameter it reads; a visible score of +infinity; or no visible score
+// or in its inputs, in the scale or in a parameter it reads; a visible score of +infinity; or no visible score
 // above -infinity. Its lse is NaN where its weights are, its gradient dq is NaN, and so are dk, dv and
 // the gradients of parameters wherever such a row adds to them. No other row changes: a hidden key or
 // value may hold anything, also memory that was never written. A row is 0 only where no key is visible.
 //
 // Every sum of Toeplitz biases (ALiBi, T5, KERPLE, learned relative) is one table per head, so the
-// kernel knows three modifiers, that table, FIRE's row function and CoPE, and any mix of them with any
-// site-2 encodings is fused. What is not fused runs through the reference, and explain() says so.
+// kernel knows four modifiers (that table, FIRE's row function, CoPE and a term per token), and any mix
+// of them with any site-2 encodings is fused. What is not fused runs through the reference, and
+// explain() says so.
 #pragma once
 
 #include <memory>
