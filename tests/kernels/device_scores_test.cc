@@ -44,7 +44,9 @@ class HostAttention {
     d_.out.assign(out_);
     d_.dq.assign(dq_);
     d_.dk.assign(dk_);
-    if (!d_.dinputs.empty()) {
+    if (call_.token) {
+      d_.dinputs[call_.token_input].assign(dx_);
+    } else if (!d_.dinputs.empty()) {
       d_.dinputs[0].assign(dgate_k_);
     } else {
       for (std::size_t i = 0; i < dv_.size(); ++i) dv_[i] += dgate_k_[i];
@@ -72,6 +74,7 @@ class HostAttention {
     if constexpr (kGates) {
       add_products(one.dgates, one.gate_k, one.q, p.scale, row, key, &dq_, dgate_k_);
     }
+    if (call_.token) add_tokens(one, batch);
     add_biases(one, batch, head);
     add_fire(one, head);
     add_positions(one, head, row);
@@ -91,6 +94,19 @@ class HostAttention {
         }
       }
     }
+  }
+  // The heads come in their order.
+  template <class Head>
+  void add_tokens(Head& one, int batch) {
+    std::vector<double> dsums(static_cast<std::size_t>(call_.p.keys), 0.0);
+    for (int i = 0; i < call_.p.queries; ++i) {
+      for (std::size_t j = 0; j < dsums.size(); ++j) {
+        dsums[j] -= static_cast<double>(one.dscores.at(i, static_cast<int>(j)));
+      }
+    }
+    std::vector<double> dx(dsums.size(), 0.0);
+    token_sums_backward(*call_.token, dsums, call_.real_keys(static_cast<std::size_t>(batch)), dx);
+    dx_.insert(dx_.end(), dx.begin(), dx.end());
   }
   template <class Head>
   void add_biases(Head& one, int batch, int head) {
@@ -155,7 +171,7 @@ class HostAttention {
 
   HostCall call_;
   AttentionData& d_;
-  std::vector<double> out_, dq_, dk_, dv_, dgate_k_;
+  std::vector<double> out_, dq_, dk_, dv_, dgate_k_, dx_;
 };
 
 class DeviceScores : public ::testing::Test {
@@ -184,7 +200,8 @@ const std::vector<std::string>& specs() {
        "cope(npos_max=8, variant=alibi)", "cope(npos_max=8, logit_scale=sqrt_dim)",
        "cope(npos_max=8, gate_source=separate)", "cope(npos_max=64, gate_source=value)",
        "alibi(trainable=true) + cope(npos_max=16, gates_see_bias=true)",
-       "fire(width=8, init_threshold=20) + cope(npos_max=16)"});
+       "fire(width=8, init_threshold=20) + cope(npos_max=16)", "fox", "fox(scaled=true)",
+       "key_bias", "alibi(trainable=true) + fox", "fire(width=8, init_threshold=20) + key_bias"});
   return kSpecs;
 }
 
@@ -194,8 +211,8 @@ TEST_F(DeviceScores, EveryEncodingAgreesWithTheReference) {
 }
 
 TEST_F(DeviceScores, EveryMaskAgreesWithTheReference) {
-  for (const char* spec :
-       {"t5", "cope(npos_max=8)", "fire(width=16, init_threshold=20) + cope(npos_max=64)"}) {
+  for (const char* spec : {"t5", "fox", "key_bias", "cope(npos_max=8)",
+                           "fire(width=16, init_threshold=20) + cope(npos_max=64)"}) {
     check({.spec = spec, .keys = 100, .causal = false});
     check({.spec = spec, .keys = 100, .causal = false, .window_left = 30, .window_right = 5});
     check({.spec = spec, .keys = 150, .window_left = 70});

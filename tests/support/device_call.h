@@ -35,6 +35,9 @@ class HostCall {
     for (std::size_t e = 0; e < d.spec.encodings.size(); ++e) {
       if (const auto* x = std::get_if<Cope>(&d.spec.encodings[e])) fill_cope(*x, e);
       if (const auto* x = std::get_if<Fire>(&d.spec.encodings[e])) fill_fire(*x, e);
+      if (const auto form = token_form(d.spec.encodings[e], static_cast<double>(p.scale))) {
+        fill_tokens(*form, e);
+      }
     }
   }
 
@@ -42,8 +45,19 @@ class HostCall {
   AttentionParams p;
   std::size_t cope = 0, fire = 0;  // encodings
   Floats table, embedding;
+  std::vector<double> at_query, at_key;
   FireTables fire_tables;
   bool has_gates = false;
+  std::optional<TokenForm> token;  // of the term per token,
+  std::size_t token_input = 0;     // and its input
+
+  [[nodiscard]] std::size_t heads() const { return static_cast<std::size_t>(p.heads); }
+  // Of a batch entry; empty: all are.
+  [[nodiscard]] std::span<const std::uint8_t> real_keys(std::size_t batch) const {
+    if (!d.c.padding) return {};
+    const auto keys = static_cast<std::size_t>(p.keys);
+    return std::span(d.key_mask).subspan(batch * keys, keys);
+  }
 
   // Calls f(encoding, index) for every Toeplitz bias.
   template <class F>
@@ -83,6 +97,22 @@ class HostCall {
     p.cope.logit_scale = x.logit_scale == Cope::LogitScale::kSqrtDim ? p.scale : 1.0f;
     p.cope.gates_see_bias = x.gates_see_bias;
     has_gates = x.gate_source != Cope::GateSource::kKey;
+  }
+  void fill_tokens(const TokenForm& form, std::size_t e) {
+    token = form;
+    token_input = first_input(d.token_inputs, e);
+    const std::vector<double> x = d.inputs[token_input].values();
+    const auto keys = static_cast<std::size_t>(p.keys);
+    for (std::size_t row = 0; row * keys < x.size(); ++row) {
+      const TokenSums sums =
+          token_sums(form, std::span(x).subspan(row * keys, keys), real_keys(row / heads()));
+      for (int i = 0; i < p.queries; ++i) {
+        const int place = i + p.keys - p.queries;
+        at_query.push_back(place < 0 ? 0.0 : sums.at_query[static_cast<std::size_t>(place)]);
+      }
+      at_key.insert(at_key.end(), sums.at_key.begin(), sums.at_key.end());
+    }
+    p.tokens = {at_query.data(), at_key.data()};
   }
   void fill_fire(const Fire& x, std::size_t e) {
     fire = e;

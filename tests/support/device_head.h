@@ -206,7 +206,7 @@ class HostHead {
       replace_hidden(seen, -INFINITY, gates);
     }
     Biases biases;
-    chain.read_biases(biases);
+    chain.read_biases(s_, 0, key, biases);
     const float* const z[2] = {row_of(logits, mine.row[0]), row_of(logits, mine.row[1])};
     const int last = std::max(p_.cope.npos_max - 1, 0);
     const float constant[2] = {z[0][last], z[1][last]};
@@ -279,7 +279,7 @@ class HostHead {
     }
     const Seen seen = seen_of(s_, mask_, mine, 0, key);
     Biases biases;
-    chain.read_biases(biases);
+    chain.read_biases(s_, 0, key, biases);
     Accum x;
     Accum y;
     Accum g = {};

@@ -82,6 +82,7 @@ Status check_modifiers(const char* op, const AttentionParams& p) {
   }
   const CopeTable& cope = p.cope;
   if (cope.npos_max == 0) return {};
+  if (p.tokens.at_key != nullptr) return unsupported(op, "CoPE with a term per token");
   if (cope.npos_max < 0 || cope.npos_max > kMostPositions) {
     return Status::format(StatusCode::kUnsupported,
                           "[%s] the CUDA kernel does not serve CoPE with %d positions; it serves "
@@ -258,6 +259,9 @@ Status check_backward(const AttentionBackwardParams& b) {
   }
   if (b.dfire_rows != nullptr && b.forward.fire.segments > 0 && b.forward.fire.dpsi == nullptr) {
     return invalid(kBackward, "the gradient of FIRE needs dpsi");
+  }
+  if ((b.dtoken_queries == nullptr) != (b.dtoken_keys == nullptr)) {
+    return invalid(kBackward, "dtoken_queries and dtoken_keys are wanted together, or neither");
   }
   const CopeTable& cope = b.forward.cope;
   if (cope.npos_max == 0) return {};

@@ -3,8 +3,9 @@
 // turned); nothing here allocates, and every launch is asynchronous on the stream.
 //
 // Two families of kernels serve a call. The tuned ones: bfloat16 and float16, Toeplitz biases, CoPE with
-// gates from the scores and up to kTunedPositions positions. The general ones (general.h) serve the rest:
-// float32, FIRE, CoPE with gates of other keys, long tables.
+// gates from the scores and up to kTunedPositions positions, a term per token beside nothing else. The general
+// ones (general.h) serve the rest: float32, FIRE, CoPE with gates of other keys, long tables, a term per token
+// with biases, dropout or a padding mask.
 //
 // Not served (launch_* then says kUnsupported): channels above 256 or no multiple of 8, and the few
 // combinations whose tiles do not fit into the shared memory of the GPU.
@@ -66,6 +67,13 @@ struct FireTable {
   std::int64_t lowest_place = 0;     // places are Tk - Tq + query; negative where Tq > Tk
 };
 
+// A term per token (posenc/encodings/token_term.h): at_query[i] - at_key[j] is added to a score. Sums are of many
+// tokens, their differences are not: float64. CoPE's gates do not see it, and no kernel has both.
+struct TokenTable {
+  const double* at_query = nullptr;  // [B, H, Tq], contiguous; null: zeros
+  const double* at_key = nullptr;    // [B, H, Tk], contiguous; null: no such term
+};
+
 inline constexpr int kTunedPositions = 256;
 inline constexpr int kMostPositions = 65536;
 
@@ -118,6 +126,7 @@ struct AttentionParams {
   ToeplitzTable toeplitz;
   FireTable fire;
   CopeTable cope;
+  TokenTable tokens;
 
   // As core/dropout.h: dropped where the drawn word is below the threshold, else scaled.
   std::uint32_t dropout_threshold = 0;  // 0: no dropout
@@ -140,6 +149,11 @@ struct AttentionBackwardParams {
   Tensor4 dgate_k;             // where gate_k was given, [B, Hkv, Tk, D]; written
   float* dtoeplitz = nullptr;  // [heads, span], contiguous; written; null: not wanted
   float* dpos_emb = nullptr;   // [head_dim, npos_max] or, for slopes, [heads]; written; may be null
+  // Sums of the gradient at the scores over keys, [B, H, Tq], which is the gradient at at_query, and over queries,
+  // [B, H, Tk], minus that at at_key; written where there is a term per token; both null: not wanted. A row's
+  // gradients sum to zero only up to the rounding of `out`, and so many rows' sums would not: both are needed.
+  float* dtoken_queries = nullptr;
+  float* dtoken_keys = nullptr;
   // FIRE, all written, or null: not wanted. Per segment the sums of db u and of db; per row those of
   // db slope dpsi (what |c| asks through psi, still to be multiplied by the row's scale) and of
   // db slope psi (the gradient of the row's scale).

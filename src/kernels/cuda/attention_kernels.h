@@ -19,6 +19,7 @@ struct Sizes {
 
 inline constexpr int kChainToeplitz = 1;
 inline constexpr int kChainCope = 2;
+inline constexpr int kChainTokens = 4;  // alone, and only in kernels with a copying warpgroup
 // Tables of many positions leave less shared memory: such calls take the compact sizes.
 inline constexpr int kMostSharedBytes = 227 * 1024;
 
@@ -52,6 +53,7 @@ constexpr int backward_key_parts(int dim) { return dim == 64 ? 1 : 2; }
 constexpr int backward_key_shares(int dim) { return dim / 64 / backward_key_parts(dim); }
 
 inline int chain_of(const AttentionParams& p) {
+  if (p.tokens.at_key != nullptr) return kChainTokens;
   return (p.toeplitz.table != nullptr ? kChainToeplitz : 0) |
          (p.cope.npos_max > 0 ? kChainCope : 0);
 }

@@ -3,6 +3,7 @@
 #include "kernels/cuda/attention_kernels.h"
 #include "kernels/cuda/attention_sums.h"
 #include "kernels/cuda/attention_workspace.h"
+#include "kernels/cuda/device/dispatch_attention.cuh"
 #include "kernels/cuda/device/scores.cuh"
 #include "kernels/cuda/general.h"
 
@@ -137,6 +138,7 @@ bool only_general(const AttentionParams& p) noexcept {
          (cope.gate_k.data != nullptr || cope.npos_max < 2 || cope.npos_max > kTunedPositions);
 }
 bool needs_general(const AttentionParams& p) noexcept {
+  if (p.tokens.at_key != nullptr && !may_stream_tokens(p)) return true;
   return only_general(p) || (p.cope.npos_max > 0 && groups_of(p) == 0);
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "torch/cuda/bias_terms.h"
+#include "torch/cuda/stream.h"
 #include "torch/device/paths.h"
 
 namespace posenc::ops {
@@ -37,6 +38,7 @@ FusedCall::FusedCall(const CudaCall& call, const at::Tensor& out, const at::Tens
   fill_table();
   fill_fire();
   fill_cope();
+  fill_tokens();
   fill_dropout();
 }
 
@@ -150,6 +152,31 @@ void FusedCall::fill_cope() {
   if (!turned.any() || !(interpolates || own_gates)) return;
   plain_q_ = aligned(call_.composed().q);
   p.cope.plain_q = tensor4(plain_q_);
+}
+
+void FusedCall::fill_tokens() {
+  const AttentionPlan::State& state = call_.state();
+  if (!state.token) return;
+  token_input_ =
+      call_.composed().inputs[first_input(state.inputs, *state.token)].to(at::kFloat).contiguous();
+  token_scan = {
+      .form = *token_form(state.spec.encodings[*state.token], static_cast<double>(p.scale)),
+      .x = token_input_.data_ptr<float>(),
+      .batch = p.batch,
+      .heads = p.heads,
+      .input_heads = static_cast<std::int32_t>(token_input_.size(1)),
+      .queries = p.queries,
+      .keys = p.keys,
+      .key_mask = p.key_mask,
+      .segments = p.segments,
+      .segment_count = p.segment_count};
+  const auto doubles = at::TensorOptions(call_.device()).dtype(at::kDouble);
+  token_queries_ = at::empty({p.batch, p.heads, p.queries}, doubles);
+  token_keys_ = at::empty({p.batch, p.heads, p.keys}, doubles);
+  p.tokens = {token_queries_.data_ptr<double>(), token_keys_.data_ptr<double>()};
+  cuda::launch_token_sums(token_scan, token_queries_.data_ptr<double>(),
+                          token_keys_.data_ptr<double>(), current_stream(call_.device()))
+      .throw_if_error();
 }
 
 void FusedCall::fill_dropout() {

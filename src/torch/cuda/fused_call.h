@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "kernels/cuda/attention.h"
+#include "kernels/cuda/token_sums.h"
 #include "torch/cuda/turned.h"
 #include "torch/device/fire_terms.h"
 
@@ -31,6 +32,7 @@ class FusedCall {
   void fill_table();
   void fill_fire();
   void fill_cope();
+  void fill_tokens();
   void fill_dropout();
 
   const CudaCall& call_;
@@ -40,10 +42,12 @@ class FusedCall {
   cuda::AttentionParams p;
   std::vector<std::vector<at::Tensor>> parameters;
   FireRange range;                  // of distances and places
+  cuda::TokenScan token_scan;       // where the spec has a term per token
   std::unique_ptr<FireTerms> fire;  // where the spec has one
 
  private:
   at::Tensor v_, plain_q_, gates_, segments_, table_, cope_table_, workspace_;
+  at::Tensor token_input_, token_queries_, token_keys_;
 };
 
 }  // namespace posenc::ops

@@ -41,6 +41,13 @@ void FusedGradients::fill_rows() {
     dgate_ = empty_like_rows(call_.k);
     b_.dgate_k = tensor4(dgate_);
   }
+  if (b_.forward.tokens.at_key != nullptr) {
+    const auto floats = call_.q.options().dtype(at::kFloat);
+    dtoken_queries_ = at::empty({call_.q.size(0), call_.q.size(1), call_.q.size(2)}, floats);
+    dtoken_keys_ = at::empty({call_.q.size(0), call_.q.size(1), call_.k.size(2)}, floats);
+    b_.dtoken_queries = dtoken_queries_.data_ptr<float>();
+    b_.dtoken_keys = dtoken_keys_.data_ptr<float>();
+  }
 }
 
 void FusedGradients::fill_tables() {
@@ -76,11 +83,29 @@ AttentionBackward FusedGradients::finish() {
   const Cope* cope = fused_.call().cope();
   const bool from_values = cope != nullptr && cope->gate_source == Cope::GateSource::kValue;
   if (from_values) dv_.add_(dgate_);
-  std::vector<at::Tensor> dinputs;  // of a fused call they are CoPE's
-  if (!call_.inputs.empty()) dinputs.push_back(dgate_);
-  return {dq_, dk_, dv_, dinputs,
+  return {dq_, dk_, dv_, input_gradients(),
           wants_parameters_ ? join_gradients(*call_.prepared, gradients, call_.parameters)
                             : at::zeros_like(call_.parameters)};
+}
+
+// Of a fused call an input is that of its term per token or of CoPE's gates.
+std::vector<at::Tensor> FusedGradients::input_gradients() const {
+  const AttentionPlan::State& state = fused_.call().state();
+  std::vector<at::Tensor> gradients;
+  for (std::size_t i = 0; i < call_.inputs.size(); ++i) {
+    const bool of_token = state.token && state.inputs[i].encoding == *state.token;
+    gradients.push_back(of_token ? token_gradient(call_.inputs[i]) : dgate_);
+  }
+  return gradients;
+}
+
+at::Tensor FusedGradients::token_gradient(const at::Tensor& input) const {
+  const at::Tensor gradient = at::empty(input.sizes(), input.options().dtype(at::kFloat));
+  cuda::launch_token_sums_backward(fused_.token_scan, dtoken_queries_.data_ptr<float>(),
+                                   dtoken_keys_.data_ptr<float>(), gradient.data_ptr<float>(),
+                                   current_stream(fused_.call().device()))
+      .throw_if_error();
+  return gradient.to(input.scalar_type());
 }
 
 std::vector<std::vector<at::Tensor>> FusedGradients::table_gradients() const {

@@ -25,13 +25,15 @@ class FusedGradients {
   void fill_rows();
   void fill_tables();
   [[nodiscard]] std::vector<std::vector<at::Tensor>> table_gradients() const;
+  [[nodiscard]] std::vector<at::Tensor> input_gradients() const;
+  [[nodiscard]] at::Tensor token_gradient(const at::Tensor& input) const;
 
   FusedCall& fused_;
   const ComposedCall& call_;
   at::Tensor grad_out_;
   bool wants_parameters_;
   cuda::AttentionBackwardParams b_;
-  at::Tensor dq_, dk_, dv_, dplain_, dgate_;
+  at::Tensor dq_, dk_, dv_, dplain_, dgate_, dtoken_queries_, dtoken_keys_;
   at::Tensor dtable_, dcope_, dfire_segments_, dfire_rows_;
 };
 

@@ -40,7 +40,7 @@ std::string type_obstacle(const CudaProblem& problem) {
 
 // What the decoding kernels know, too.
 bool is_tuned(const AttentionPlan::State& state, const CudaProblem& problem) {
-  if (problem.numbers != CudaNumbers::kHalf || state.fire) return false;
+  if (problem.numbers != CudaNumbers::kHalf || state.fire || state.token) return false;
   const Cope* cope = cope_of(state);
   return cope == nullptr ||
          (cope->gate_source == Cope::GateSource::kKey && cope->npos_max <= cuda::kTunedPositions);
@@ -76,7 +76,9 @@ std::string cuda_obstacle(const AttentionPlan::State& state, const CudaProblem& 
   const Cope* cope = cope_of(state);
   if (cope != nullptr && cope->gate_source == Cope::GateSource::kOpen)
     return "cope with open gates";
-  if (state.token) return "no kernel for " + joined_names(state, {*state.token});
+  if (cope != nullptr && state.token) {
+    return "no kernel for cope with " + joined_names(state, {*state.token});
+  }
   if (problem.head_dim % 8 != 0 || problem.head_dim > kMostChannels) {
     return "head_dim is not a multiple of 8 up to 256";
   }
@@ -112,6 +114,7 @@ std::string explain_cuda(const AttentionPlan::State& state, const CudaProblem& p
   if (!state.biases.empty()) text += ", toeplitz table (" + joined_names(state, state.biases) + ")";
   if (state.fire) text += ", fire";
   if (state.cope) text += ", cope";
+  if (state.token) text += ", a term per token (" + joined_names(state, {*state.token}) + ")";
   const std::string backward = cuda_backward_obstacle(state, problem);
   return text + (backward.empty() ? "; backward: fused"
                                   : "; backward: composed, scores as tensors: " + backward);

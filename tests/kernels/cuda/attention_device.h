@@ -8,6 +8,7 @@
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/fire_device.h"
+#include "kernels/cuda/token_device.h"
 
 namespace posenc::cuda::testing {
 
@@ -96,6 +97,7 @@ class DeviceAttention {
       d_.dparameters[cope_][0].assign(values.begin(), values.end());
     }
     if (fire_) fire_->bring_back(d_.dparameters[fire_->index()]);
+    if (tokens_) tokens_->bring_back();
   }
 
  private:
@@ -181,6 +183,7 @@ class DeviceAttention {
     }
     for (std::size_t e = 0; e < d_.spec.encodings.size(); ++e) {
       if (std::holds_alternative<Fire>(d_.spec.encodings[e])) fire_.emplace(d_, e, params);
+      if (token_form(d_.spec.encodings[e], 1.0)) tokens_.emplace(d_, e, params);
     }
   }
   void fill_gates(Cope::GateSource source) {
@@ -233,6 +236,7 @@ class DeviceAttention {
   bool gates_from_values_ = false;
   std::vector<double> dgates_;
   std::optional<FireDevice> fire_;
+  std::optional<TokenDevice> tokens_;
 };
 
 }  // namespace posenc::cuda::testing

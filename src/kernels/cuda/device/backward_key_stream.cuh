@@ -22,6 +22,7 @@ class BackwardKeyStream {
   using Layout = KeyStreamLayout<kDim, kMods>;
   static constexpr int kParts = kDim / 64;
   static constexpr bool kHasBias = (kMods & kToeplitz) != 0;
+  static constexpr bool kHasTokens = (kMods & kTokens) != 0;
   static constexpr std::uint32_t kTileWords = kTileBytes / 16;  // of descriptors
 
  public:
@@ -44,6 +45,7 @@ class BackwardKeyStream {
     const Range whole = walk.seen_whole(key_, seen);
 #pragma unroll 1
     for (int head = 0; head < walk.heads; ++head) {
+      if constexpr (kHasTokens) start_tokens(walk.kv_head * walk.heads + head);
 #pragma unroll 1
       for (int tile = walk.tiles.first; tile < walk.tiles.end; ++tile) {
         b_.wait(kFull, turn_.slot, turn_.parity);
@@ -51,6 +53,7 @@ class BackwardKeyStream {
         turn_.next();
         slot_ = slot_ == Of::kTableSlots - 1 ? 0 : slot_ + 1;
       }
+      if constexpr (kHasTokens) store_tokens(walk.kv_head * walk.heads + head);
     }
     settle();
     if (!walk.is_suspect(key_, group_, dk_, dv_, 0, 1)) store();
@@ -64,6 +67,27 @@ class BackwardKeyStream {
       const int key = key_ + key_of_row(h);
       walk.template store<T>(walk.b.dk, walk.space.dk, key, dk_, walk.p.scale, h, mine_.column);
       walk.template store<T>(walk.b.dv, walk.space.dv, key, dv_, 1.0f, h, mine_.column);
+    }
+  }
+
+  // Keys are the rows here, so that their parts are one number for each of the thread's two.
+  __device__ void start_tokens(int head) {
+    const TokenRow row(b_.walk.p, s_, head);
+    const double base = row.key_base(b_.walk.first_key);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      parts_[h] = row.key_part(key_ + mine_.row[h], base) * kLog2e;
+      sums_[h] = 0.0f;
+    }
+  }
+  __device__ void store_tokens(int head) const {
+    const KeyWalk& walk = b_.walk;
+    if (walk.b.dtoken_keys == nullptr) return;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float sum = sum_over_lanes(sums_[h]);
+      const int key = key_ + mine_.row[h];
+      if (mine_.column == 0 && key < s_.keys) walk.token_gradients(head)[key] = sum;
     }
   }
 
@@ -137,7 +161,12 @@ class BackwardKeyStream {
     pin(x);
     if constexpr (kMasked) hide_scores(tile, x);
 #pragma unroll
-    for (int n = 0; n < 32; ++n) x[n / 4][n % 4] = exp2_fast(x[n / 4][n % 4] * factor_);
+    for (int n = 0; n < 32; ++n) {
+      const float score = x[n / 4][n % 4];
+      x[n / 4][n % 4] =
+          exp2_fast(kHasTokens ? fmaf(score, factor_, parts_[n % 4 / 2]) : score * factor_);
+    }
+    if constexpr (kMasked && kHasTokens) hide_scores(tile, x, 0.0f);  // parts may be NaN
     Fragment weights;
     to_fragment<T>(x, weights);
     mma_begin();
@@ -152,6 +181,7 @@ class BackwardKeyStream {
 #pragma unroll
     for (int n = 0; n < 32; ++n) y[n / 4][n % 4] *= x[n / 4][n % 4];
     if constexpr (kMasked) hide_scores(tile, y, 0.0f);
+    if constexpr (kHasTokens) add_row_sums(y, sums_);
     to_fragment<T>(y, ds_);
     if constexpr (!Of::kDefer) {
       mma_begin();
@@ -347,6 +377,8 @@ class BackwardKeyStream {
   typename Block::Turn turn_;
   int slot_ = 0;  // of CoPE's tables
   bool pending_ = false;
+  float parts_[2] = {0.0f, 0.0f};  // of the own keys, as exponents of two,
+  float sums_[2] = {0.0f, 0.0f};   // and what the queries ask of them
   Fragment ds_;
   Accum dk_[kParts];
   Accum dv_[kParts];

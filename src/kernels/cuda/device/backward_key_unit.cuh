@@ -30,19 +30,23 @@ cudaError_t launch_backward_key(const AttentionBackwardParams& b, const Backward
       return launch_key_stream<T, kDim, kChain>(b, space, stream);
     }
   }
-  const int bytes = KeyLayout<kDim, kChain, kSizes.groups, kSizes.stages>::bytes(p.cope.npos_max);
-  if constexpr (!kCompact && (kChain & kChainCope) != 0) {
-    if (bytes > kMostSharedBytes) {
-      return launch_backward_key<T, kDim, kChain, true>(b, space, stream);
+  if constexpr (kChain == kChainTokens) {
+    return cudaErrorInvalidConfiguration;
+  } else {
+    const int bytes = KeyLayout<kDim, kChain, kSizes.groups, kSizes.stages>::bytes(p.cope.npos_max);
+    if constexpr (!kCompact && (kChain & kChainCope) != 0) {
+      if (bytes > kMostSharedBytes) {
+        return launch_backward_key<T, kDim, kChain, true>(b, space, stream);
+      }
     }
+    constexpr int kKeys = kSizes.groups * 64;
+    const int blocks = (longest_keys(p) + kKeys - 1) / kKeys * (kDim / 64 / kOut);
+    const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(p.kv_heads),
+                    static_cast<unsigned>(sequences_of(p)));
+    return launch(attention_backward_key_kernel<T, kDim, kChain, kSizes.groups, kSizes.stages, kOut,
+                                                kSizes.blocks>,
+                  grid, kSizes.groups * 128, bytes, stream, b, space);
   }
-  constexpr int kKeys = kSizes.groups * 64;
-  const int blocks = (longest_keys(p) + kKeys - 1) / kKeys * (kDim / 64 / kOut);
-  const dim3 grid(static_cast<unsigned>(blocks), static_cast<unsigned>(p.kv_heads),
-                  static_cast<unsigned>(sequences_of(p)));
-  return launch(attention_backward_key_kernel<T, kDim, kChain, kSizes.groups, kSizes.stages, kOut,
-                                              kSizes.blocks>,
-                grid, kSizes.groups * 128, bytes, stream, b, space);
 }
 
 template <int kDim>

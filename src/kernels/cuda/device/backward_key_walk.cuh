@@ -108,6 +108,12 @@ struct KeyWalk {
     return suspect;
   }
 
+  // Of the keys of the sequence.
+  __device__ float* token_gradients(int head) const {
+    return b.dtoken_keys + (static_cast<std::int64_t>(s.batch) * p.heads + head) * p.keys +
+           s.first_key;
+  }
+
   // The thread's channels, from 64 first_part on, of one key. Adds what chunks before have summed; the
   // last chunk writes elements.
   template <class T, int kOutParts>

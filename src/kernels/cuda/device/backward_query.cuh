@@ -62,6 +62,9 @@ class BackwardQuery {
       feed_.let_copy(mine_.lane);
     }
     walk_up();
+    if constexpr (Layout::kHasTokens) {
+      if (b_.dtoken_queries != nullptr) store_row_sums(b_, s_, head_, query_, mine_, sums_);
+    }
     if constexpr ((kMods & kCope) != 0) {
       finish_tables();
     } else {
@@ -83,12 +86,26 @@ class BackwardQuery {
 
   __device__ void start() {
     load_row_state(p_, space_.delta, s_, head_, query_, mine_, rows_);
+    if constexpr (Layout::kHasTokens) {
+      take_row_parts();
+      sums_[0] = sums_[1] = 0.0f;
+    }
     load_rows(b_.grad_out, base_ + Layout::kRows);
     load_rows((kMods & kCope) != 0 && has_plain() ? p_.cope.plain_q : p_.q, base_);
     settle();
 #pragma unroll
     for (int d = 0; d < kParts; ++d) zero(dq_[d]);
     if constexpr ((kMods & kCope) != 0) start_cope();
+  }
+
+  // Scores have the keys' parts alone.
+  __device__ void take_row_parts() {
+    const TokenRow row(p_, s_, head_);
+    const double base = row.query(first_row_);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      rows_.lse2[h] -= row.query_part(query_ + mine_.row[h], base) * kLog2e;
+    }
   }
 
   __device__ void start_cope() {
@@ -251,12 +268,17 @@ class BackwardQuery {
   }
 
   __device__ void multiply_tile(Accum& x, Accum& y) {
-    if constexpr (kInOrder) {
+    if constexpr (kInOrder && !Layout::kHasTokens) {
       const auto* start = reinterpret_cast<const float*>(smem_ + Layout::kWindows +
                                                          feed_.key_slot() * Layout::kWindow);
       start_from_biases(Layout::Pairs::at(start, 64 * group_ + mine_.row[0], mine_.column), 0, x);
     }
     mma_begin();
+#if POSENC_WGMMA
+    if constexpr (kInOrder && Layout::kHasTokens) {
+      start_from_tokens({base_ + Layout::kWindows, 64}, feed_.key_slot(), mine_.column, x);
+    }
+#endif
     multiply_own(base_, feed_.keys_at(feed_.key_slot()), x, kInOrder);
     multiply_own(base_ + Layout::kRows, feed_.values_at(feed_.value_slot()), y, false);
     mma_commit();
@@ -291,6 +313,7 @@ class BackwardQuery {
 #pragma unroll
     for (int d = 0; d < kParts; ++d) pin(dq_[d]);
     feed_.release_keys(feed_.slot_before(), mine_.lane);
+    if constexpr (Layout::kHasTokens) add_row_sums(y, sums_);
     to_fragment<T>(y, ds_);
     add_diagonals(tile, x);
   }
@@ -319,6 +342,7 @@ class BackwardQuery {
       differentiate_simply(keep_all(), x, y);
       hide_in_order(s_, mine_, query_, tile * 64, x, 0.0f);
       hide_in_order(s_, mine_, query_, tile * 64, y, 0.0f);
+      if constexpr (Layout::kHasTokens) add_row_sums(y, sums_);
     } else {
       // A hidden value, or a row's own NaN, must not reach hidden pairs.
       const Seen seen = seen_of(s_, mask_, mine_, query_, tile * 64);
@@ -448,6 +472,7 @@ class BackwardQuery {
   CopeScores cope_;
   float last_[2];
   float prefix_[2];
+  float sums_[2];   // over keys, of a term per token
   bool saturated_;  // whether keys of these rows are past the table
   Fragment ds_;
   Accum dq_[kParts];

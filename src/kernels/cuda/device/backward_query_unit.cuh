@@ -63,7 +63,8 @@ cudaError_t launch_backward_query(const AttentionBackwardParams& b, const Backwa
         QueryLayout<kDim, kChain, kSizes.groups, query_stream_stages(kDim, kChain), true>::bytes(
             b.forward.cope.npos_max);
     // The blocks of rows must be those that the workspace was laid out for.
-    const bool may = kChain == kChainToeplitz ? may_stream(b.forward) : runs_on_90a();
+    constexpr bool kInOrder = kChain == kChainToeplitz || kChain == kChainTokens;
+    const bool may = kInOrder ? may_stream(b.forward) : runs_on_90a();
     if (may && streamed <= kMostSharedBytes && bytes <= kMostSharedBytes) {
       return launch_query_stream<T, kDim, kChain>(b, space, grid, streamed, stream);
     }
@@ -73,9 +74,13 @@ cudaError_t launch_backward_query(const AttentionBackwardParams& b, const Backwa
       return launch_backward_query<T, kDim, kChain, true>(b, space, stream);
     }
   }
-  return launch(
-      attention_backward_query_kernel<T, kDim, kChain, kSizes.groups, kSizes.stages, kSizes.blocks>,
-      grid, kSizes.groups * 128, bytes, stream, b, space);
+  if constexpr (kChain == kChainTokens) {
+    return cudaErrorInvalidConfiguration;
+  } else {
+    return launch(attention_backward_query_kernel<T, kDim, kChain, kSizes.groups, kSizes.stages,
+                                                  kSizes.blocks>,
+                  grid, kSizes.groups * 128, bytes, stream, b, space);
+  }
 }
 
 template <int kDim>

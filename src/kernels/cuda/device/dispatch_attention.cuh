@@ -41,6 +41,11 @@ inline bool may_stream(const AttentionParams& p) {
   return p.dropout_threshold == 0 && p.key_mask == nullptr && runs_on_90a();
 }
 
+// Whether a term per token has tuned kernels for a call.
+inline bool may_stream_tokens(const AttentionParams& p) {
+  return POSENC_CUDA_90A && p.head_dim <= 128 && p.toeplitz.table == nullptr && may_stream(p);
+}
+
 // Calls f.template operator()<T, kChain>().
 template <class F>
 cudaError_t dispatch_chain(const AttentionParams& p, F&& f) {
@@ -52,8 +57,10 @@ cudaError_t dispatch_chain(const AttentionParams& p, F&& f) {
         return f.template operator()<T, 1>();
       case 2:
         return f.template operator()<T, 2>();
-      default:
+      case 3:
         return f.template operator()<T, 3>();
+      default:
+        return f.template operator()<T, kChainTokens>();
     }
   };
   return p.element == Element::kBFloat16 ? of_element.template operator()<Bf16>()

@@ -24,6 +24,7 @@ class StreamForward {
   static constexpr int kParts = kDim / 64;
   static constexpr bool kHasCope = (kMods & kCope) != 0;
   static constexpr bool kHasBias = (kMods & kToeplitz) != 0;
+  static constexpr bool kHasTokens = (kMods & kTokens) != 0;
 
  public:
   __device__ explicit StreamForward(const Block& block) : b_(block) {
@@ -48,6 +49,7 @@ class StreamForward {
       add_output(end - 1);
     }
     for (int i = end; i < count; ++i) pass(i);
+    if constexpr (kHasTokens) add_row_parts();
     // Maxima are exponents of two here.
     store_and_mark<T>(b_.params, b_.s, b_.head, query_, mine_, softmax_, 1.0f, out_);
   }
@@ -61,6 +63,16 @@ class StreamForward {
       z_[h] = b_.tables() + (64 * group_ + mine_.row[h]) * logit_stride(npos);
       last_[h] = z_[h][npos - 1] * kLog2e;
       carry_[h] = query_ + mine_.row[h] < b_.s.queries ? 0 : cope_.last;
+    }
+  }
+
+  // Scores had the keys' parts alone: the rest is one number per row, which only the log-sum-exp shows.
+  __device__ void add_row_parts() {
+    const TokenRow row(b_.params, b_.s, b_.head);
+    const double base = row.query(b_.first_row);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      softmax_.maximum[h] += row.query_part(query_ + mine_.row[h], base) * kLog2e;
     }
   }
 
@@ -193,13 +205,15 @@ class StreamForward {
   __device__ void multiply_keys(int i, Scores& x) {
     const std::uint32_t queries = b_.base + group_ * kTileBytes;
     mma_begin();
+    if constexpr (kHasTokens) start_from_tokens(b_.token_tiles(), i % Of::kStages, mine_.column, x);
 #pragma unroll
     for (int d = 0; d < kParts; ++d) {
       const std::uint64_t left = descriptor(queries + d * Of::kGroups * kTileBytes);
       const std::uint64_t right = descriptor(b_.keys_at(i) + d * Layout::kPart);
 #pragma unroll
       for (int s = 0; s < 4; ++s) {
-        wgmma_rows<T>(x, step_of<false>(left, s), step_of<false>(right, s), kHasBias || d + s > 0);
+        wgmma_rows<T>(x, step_of<false>(left, s), step_of<false>(right, s),
+                      kHasBias || kHasTokens || d + s > 0);
       }
     }
     mma_commit();

@@ -23,18 +23,22 @@ cudaError_t launch_forward(const AttentionParams& p, cudaStream_t stream) {
       return launch_stream<T, kDim, kChain>(p, stream);
     }
   }
-  constexpr Sizes kSizes = forward_sizes(kDim, kChain, kCompact);
-  const int bytes =
-      ForwardLayout<kDim, kChain, kSizes.groups, kSizes.stages>::bytes(p.cope.npos_max);
-  if constexpr (!kCompact && (kChain & kChainCope) != 0) {
-    if (bytes > kMostSharedBytes) return launch_forward<T, kDim, kChain, true>(p, stream);
+  if constexpr (kChain == kChainTokens) {
+    return cudaErrorInvalidConfiguration;
+  } else {
+    constexpr Sizes kSizes = forward_sizes(kDim, kChain, kCompact);
+    const int bytes =
+        ForwardLayout<kDim, kChain, kSizes.groups, kSizes.stages>::bytes(p.cope.npos_max);
+    if constexpr (!kCompact && (kChain & kChainCope) != 0) {
+      if (bytes > kMostSharedBytes) return launch_forward<T, kDim, kChain, true>(p, stream);
+    }
+    constexpr int kRows = kSizes.groups * 64;
+    const dim3 grid(static_cast<unsigned>((longest_queries(p) + kRows - 1) / kRows),
+                    static_cast<unsigned>(p.heads), static_cast<unsigned>(sequences_of(p)));
+    return launch(
+        attention_forward_kernel<T, kDim, kChain, kSizes.groups, kSizes.stages, kSizes.blocks>,
+        grid, kSizes.groups * 128, bytes, stream, p);
   }
-  constexpr int kRows = kSizes.groups * 64;
-  const dim3 grid(static_cast<unsigned>((longest_queries(p) + kRows - 1) / kRows),
-                  static_cast<unsigned>(p.heads), static_cast<unsigned>(sequences_of(p)));
-  return launch(
-      attention_forward_kernel<T, kDim, kChain, kSizes.groups, kSizes.stages, kSizes.blocks>, grid,
-      kSizes.groups * 128, bytes, stream, p);
 }
 
 template <int kDim>

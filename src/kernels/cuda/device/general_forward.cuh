@@ -116,7 +116,7 @@ class GeneralForward {
     for (int h = 0; h < 2; ++h) has_keys_[h] |= seen.bits[h];
     replace_hidden(seen, -INFINITY, x);
     Biases biases;
-    chain_.read_biases(biases);
+    chain_.read_biases(s_, query_, key, biases);
     finish_general<kGates>(chain_.cope(), biases, gates, counted_, z_, last_, mine_.column, seen, x,
                            carry_);
     add_output(key, seen.all, x);

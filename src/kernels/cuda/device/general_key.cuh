@@ -16,7 +16,8 @@ struct GeneralKeyLayout {
   static constexpr int kStaged = kGateKeys + (kGates ? kOperandBytes<Kind, kDim> : 0);
   static constexpr int kWeights = kStaged + kOperandBytes<Kind, kDim>;
   static constexpr int kWindows = kWeights + Planes<Kind>::kCount * kTileBytes;
-  static constexpr int kBytes = 1024 + kWindows + 2 * kGeneralWindow;
+  static constexpr int kTokens = kWindows + 2 * kGeneralWindow;  // [4 warps][64 keys]
+  static constexpr int kBytes = 1024 + kTokens + 4 * 64 * 4;
 };
 
 // Parts of 64 channels of the gradients that a block of threads holds.
@@ -57,12 +58,14 @@ class GeneralKey {
       if constexpr (kGates) zero(dgates_[d]);
     }
     load_own();
+    if (wants_tokens()) clear_tokens();
     const int first = walk_.kv_head * walk_.heads;
 #pragma unroll 1
     for (int head = first; head < first + walk_.heads; ++head) {
       GeneralChain chain(p_, head, reinterpret_cast<const float*>(smem_ + Layout::kWindows), mine_);
 #pragma unroll 1
       for (int tile = walk_.tiles.first; tile < walk_.tiles.end; ++tile) visit(chain, head, tile);
+      if (wants_tokens()) store_tokens(head);
     }
     store(walk_.b.dk, walk_.space.dk, dk_, p_.scale);
     store(walk_.b.dv, walk_.space.dv, dv_, 1.0f);
@@ -143,6 +146,7 @@ class GeneralKey {
     need(Rows::kGradients, head, query);
     multiply_own(Layout::kValues, y);
     differentiate(chain, head, query, counts, seen, gates, x, y);
+    if (wants_tokens()) add_tokens(y);
     leave_out(query, seen, dv_);
     add_staged(x, dv_);
     need(Rows::kQueries, head, query);
@@ -154,6 +158,34 @@ class GeneralKey {
       leave_out(query, seen, dgates_);
       add_staged(gates, dgates_);
     }
+  }
+  // The gradient of the keys' parts: each warp sums over its rows, tile by tile.
+  __device__ bool wants_tokens() const {
+    return p_.tokens.at_key != nullptr && walk_.b.dtoken_keys != nullptr;
+  }
+  __device__ float* token_sums() const { return reinterpret_cast<float*>(smem_ + Layout::kTokens); }
+  __device__ void clear_tokens() {
+    for (int i = threadIdx.x; i < 4 * 64; i += 128) token_sums()[i] = 0.0f;
+  }
+  __device__ void add_tokens(const Accum& ds) {
+    float* own = token_sums() + threadIdx.x / 32 * 64 + 16 * mine_.column;
+#pragma unroll
+    for (int j = 0; j < 16; ++j) {
+      const float sum = sum_over_rows(ds, j);
+      if (mine_.lane < 4) own[j] += sum;
+    }
+  }
+  __device__ void store_tokens(int head) {
+    __syncthreads();
+    const int key = static_cast<int>(threadIdx.x);
+    if (key < 64 && walk_.first_key + key < walk_.s.keys && first_part_ == 0) {
+      const float* sums = token_sums() + key;
+      walk_.token_gradients(head)[walk_.first_key + key] =
+          (sums[0] + sums[64]) + (sums[128] + sums[192]);
+    }
+    __syncthreads();
+    clear_tokens();
+    __syncthreads();
   }
   // Of the staged rows those that do not see a key.
   __device__ void leave_out(int query, const Seen& seen, Accum (&to)[kOutParts]) {
@@ -170,7 +202,7 @@ class GeneralKey {
     load_row_state(p_, walk_.space.delta, walk_.s, head, query, mine_, rows);
     const Keep keep = keep_of(p_, walk_.s, head, query, walk_.first_key, mine_);
     Biases biases;
-    chain.read_biases(biases);
+    chain.read_biases(walk_.s, query, walk_.first_key, biases);
     general_backward<kGates, true>(chain.cope(), biases, !counts, tables_, mine_.column, rows, keep,
                                    seen, carry_, prefix_, gates, x, y);
   }

@@ -64,6 +64,7 @@ class GeneralQuery {
     start();
     if (has_cope()) find_carries();
     walk_up(true, kGates && !walks_twice());
+    if (b_.dtoken_queries != nullptr) store_row_sums(b_, s_, head_, query_, mine_, row_sums_);
     store();
     if (wants_fire()) finish_fire();
   }
@@ -155,7 +156,7 @@ class GeneralQuery {
     multiply_staged<Kind, kDim>(stage_, base_ + (kGates ? Layout::kPlain : 0), x);
     hide(s_, mask_, mine_, query_, key, x);
     Biases biases;
-    chain_.read_biases(biases);
+    chain_.read_biases(s_, query_, key, biases);
     count_gates(chain_.cope(), GeneralTerms<kGates>{chain_.cope(), biases, x}, x, carry);
   }
 
@@ -164,6 +165,7 @@ class GeneralQuery {
 #pragma unroll
     for (int d = 0; d < kParts; ++d) zero(dq_[d]);
     prefix_[0] = prefix_[1] = 0.0f;
+    row_sums_[0] = row_sums_[1] = 0.0f;
 #pragma unroll 1
     for (int tile = tiles_.first; tile < tiles_.end; ++tile) visit(tile, scores, gates);
   }
@@ -191,6 +193,7 @@ class GeneralQuery {
     multiply_staged<Kind, kDim>(stage_, base_, x);
     replace_hidden(seen, -INFINITY, x);
     differentiate(key, scores, counted, seen, carry, g, x, y);
+    if (b_.dtoken_queries != nullptr) add_row_sums(y, row_sums_);
     FragmentsOf<Kind> left;
     if (scores) {
       leave_out(key, seen);
@@ -228,7 +231,7 @@ class GeneralQuery {
                                 const std::uint32_t (&carry)[2], Accum& g, Accum& x, Accum& y) {
     const Keep keep = keep_of(p_, s_, head_, query_, key, mine_);
     Biases biases;
-    chain_.read_biases(biases);
+    chain_.read_biases(s_, query_, key, biases);
     if constexpr (kGates) {
       if (!first) {
         general_backward<kGates, true>(chain_.cope(), biases, counted, tables_, mine_.column, rows_,
@@ -339,6 +342,7 @@ class GeneralQuery {
   RowState rows_;
   GeneralTables tables_{};
   float prefix_[2];
+  float row_sums_[2];  // over keys, of a term per token
   FireRowSums fire_[2];
   Accum dq_[kParts];
 };

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/device/fire.cuh"
 #include "kernels/cuda/device/gradients.cuh"
+#include "kernels/cuda/device/tokens.cuh"
 
 namespace posenc::cuda {
 
@@ -80,7 +81,7 @@ class GeneralChain {
  public:
   __device__ GeneralChain(const AttentionParams& p, int head, const float* windows,
                           const ThreadRows& mine)
-      : p_(p), network_(p.fire, head), windows_(windows), mine_(mine), cope_(p) {}
+      : p_(p), head_(head), network_(p.fire, head), windows_(windows), mine_(mine), cope_(p) {}
 
   [[nodiscard]] __device__ const LongCopeScores& cope() const { return cope_; }
 
@@ -94,17 +95,10 @@ class GeneralChain {
     }
   }
 
-  __device__ void read_biases(Biases& biases) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-      const float* w = window(kBiasWindow) + 8 * h;
-#pragma unroll
-      for (int j = 0; j < 16; ++j) biases[h][j] = p_.toeplitz.table != nullptr ? w[-j] : 0.0f;
-      if (p_.fire.segments == 0) continue;
-      float u[16];
-      read_inputs(h, u);
-      add_fire(network_, u, at_[h], biases[h]);
-    }
+  // Of rows from `query` on and keys from `key` on.
+  __device__ void read_biases(const Sequence& s, int query, int key, Biases& biases) {
+    read_tables(biases);
+    if (p_.tokens.at_key != nullptr) add_tokens(s, query, key, biases);
   }
 
   // db: the gradients at the biases; `sums` are those of the thread's two rows.
@@ -122,6 +116,28 @@ class GeneralChain {
   }
 
  private:
+  __device__ void read_tables(Biases& biases) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const float* w = window(kBiasWindow) + 8 * h;
+#pragma unroll
+      for (int j = 0; j < 16; ++j) biases[h][j] = p_.toeplitz.table != nullptr ? w[-j] : 0.0f;
+      if (p_.fire.segments == 0) continue;
+      float u[16];
+      read_inputs(h, u);
+      add_fire(network_, u, at_[h], biases[h]);
+    }
+  }
+  __device__ void add_tokens(const Sequence& s, int query, int key, Biases& biases) const {
+    const TokenRow row(p_, s, head_);
+    const double at_query[2] = {row.query(query + mine_.row[0]), row.query(query + mine_.row[1])};
+#pragma unroll
+    for (int j = 0; j < 16; ++j) {
+      const double at_key = row.key(key + 16 * mine_.column + j);
+#pragma unroll
+      for (int h = 0; h < 2; ++h) biases[h][j] += static_cast<float>(at_query[h] - at_key);
+    }
+  }
   __device__ void read_inputs(int h, float (&u)[16]) const {
     const float* psi = window(kPsiWindow) + 8 * h;
 #pragma unroll
@@ -132,6 +148,7 @@ class GeneralChain {
   }
 
   const AttentionParams& p_;
+  int head_;
   FireNetwork network_;
   const float* windows_;
   ThreadRows mine_;

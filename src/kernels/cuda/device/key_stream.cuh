@@ -9,6 +9,7 @@
 #include "kernels/cuda/device/backward_key_walk.cuh"
 #include "kernels/cuda/device/barriers.cuh"
 #include "kernels/cuda/device/pair_window.cuh"
+#include "kernels/cuda/device/tokens.cuh"
 
 namespace posenc::cuda {
 
@@ -231,6 +232,12 @@ class KeyStreamCopies {
     const float* from = thread_ < 64 ? p.lse : walk_.space.delta;
     value_ = thread_ < 64 ? -INFINITY : 0.0f;
     if (real) value_ = from[at];
+    if constexpr ((kMods & kTokens) != 0) {
+      if (real && thread_ < 64) {  // the row's part is in the start of its scores
+        const TokenRow row(p, s, place.head);
+        value_ -= row.query_part(query, row.key_base(walk_.first_key));
+      }
+    }
     if constexpr (kHasBias) {
       window_.read(p.toeplitz, place.head, s.place(place.tile * 64), walk_.first_key, thread_);
     }

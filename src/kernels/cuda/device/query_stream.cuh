@@ -9,6 +9,7 @@
 #include "kernels/cuda/device/ordered_diagonals.cuh"
 #include "kernels/cuda/device/pair_window.cuh"
 #include "kernels/cuda/device/scores.cuh"
+#include "kernels/cuda/device/tokens.cuh"
 
 namespace posenc::cuda {
 
@@ -22,13 +23,16 @@ struct QueryLayout {
   static constexpr int kStart = 2 * kRows;
   static constexpr int kValues = kStart + kKeySlots * kOperand;
   // Keys in their own order, for cheaper sums along diagonals, and accumulators that start as biases.
-  static constexpr bool kInOrder = kStream && kMods == kToeplitz;
+  static constexpr bool kHasTokens = (kMods & kTokens) != 0;
+  static constexpr bool kInOrder = kStream && (kMods == kToeplitz || kHasTokens);
   using Pairs = PairWindow<kGroups * 64, 64>;
   static constexpr int kWindow = kInOrder ? Pairs::kBytes : Window<kGroups * 64>::kBytes;
   static constexpr int kGroupStrips = kInOrder ? OrderedDiagonals::kBytes : kStripsBytes;
   static constexpr int kWindows = kValues + kValueSlots * kOperand;
   static constexpr bool kHasToeplitz = (kMods & kToeplitz) != 0;
-  static constexpr int kStrips = kWindows + (kHasToeplitz ? kKeySlots * kWindow : 0);
+  static constexpr int kStrips = kWindows + (kHasToeplitz ? kKeySlots * kWindow
+                                             : kHasTokens ? TokenTiles::bytes(64, kKeySlots)
+                                                          : 0);
   static constexpr int kBarriers = kStrips + (kHasToeplitz ? kGroups * kGroupStrips : 0);
   static constexpr int kTables = kBarriers + (kStream ? 128 : 0);
   static_assert((2 * kKeySlots + kValueSlots + 1) * 8 <= 128);
@@ -67,13 +71,20 @@ struct QueryTiles {
   // Keys, and the biases of the block's rows from `first_row` on.
   __device__ void copy_keys(int slot, int tile, int first_row) const {
     WindowCopy<typename Layout::Pairs, 64> window;
-    if constexpr (Layout::kInOrder) {
+    float part = 0.0f;
+    if constexpr (Layout::kHasTokens) {
+      const TokenRow row(params, s, head);
+      part = row.key_part(tile * 64 + thread % 64, row.query(first_row));
+    } else if constexpr (Layout::kInOrder) {
       window.read(params.toeplitz, head, s.place(first_row), tile * 64, thread);
     }
     load_tile<kDim, 64, !Layout::kInOrder, kThreads>(
         base + Layout::kStart + slot * Layout::kOperand, k, tile * 64, s.keys, params.head_dim,
         thread);
-    if constexpr (Layout::kInOrder) {
+    if constexpr (Layout::kHasTokens) {
+      const TokenTiles tiles{base + Layout::kWindows, 64};
+      if (thread < 64) tiles.store(slot, thread, part / params.scale);
+    } else if constexpr (Layout::kInOrder) {
       window.store(static_cast<float*>(
                        __cvta_shared_to_generic(base + Layout::kWindows + slot * Layout::kWindow)),
                    params.scale, thread);

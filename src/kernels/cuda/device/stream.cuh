@@ -8,6 +8,7 @@
 #include "kernels/cuda/device/barriers.cuh"
 #include "kernels/cuda/device/embedding.cuh"
 #include "kernels/cuda/device/pair_window.cuh"
+#include "kernels/cuda/device/tokens.cuh"
 
 namespace posenc::cuda {
 
@@ -33,8 +34,11 @@ struct StreamLayout {
   static constexpr int kOperand = kDim / 64 * kPart;
   static constexpr int kStage = 2 * kOperand;
   static constexpr int kWindows = kQueries + Of::kStages * kStage;
+  // What accumulators of a tile start from.
   static constexpr int kBarriers =
-      kWindows + ((kMods & kToeplitz) != 0 ? Of::kStages * Pairs::kBytes : 0);
+      kWindows + ((kMods & kToeplitz) != 0 ? Of::kStages * Pairs::kBytes
+                  : (kMods & kTokens) != 0 ? TokenTiles::bytes(kStreamKeys, Of::kStages)
+                                           : 0);
   static constexpr int kTables = kBarriers + 128;
   static_assert(4 * Of::kStages * 8 <= 128);
   static int bytes(int npos) {
@@ -94,6 +98,7 @@ struct StreamBlock {
     return reinterpret_cast<float*>(smem + Layout::kWindows +
                                     i % Of::kStages * Layout::Pairs::kBytes);
   }
+  __device__ TokenTiles token_tiles() const { return {base + Layout::kWindows, kStreamKeys}; }
   __device__ float* tables() const { return reinterpret_cast<float*>(smem + Layout::kTables); }
   __device__ std::uint32_t barrier(int kind, int i) const {
     return base + Layout::kBarriers + (kind * Of::kStages + i % Of::kStages) * 8;
@@ -199,10 +204,18 @@ class StreamCopies {
     if (has_window) {
       window.read(p.toeplitz, b_.head, b_.s.place(b_.first_row), first, thread_);
     }
+    const bool has_tokens = (kMods & kTokens) != 0 && keys;
+    static_assert(kStreamKeys == 128, "a thread has one key");
+    float part = 0.0f;
+    if (has_tokens) {
+      const TokenRow row(p, b_.s, b_.head);
+      part = row.key_part(first + thread_, row.query(b_.first_row));
+    }
     // Not a reference to one of two: that would take both to memory.
     const RowsOf<T> from{keys ? k_.data : v_.data, keys ? k_.stride : v_.stride};
     copy_rows(keys ? b_.keys_at(i) : b_.values_at(i), from, first);
     if (has_window) window.store(b_.window_at(i), p.scale, thread_);
+    if (has_tokens) b_.token_tiles().store(i % Of::kStages, thread_, part / p.scale);
   }
   __device__ void copy_rows(std::uint32_t to, const RowsOf<T>& from, int first) const {
     if constexpr ((kMods & kCope) == 0) {
