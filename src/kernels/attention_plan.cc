@@ -144,6 +144,7 @@ cpu::HeadProblem AttentionSetup::problem(const Segment& s, std::int64_t head) co
     const std::int64_t at = (s.batch * state->shape.heads + head) * call->k.tokens() + s.first_key;
     p.token_query = token_query.data() + at;
     p.token_key = token_key.data() + at;
+    p.token_running = token_form(state->spec.encodings[*state->token], 1.0)->running;
   }
   if (const Cope* config = cope()) {
     p.cope.npos = cope_npos;

@@ -34,8 +34,8 @@ struct TokenSums {
 // `real` is empty, or 0 for hidden tokens.
 TokenSums token_sums(const TokenForm& form, std::span<const double> x,
                      std::span<const std::uint8_t> real);
-// Adds to dx what the gradient of at_key asks for. That of at_query is zero: the gradients of a row's scores sum to
-// zero.
+// Adds to dx what the gradient of the sums c asks for: of at_key, and of at_query, which is zero as far as the
+// gradients of a row's scores sum to zero. They do in float64; a kernel whose output is rounded adds both.
 void token_sums_backward(const TokenForm& form, std::span<const double> dsums,
                          std::span<const std::uint8_t> real, std::span<double> dx);
 

@@ -101,8 +101,10 @@ void add_diagonals(const HeadProblem& p, const QueryBlock& b, const Tile& tile, 
   }
 }
 
-// The gradient of a token term's sums at the keys.
-void add_token_sums(const Tile& tile, const float* dscores, double* dsums) {
+// The gradient of a token term's sums: minus a key's column, and plus a query's row. Rows sum to zero only up to the
+// rounding of the output, which would add up over the tokens.
+void add_token_sums(const HeadProblem& p, const QueryBlock& b, const Tile& tile,
+                    const float* dscores, double* dsums) {
   const Df d;
   for (std::size_t j = 0; j < tile.count; ++j) {
     auto sum = hn::Zero(d);
@@ -110,6 +112,19 @@ void add_token_sums(const Tile& tile, const float* dscores, double* dsums) {
       sum = hn::Add(sum, hn::LoadU(d, dscores + j * kQueryBlock + v));
     }
     dsums[tile.first + j] -= static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
+  }
+  if (!p.token_running) return;
+  PerQuery rows{};
+  for (std::size_t v = 0; v < kQueryBlock; v += hn::Lanes(d)) {
+    auto sum = hn::Zero(d);
+    for (std::size_t j = 0; j < tile.count; ++j) {
+      sum = hn::Add(sum, hn::LoadU(d, dscores + j * kQueryBlock + v));
+    }
+    hn::StoreU(sum, d, rows.data() + v);
+  }
+  for (std::size_t i = 0; i < b.count; ++i) {
+    const std::int64_t place = p.place_offset + static_cast<std::int64_t>(b.first + i);
+    if (place >= 0) dsums[place] += static_cast<double>(rows[i]);
   }
 }
 
@@ -362,7 +377,9 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
       if (counts && p.cope.sees_bias)
         add_diagonals(p, b, tile, w.gate_logits.data(), out.dtoeplitz);
     }
-    if (out.dtoken_sums != nullptr) add_token_sums(tile, w.dscores.data(), out.dtoken_sums);
+    if (out.dtoken_sums != nullptr) {
+      add_token_sums(p, b, tile, w.dscores.data(), out.dtoken_sums);
+    }
     if (p.fire.segments > 0) {
       fire_backward_tile(p, b, tile, w.dscores.data(), out);
       if (counts && p.cope.sees_bias) fire_backward_tile(p, b, tile, w.gate_logits.data(), out);

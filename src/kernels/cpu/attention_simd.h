@@ -67,6 +67,7 @@ struct HeadProblem {
   // The token term's sums c of every key, as queries and as keys read them; null: no such term.
   const double* token_query = nullptr;
   const double* token_key = nullptr;
+  bool token_running = false;  // whether they are sums; else queries read 0
   FireProblem fire;
   CopeProblem cope;
   Dropout dropout;
