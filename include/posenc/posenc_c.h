@@ -375,7 +375,9 @@ typedef struct posenc_attention_call {
   // encoding): decoding. Their gradient is then that of the turned keys. Refused where a rotation
   // follows the length (posenc_rotary_info).
   int32_t keys_are_turned;
-  int32_t reserved;  // 0
+  // 1: what no fused kernel serves runs through the float64 reference, which is slow; 0: it is refused
+  // (POSENC_UNSUPPORTED). posenc_attention_explain says which path a call takes.
+  int32_t allow_reference;
 } posenc_attention_call;
 
 POSENC_C_API posenc_status posenc_attention(const posenc_attention_call* call) POSENC_C_NOEXCEPT;

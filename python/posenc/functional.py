@@ -7,6 +7,7 @@ as ALiBi's fixed slopes may be left out.
 
 from __future__ import annotations
 
+import warnings
 from typing import Mapping, Optional, Sequence, Union
 
 import torch
@@ -76,6 +77,27 @@ def _inputs(spec: str, inputs: Inputs, heads: int, head_dim: int) -> list[Tensor
     ]
 
 
+_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
+_checked_paths: set[tuple] = set()
+
+
+def _warn_if_slow(text: str, q: Tensor, k: Tensor, explicit_positions: bool) -> None:
+    """Once per spec, type and shape but for the lengths, which a cache changes at every step: attention
+    that no fused kernel serves is slow, or takes memory of Tq x Tk."""
+    if _is_compiling() or q.device.type not in ("cpu", "cuda"):
+        return
+    few = q.shape[2] <= 8  # decoding has paths of its own
+    key = (text, q.shape[1], k.shape[1], q.shape[3], q.dtype, q.device.type, few, explicit_positions)
+    if key in _checked_paths:
+        return
+    _checked_paths.add(key)
+    shape = (q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3])
+    dtype = str(q.dtype).rpartition(".")[2]
+    slow = torch.ops.posenc._slow_path(text, *shape, q.device.type, dtype, explicit_positions)
+    if slow:
+        warnings.warn(f"[posenc] attention with {text!r} is not fused: {slow}", stacklevel=4)
+
+
 def _shape(q: Tensor) -> tuple[int, int]:
     if q.dim() != 4:
         raise ValueError(
@@ -99,7 +121,9 @@ def _prepared(
         text, params, inputs = with_given(
             text, params or {}, inputs or {}, bias, q, k, explicit_positions
         )
-    return text, _parameters(text, params, *shape), _inputs(text, inputs, *shape)
+    tensors = _parameters(text, params, *shape), _inputs(text, inputs, *shape)
+    _warn_if_slow(text, q, k, explicit_positions)
+    return text, *tensors
 
 
 def attention(
@@ -137,6 +161,7 @@ def attention(
     ``bias`` is added to the scores: by distance, [H, Tq + Tk - 1] for i - j from 1 - Tq to Tk - 1 (queries
     stand at the last keys), or by key, [B, H, Tk]. It is differentiable and goes through the fused kernels;
     it has finite entries (``key_mask`` hides keys).
+    What no fused kernel serves runs all the same and warns once, with the reason (:func:`explain`).
     ``return_weights`` adds the weights [B, H, Tq, Tk] before dropout, from the float64 reference and
     without gradient: for looking inside, not for speed. ``return_lse`` adds ln SUM exp(scores).
     """

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import warnings
 
 import pytest
 import torch
@@ -151,6 +152,22 @@ def test_heads_that_do_not_divide_the_width():
         with pytest.raises(ValueError, match=r"multiple of heads \(8\) but is 65"):
             module(65, 8)
     assert posenc.nn.Attention(65, 8, head_dim=16)(torch.zeros(1, 2, 65)).shape == (1, 2, 65)
+
+
+def test_what_is_not_fused_warns_once():
+    q = torch.randn(1, 2, 12, 8)
+    spec = "cope(npos_max=5) + cope(npos_max=6)"
+    params = posenc.Spec(spec).initial_parameters(8, 2)
+    with pytest.warns(UserWarning, match="not fused: reference .*: more than one cope"):
+        posenc.attention(q, q, q, spec, params)
+    ids = torch.arange(12)
+    with pytest.warns(UserWarning, match="biases with explicit positions"):
+        posenc.attention(q, q, q, "alibi", q_positions=ids, k_positions=ids)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        posenc.attention(q, q, q, spec, params)
+        posenc.attention(q, q, q, "alibi")
+        posenc.attention(q.double(), q.double(), q.double(), "alibi")  # float64 asks for the reference
 
 
 def test_explain_names_the_backward():

@@ -145,7 +145,10 @@ def test_linear_attention_is_causal():
 
 def test_explain():
     text = posenc.explain("rope + alibi", heads=4, queries=64, keys=64, head_dim=32)
-    assert text == "fused, rope while reading rows, toeplitz table (alibi); backward: fused"
+    assert text == (
+        "fused, rope while reading rows, toeplitz table (alibi); backward: fused; "
+        "memory 36.0 KiB, backward 104.0 KiB"
+    )
 
 
 def test_explain_on_cuda_names_the_switch_for_float32():

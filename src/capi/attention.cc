@@ -12,7 +12,6 @@ constexpr const char* kOp = "attention";
 
 posenc_attention_call read_call(const char* name, const posenc_attention_call* given) {
   const auto c = read_struct(kOp, name, given, offsetof(posenc_attention_call, parameters));
-  check_reserved(kOp, name, c.reserved);
   required(kOp, "plan", c.plan);
   return c;
 }
@@ -57,6 +56,7 @@ AttentionCall call_of(const posenc_attention_call& c) {
   if (c.scale != 0.0) call.scale = c.scale;
   call.dropout = {c.dropout_rate, c.dropout_seed};
   call.keys_are_turned = read_flag(kOp, "keys_are_turned", c.keys_are_turned);
+  call.allow_reference = read_flag(kOp, "allow_reference", c.allow_reference);
   return call;
 }
 

@@ -12,6 +12,7 @@ constexpr std::uint64_t kDropoutSeed = 77;
 
 AttentionCall AttentionProblem::call() {
   AttentionCall call;
+  call.allow_reference = true;
   call.plan = &data.plan;
   call.parameters = &data.parameters;
   call.q = data.q.view();

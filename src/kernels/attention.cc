@@ -1,13 +1,12 @@
 #include "posenc/kernels/attention.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <new>
 
 #include "core/thread_pool.h"
 #include "kernels/attention_plan.h"
 #include "kernels/attention_reference.h"
+#include "kernels/path_trace.h"
 #include "posenc/core/threads.h"
 
 namespace posenc {
@@ -72,6 +71,7 @@ void run_task(const AttentionSetup& setup, const Task& task, Mine& mine) {
 }
 
 Status run_fused(const AttentionCall& call) {
+  path_trace().forward = AttentionPath::kFused;
   AttentionSetup setup;
   if (Status s = prepare_attention(call, setup); !s.ok()) return s;
   const std::vector<Task> tasks = tasks_of(setup);
@@ -102,71 +102,12 @@ void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t he
   }
 }
 
-std::string obstacle_of(const AttentionCall& call) {
-  const AttentionPlan::State& state = call.plan->state();
-  if (!state.obstacle.empty()) return state.obstacle;
-  const bool explicit_positions =
-      call.q_positions.ids != nullptr || call.k_positions.ids != nullptr ||
-      !call.q_positions.offsets.empty() || !call.k_positions.offsets.empty();
-  if ((!state.biases.empty() || state.fire) && explicit_positions)
-    return "biases with explicit positions";
-  return "";
-}
-
-Status check_path(const AttentionCall& call, const std::string& obstacle) {
-  if (obstacle.empty() || !call.keys_are_turned || call.plan->state().rotary.empty()) return {};
-  return Status::format(
-      StatusCode::kUnsupported,
-      "[attention] keys_are_turned needs the fused path, but there is an obstacle: "
-      "%s; give plain keys",
-      obstacle.c_str());
-}
-
-std::string explain(const Spec& spec, const AttentionShapes& shapes) {
-  const AttentionPlan plan(spec, {.head_dim = shapes.head_dim, .heads = shapes.heads},
-                           shapes.kv_heads, {std::max<std::int64_t>(shapes.keys, 1)},
-                           {.mode = CachePolicy::Mode::kOnDemand});
-  AttentionCall call;
-  call.plan = &plan;
-  call.q.shape = {shapes.batch, shapes.heads, shapes.queries, shapes.head_dim};
-  call.k.shape = {shapes.batch, shapes.kv_heads, shapes.keys, shapes.head_dim};
-  call.mask.causal = true;
-  return explain(call);
-}
-
-std::string explain(const AttentionCall& call) {
-  if (call.plan == nullptr) return "nothing: plan must not be null";
-  const std::string obstacle = obstacle_of(call);
-  if (!obstacle.empty()) {
-    return "reference (float64): " + obstacle + "; backward: reference (float64)";
-  }
-  const AttentionPlan::State& state = call.plan->state();
-  std::string text = is_decode(call) ? "decode" : "fused";
-  const auto names = [&](const std::vector<std::size_t>& indices) {
-    std::string joined;
-    for (const std::size_t i : indices) {
-      joined += (joined.empty() ? "" : " + ") + std::string(traits(state.spec.encodings[i]).name);
-    }
-    return joined;
-  };
-  if (!state.rotary.empty()) {
-    text +=
-        fmt::format(", {} {}", names(state.rotary),
-                    call.keys_are_turned ? "on queries (keys are turned)" : "while reading rows");
-  }
-  if (!state.biases.empty()) text += fmt::format(", toeplitz table ({})", names(state.biases));
-  if (state.fire) text += ", fire";
-  if (state.cope) text += ", cope";
-  if (state.token) text += fmt::format(", sums over tokens ({})", names({*state.token}));
-  return text + "; backward: fused";
-}
-
 Status attention(const AttentionCall& call) noexcept {
   if (Status s = check_attention(call); !s.ok()) return s;
   if (call.q.empty()) return {};
   try {
     const std::string obstacle = obstacle_of(call);
-    if (Status s = check_path(call, obstacle); !s.ok()) return s;
+    if (Status s = check_path("attention", call, obstacle); !s.ok()) return s;
     if (!obstacle.empty()) return reference_attention(call);
     return is_decode(call) ? decode_attention(call) : run_fused(call);
   } catch (const std::bad_alloc&) {

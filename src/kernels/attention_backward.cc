@@ -5,6 +5,7 @@
 #include "core/thread_pool.h"
 #include "kernels/attention_gradients.h"
 #include "kernels/attention_reference.h"
+#include "kernels/path_trace.h"
 #include "kernels/view_checks.h"
 #include "posenc/core/threads.h"
 
@@ -22,15 +23,6 @@ struct Task {
 };
 
 constexpr std::int64_t kFewestTasks = 8;
-
-std::int64_t splits_of(const AttentionSetup& setup) {
-  const std::int64_t heads =
-      static_cast<std::int64_t>(setup.segments.size()) * setup.state->kv_heads;
-  const auto block = static_cast<std::int64_t>(cpu::kQueryBlock);
-  const std::int64_t blocks = (setup.call->q.tokens() + block - 1) / block;
-  return std::clamp<std::int64_t>((kFewestTasks + heads - 1) / std::max<std::int64_t>(heads, 1), 1,
-                                  std::max<std::int64_t>(blocks, 1));
-}
 
 Status check_gradient(const char* name, const ConstTensorView& gradient, const char* of,
                       const ConstTensorView& tensor) noexcept {
@@ -176,9 +168,10 @@ void run_task(const AttentionBackwardCall& call, const AttentionSetup& setup, co
 }
 
 Status run_fused(const AttentionBackwardCall& call) {
+  path_trace().backward = AttentionPath::kFused;
   AttentionSetup setup;
   if (Status s = prepare_attention(call.forward, setup); !s.ok()) return s;
-  const std::int64_t splits = splits_of(setup);
+  const std::int64_t splits = backward_splits(call.forward, setup.segments.size());
   std::vector<Task> tasks;
   for (std::size_t s = 0; s < setup.segments.size(); ++s) {
     for (std::int64_t h = 0; h < setup.state->kv_heads; ++h) {
@@ -203,11 +196,19 @@ Status run_fused(const AttentionBackwardCall& call) {
 
 }  // namespace
 
+std::int64_t backward_splits(const AttentionCall& call, std::size_t segments) {
+  const std::int64_t heads = static_cast<std::int64_t>(segments) * call.plan->state().kv_heads;
+  const auto block = static_cast<std::int64_t>(cpu::kQueryBlock);
+  const std::int64_t blocks = (call.q.tokens() + block - 1) / block;
+  return std::clamp<std::int64_t>((kFewestTasks + heads - 1) / std::max<std::int64_t>(heads, 1), 1,
+                                  std::max<std::int64_t>(blocks, 1));
+}
+
 Status attention_backward(const AttentionBackwardCall& call) noexcept {
   if (Status s = check_call(call); !s.ok()) return s;
   try {
     const std::string obstacle = obstacle_of(call.forward);
-    if (Status s = check_path(call.forward, obstacle); !s.ok()) return s;
+    if (Status s = check_path(kOp, call.forward, obstacle); !s.ok()) return s;
     return obstacle.empty() ? run_fused(call) : reference_attention_backward(call);
   } catch (const std::bad_alloc&) {
     return {StatusCode::kResourceExhausted, "[attention_backward] out of memory for scratch"};

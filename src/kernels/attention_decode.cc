@@ -7,6 +7,7 @@
 #include "core/thread_pool.h"
 #include "kernels/attention_reference.h"
 #include "kernels/cpu/decode_simd.h"
+#include "kernels/path_trace.h"
 #include "posenc/core/threads.h"
 
 namespace posenc {
@@ -335,6 +336,7 @@ bool is_decode(const AttentionCall& call) noexcept {
 }
 
 Status decode_attention(const AttentionCall& call) {
+  path_trace().forward = AttentionPath::kDecode;
   AttentionSetup setup;
   if (Status s = prepare_attention(call, setup, false); !s.ok()) return s;
   Decoder(setup).run();

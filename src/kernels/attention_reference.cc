@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/path_trace.h"
 #include "posenc/kernels/ref/attention.h"
 
 namespace posenc {
@@ -87,6 +88,7 @@ struct AsReference {
 }  // namespace
 
 Status reference_attention(const AttentionCall& call) {
+  path_trace().forward = AttentionPath::kReference;
   const AsReference as(call);
   const ref::AttentionOutput result =
       ref::attention(as.state.spec, *call.parameters, as.shape, as.inputs, as.options);
@@ -98,6 +100,7 @@ Status reference_attention(const AttentionCall& call) {
 }
 
 Status reference_attention_backward(const AttentionBackwardCall& call) {
+  path_trace().backward = AttentionPath::kReference;
   const AsReference as(call.forward);
   const std::vector<double> grad_out = to_double(call.grad_out);
   ref::AttentionGradients result = ref::attention_backward(

@@ -10,8 +10,15 @@ namespace posenc {
 
 // Why a call is not fused, or nothing.
 std::string obstacle_of(const AttentionCall& call);
-// The reference turns keys itself: a call whose keys are turned already cannot go there.
-Status check_path(const AttentionCall& call, const std::string& obstacle);
+// Refuses a call that is not fused and may not go to the reference: the caller must allow it, and the reference turns
+// keys itself.
+Status check_path(const char* op, const AttentionCall& call, const std::string& obstacle);
+
+// Memory that grows with the lengths: packed rows and tables, and gradients of keys and tables per task.
+std::int64_t forward_bytes(const AttentionCall& call, bool decodes);
+std::int64_t backward_bytes(const AttentionCall& call);
+// Tasks that share the queries of a key head in the backward.
+std::int64_t backward_splits(const AttentionCall& call, std::size_t segments);
 
 // The queries of a block as rows: plain, and after site 2 and the scale.
 void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t head,

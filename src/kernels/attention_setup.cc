@@ -4,6 +4,7 @@
 
 #include "core/thread_pool.h"
 #include "kernels/attention_plan.h"
+#include "kernels/attention_reference.h"
 #include "kernels/cpu/rows_simd.h"
 #include "posenc/core/threads.h"
 
@@ -59,14 +60,14 @@ Status find_tables(AttentionSetup& setup) {
 
 // Every distance n - m that a block may read: keys past the query, and queries past the last one
 // (those lanes are read and not used).
-DistanceRange distances_of(const AttentionSetup& setup) {
+DistanceRange distances_of(const AttentionCall& call, const std::vector<Segment>& segments) {
   DistanceRange range;
-  for (const Segment& s : setup.segments) {
+  for (const Segment& s : segments) {
     range.before = std::max(range.before, s.keys + s.queries);
     range.places = std::max(range.places, std::max(s.keys, s.queries));
     range.lowest_place = std::min(range.lowest_place, s.place_offset());
   }
-  const AttentionMask& mask = setup.call->mask;
+  const AttentionMask& mask = call.mask;
   range.lowest_seen = -range.before;
   if (mask.window_right >= 0) range.lowest_seen = std::max(range.lowest_seen, -mask.window_right);
   if (mask.causal) range.lowest_seen = 0;
@@ -129,12 +130,22 @@ void fill_token_sums(AttentionSetup& setup) {
 }
 
 // Whether the tensor's own rows can be read as they are: float32, whole vectors, never turned.
-bool serves_as_rows(const AttentionSetup& setup, const ConstTensorView& x) {
-  return x.dtype == DType::kFloat32 && setup.dim == setup.padded_dim && x.stride[2] >= 0;
+bool serves_as_rows(const ConstTensorView& x, std::size_t padded_dim) {
+  return x.dtype == DType::kFloat32 && static_cast<std::size_t>(x.channels()) == padded_dim &&
+         x.stride[2] >= 0;
+}
+std::size_t padded(std::int64_t dim) {
+  const std::size_t lanes = cpu::vector_lanes();
+  return (static_cast<std::size_t>(dim) + lanes - 1) / lanes * lanes;
+}
+// On a machine with vectors of 512 bits: what is said of a call must not depend on the machine.
+std::size_t widest(std::int64_t dim) { return static_cast<std::size_t>((dim + 15) / 16 * 16); }
+bool turns_keys(const AttentionCall& call) {
+  return !call.plan->state().rotary.empty() && !call.keys_are_turned;
 }
 
 void pack(AttentionSetup& setup, const ConstTensorView& x, bool turned, AlignedFloats& rows) {
-  if (!turned && serves_as_rows(setup, x)) return;
+  if (!turned && serves_as_rows(x, setup.padded_dim)) return;
   const std::int64_t heads = x.heads();
   const std::int64_t tokens = x.tokens();
   rows.assign(static_cast<std::size_t>(x.batch() * heads * tokens) * setup.padded_dim, 0.0f);
@@ -203,11 +214,10 @@ Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool 
   setup.state = &call.plan->state();
   setup.segments = segments_of(call);
   setup.dim = static_cast<std::size_t>(call.q.channels());
-  const std::size_t lanes = cpu::vector_lanes();
-  setup.padded_dim = (setup.dim + lanes - 1) / lanes * lanes;
+  setup.padded_dim = padded(call.q.channels());
   setup.scale = static_cast<float>(call.scale.value_or(default_scale(call.q.channels())));
   if (Status s = find_tables(setup); !s.ok()) return s;
-  const DistanceRange range = distances_of(setup);
+  const DistanceRange range = distances_of(call, setup.segments);
   const AttentionPlan::State& state = *setup.state;
   setup.distances = range;
   if (!state.biases.empty()) {
@@ -222,13 +232,59 @@ Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool 
   fill_cope(setup);
   fill_token_sums(setup);
   if (!pack_rows) return {};
-  pack(setup, call.k, !setup.tables.empty() && !call.keys_are_turned, setup.k_rows);
+  pack(setup, call.k, turns_keys(call), setup.k_rows);
   pack(setup, call.v, false, setup.v_rows);
   if (const Cope* cope = setup.cope();
       cope != nullptr && cope->gate_source == Cope::GateSource::kSeparate) {
     pack(setup, setup.gate_vectors(), false, setup.gate_rows);
   }
   return {};
+}
+
+std::int64_t forward_bytes(const AttentionCall& call, bool decodes) {
+  const AttentionPlan::State& state = call.plan->state();
+  const std::size_t channels = widest(call.q.channels());
+  const auto row_bytes = static_cast<std::int64_t>(channels * sizeof(float));
+  const std::int64_t rows = call.k.batch() * call.k.heads() * call.k.tokens() * row_bytes;
+  const auto packs = [&](const ConstTensorView& x, bool turned) {
+    return !decodes && (turned || !serves_as_rows(x, channels));
+  };
+  std::int64_t bytes = 0;
+  if (packs(call.k, turns_keys(call))) bytes += rows;
+  if (packs(call.v, false)) bytes += rows;
+  if (state.cope) {
+    const auto& cope = std::get<Cope>(state.spec.encodings[*state.cope]);
+    if (cope.gate_source == Cope::GateSource::kSeparate && packs(call.k, false)) bytes += rows;
+  }
+  if (!state.biases.empty()) {
+    bytes += state.shape.heads * distances_of(call, segments_of(call)).span() *
+             static_cast<std::int64_t>(sizeof(float));
+  }
+  if (state.token) {
+    bytes += 2 * call.q.batch() * state.shape.heads * call.k.tokens() *
+             static_cast<std::int64_t>(sizeof(double));
+  }
+  return bytes;
+}
+
+std::int64_t backward_bytes(const AttentionCall& call) {
+  const AttentionPlan::State& state = call.plan->state();
+  const std::vector<Segment> segments = segments_of(call);
+  const std::int64_t group = state.shape.heads / state.kv_heads;
+  const auto row_bytes = static_cast<std::int64_t>(widest(call.q.channels()) * sizeof(float));
+  const bool gates =
+      state.cope && has_gate_vectors(std::get<Cope>(state.spec.encodings[*state.cope]));
+  std::int64_t per_head = 0;  // what a task keeps for the keys of its head
+  for (const Segment& s : segments) {
+    per_head += s.keys * row_bytes * (gates ? 3 : 2);
+    if (state.token) per_head += group * s.keys * static_cast<std::int64_t>(sizeof(double));
+    if (!state.biases.empty()) {
+      per_head +=
+          group * distances_of(call, segments).span() * static_cast<std::int64_t>(sizeof(float));
+    }
+  }
+  return forward_bytes(call, false) +
+         per_head * state.kv_heads * backward_splits(call, segments.size());
 }
 
 void read_row(const ConstTensorView& view, std::int64_t b, std::int64_t h, std::int64_t t,

@@ -76,6 +76,7 @@ class Both {
     call.out = outs[0].view();
     call.lse = lses[0];
     call.mask.causal = true;
+    call.allow_reference = true;
     return call;
   }
   posenc_attention_call c() {
@@ -91,6 +92,7 @@ class Both {
     call.lse = lses[1].data();
     call.lse_count = lses[1].size();
     call.mask.flags = POSENC_CAUSAL;
+    call.allow_reference = 1;
     return call;
   }
 
@@ -101,7 +103,7 @@ class Both {
     ASSERT_TRUE(ok(posenc_attention(&c)));
     EXPECT_EQ(outs[1].bytes(), outs[0].bytes());
     EXPECT_EQ(lses[1], lses[0]);
-    std::array<char, 256> path{};
+    std::array<char, 512> path{};
     EXPECT_GT(posenc_attention_explain(&c, path.data(), path.size()), 0);
     EXPECT_EQ(path.data(), explain(cpp));
 
@@ -200,7 +202,7 @@ TEST(CAttention, OptionsReachTheKernel) {
     EXPECT_TRUE(fails(posenc_attention(&c), POSENC_INVALID_ARGUMENT, "inputs must be cope.gate_k"));
     c.input_count = 0;
     EXPECT_TRUE(fails(posenc_attention(&c), POSENC_INVALID_ARGUMENT, "but got 0 tensors"));
-    std::array<char, 256> path{};
+    std::array<char, 512> path{};
     EXPECT_GT(posenc_attention_explain(&c, path.data(), path.size()), 0);  // needs no inputs
   }
   {

@@ -18,8 +18,8 @@
 //
 // Every sum of Toeplitz biases (ALiBi, T5, KERPLE, learned relative) is one table per head, so the
 // kernel knows four modifiers (that table, FIRE's row function, CoPE and a term per token), and any mix
-// of them with any site-2 encodings is fused. What is not fused runs through the reference, and
-// explain() says so.
+// of them with any site-2 encodings is fused. What is not fused runs through the reference where the call
+// allows it; explain() says which path a call takes.
 #pragma once
 
 #include <memory>
@@ -84,6 +84,9 @@ struct AttentionCall {
   // and their gradient is that of the turned keys. Refused for rotations that follow the length
   // (posenc/encodings/length.h): cache those keys unrotated, and make the plan for each new length.
   bool keys_are_turned = false;
+  // What no fused kernel serves (capability.h says what and why) runs through the float64 reference if this is set,
+  // and is refused (kUnsupported) if not.
+  bool allow_reference = false;
 };
 
 struct AttentionBackwardCall {
@@ -101,11 +104,12 @@ Status attention(const AttentionCall& call) noexcept;
 Status attention_backward(const AttentionBackwardCall& call) noexcept;
 
 // Which paths a call and its backward take, and why:
-// "fused, rope while reading rows, toeplitz table (alibi), cope; backward: fused", or
-// "reference (float64): more than one cope; backward: reference (float64)".
+// "fused, rope while reading rows, toeplitz table (alibi), cope; backward: fused; memory X, backward Y", or
+// "reference (float64): more than one cope; backward: reference (float64); memory X, backward Y".
+// capability.h has the same as data.
 std::string explain(const AttentionCall& call);
 
-// The same before there are tensors, for a causal call with default positions. Throws Error where the
+// The same before there are tensors, for a causal call of contiguous float32 ones. Throws Error where the
 // spec does not fit the shapes.
 struct AttentionShapes {
   std::int64_t batch = 1;
@@ -114,6 +118,7 @@ struct AttentionShapes {
   std::int64_t queries = 1;
   std::int64_t keys = 1;
   std::int64_t head_dim = 64;
+  bool explicit_positions = false;
 };
 std::string explain(const Spec& spec, const AttentionShapes& shapes);
 

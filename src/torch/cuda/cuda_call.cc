@@ -45,8 +45,13 @@ CudaCall::CudaCall(const at::Tensor& q_in, const at::Tensor& k_in, const at::Ten
 }
 
 CudaProblem CudaCall::problem() const {
-  return {cuda_numbers(composed_.q.scalar_type()), composed_.q.size(3), composed_.q.size(2),
-          tokens_.explicit_positions()};
+  const at::Tensor& q = composed_.q;
+  return {.numbers = cuda_numbers(q.scalar_type()),
+          .head_dim = q.size(3),
+          .batch = q.size(0),
+          .queries = q.size(2),
+          .keys = composed_.k.size(2),
+          .explicit_positions = tokens_.explicit_positions()};
 }
 bool CudaCall::fused() const { return cuda_obstacle(state(), problem()).empty(); }
 bool CudaCall::backward_fused() const { return cuda_backward_obstacle(state(), problem()).empty(); }

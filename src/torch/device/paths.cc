@@ -97,27 +97,48 @@ std::string cuda_backward_obstacle(const AttentionPlan::State& state, const Cuda
   return "float32 with gates of other keys has kernels up to head_dim 128";
 }
 
-std::string explain_cuda(const AttentionPlan::State& state, const CudaProblem& problem) {
-  const std::string obstacle = cuda_obstacle(state, problem);
-  if (!obstacle.empty()) {
-    return "composed on cuda, scores as tensors: " + obstacle + "; backward: composed";
-  }
-  const bool decodes = is_tuned(state, problem) && problem.queries <= cuda::kMostDecodeQueries;
-  std::string text = decodes ? "decode on cuda" : "fused on cuda";
+namespace {
+
+std::string terms_of(const AttentionPlan::State& state, const CudaProblem& problem) {
+  std::string text;
+  const auto add = [&](const std::string& term) { text += (text.empty() ? "" : ", ") + term; };
   if (problem.numbers != CudaNumbers::kHalf) {
     const char* parts = float_parts(state, problem) == 3 ? "three" : "two";
-    text += std::string(", float32 as sums of ") + parts + " bfloat16";
+    add(std::string("float32 as sums of ") + parts + " bfloat16");
   }
-  if (!state.rotary.empty()) {
-    text += ", " + joined_names(state, state.rotary) + " in a pass of its own";
+  if (!state.rotary.empty()) add(joined_names(state, state.rotary) + " in a pass of its own");
+  if (!state.biases.empty()) add("toeplitz table (" + joined_names(state, state.biases) + ")");
+  if (state.fire) add("fire");
+  if (state.cope) add("cope");
+  if (state.token) add("a term per token (" + joined_names(state, {*state.token}) + ")");
+  return text;
+}
+
+// Scores and weights; with their gradients in the backward.
+Capability::Pass composed(const AttentionPlan::State& state, const CudaProblem& problem,
+                          std::string why, int tensors) {
+  const std::int64_t number = problem.numbers == CudaNumbers::kFloat64 ? 8 : 4;
+  return {AttentionPath::kComposed, std::move(why),
+          tensors * number * problem.batch * state.shape.heads * problem.queries * problem.keys};
+}
+
+}  // namespace
+
+Capability cuda_capability(const AttentionPlan::State& state, const CudaProblem& problem) {
+  Capability found;
+  found.device = "cuda";
+  if (std::string obstacle = cuda_obstacle(state, problem); !obstacle.empty()) {
+    found.forward = composed(state, problem, obstacle, 2);
+    found.backward = composed(state, problem, obstacle, 4);
+    return found;
   }
-  if (!state.biases.empty()) text += ", toeplitz table (" + joined_names(state, state.biases) + ")";
-  if (state.fire) text += ", fire";
-  if (state.cope) text += ", cope";
-  if (state.token) text += ", a term per token (" + joined_names(state, {*state.token}) + ")";
-  const std::string backward = cuda_backward_obstacle(state, problem);
-  return text + (backward.empty() ? "; backward: fused"
-                                  : "; backward: composed, scores as tensors: " + backward);
+  const bool decodes = is_tuned(state, problem) && problem.queries <= cuda::kMostDecodeQueries;
+  if (decodes) found.forward.path = AttentionPath::kDecode;
+  found.terms = terms_of(state, problem);
+  if (std::string obstacle = cuda_backward_obstacle(state, problem); !obstacle.empty()) {
+    found.backward = composed(state, problem, obstacle, 4);
+  }
+  return found;
 }
 
 }  // namespace posenc::ops

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/attention_plan.h"
+#include "posenc/kernels/capability.h"
 #include "torch/arguments.h"
 
 namespace posenc::ops {
@@ -17,7 +18,9 @@ bool allows_split_float32();
 struct CudaProblem {
   CudaNumbers numbers = CudaNumbers::kHalf;
   std::int64_t head_dim = 64;
+  std::int64_t batch = 1;
   std::int64_t queries = 1;
+  std::int64_t keys = 1;
   bool explicit_positions = false;
 };
 
@@ -30,8 +33,7 @@ std::string cuda_obstacle(const AttentionPlan::State& state, const CudaProblem& 
 // The same of its backward, which the forward may not share.
 std::string cuda_backward_obstacle(const AttentionPlan::State& state, const CudaProblem& problem);
 
-// "fused on cuda, rope in a pass of its own, toeplitz table (alibi), cope; backward: fused", or
-// "composed on cuda: ..", in either place: scores as tensors, memory that grows as Tq x Tk.
-std::string explain_cuda(const AttentionPlan::State& state, const CudaProblem& problem);
+// Both, with the memory of scores where they are tensors.
+Capability cuda_capability(const AttentionPlan::State& state, const CudaProblem& problem);
 
 }  // namespace posenc::ops

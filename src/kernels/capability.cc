@@ -1,0 +1,160 @@
+#include "posenc/kernels/capability.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/attention_reference.h"
+#include "kernels/path_trace.h"
+
+namespace posenc {
+namespace {
+
+std::string joined_names(const AttentionPlan::State& state,
+                         const std::vector<std::size_t>& indices) {
+  std::string joined;
+  for (const std::size_t i : indices) {
+    joined += (joined.empty() ? "" : " + ") + std::string(traits(state.spec.encodings[i]).name);
+  }
+  return joined;
+}
+
+std::string terms_of(const AttentionCall& call) {
+  const AttentionPlan::State& state = call.plan->state();
+  std::string text;
+  const auto add = [&](const std::string& term) { text += (text.empty() ? "" : ", ") + term; };
+  if (!state.rotary.empty()) {
+    add(joined_names(state, state.rotary) +
+        (call.keys_are_turned ? " on queries (keys are turned)" : " while reading rows"));
+  }
+  if (!state.biases.empty()) {
+    add(fmt::format("toeplitz table ({})", joined_names(state, state.biases)));
+  }
+  if (state.fire) add("fire");
+  if (state.cope) add("cope");
+  if (state.token) add(fmt::format("sums over tokens ({})", joined_names(state, {*state.token})));
+  return text;
+}
+
+std::string path_name(AttentionPath path) {
+  switch (path) {
+    case AttentionPath::kFused:
+      return "fused";
+    case AttentionPath::kDecode:
+      return "decode";
+    case AttentionPath::kReference:
+      return "reference (float64)";
+    case AttentionPath::kComposed:
+      return "composed";
+  }
+  return "";
+}
+// Why a pass is not fused, and what that costs.
+std::string reason(const Capability::Pass& pass) {
+  if (pass.why.empty()) return "";
+  return (pass.path == AttentionPath::kComposed ? ", scores as tensors: " : ": ") + pass.why;
+}
+
+std::string size_name(std::int64_t bytes) {
+  const auto number = static_cast<double>(bytes);
+  if (bytes >= std::int64_t{1} << 30) return fmt::format("{:.1f} GiB", number / 0x1.0p30);
+  if (bytes >= std::int64_t{1} << 20) return fmt::format("{:.1f} MiB", number / 0x1.0p20);
+  return bytes == 0 ? "0" : fmt::format("{:.1f} KiB", number / 0x1.0p10);
+}
+
+// The reference's copies of all tensors in float64.
+std::int64_t reference_bytes(const AttentionCall& call) {
+  const auto elements = [](const ConstTensorView& x) {
+    return x.batch() * x.heads() * x.tokens() * x.channels();
+  };
+  std::int64_t all = 2 * elements(call.q) + 2 * elements(call.k);
+  for (const ConstTensorView& input : call.inputs) all += elements(input);
+  return 8 * all;
+}
+
+}  // namespace
+
+PathTrace& path_trace() {
+  static PathTrace trace;
+  return trace;
+}
+
+std::string obstacle_of(const AttentionCall& call) {
+  const AttentionPlan::State& state = call.plan->state();
+  if (!state.obstacle.empty()) return state.obstacle;
+  const bool explicit_positions =
+      call.q_positions.ids != nullptr || call.k_positions.ids != nullptr ||
+      !call.q_positions.offsets.empty() || !call.k_positions.offsets.empty();
+  if ((!state.biases.empty() || state.fire) && explicit_positions)
+    return "biases with explicit positions";
+  return "";
+}
+
+Status check_path(const char* op, const AttentionCall& call, const std::string& obstacle) {
+  if (obstacle.empty()) return {};
+  if (call.keys_are_turned && !call.plan->state().rotary.empty()) {
+    return Status::format(StatusCode::kUnsupported,
+                          "[%s] keys_are_turned needs the fused path, but there is an obstacle: "
+                          "%s; give plain keys",
+                          op, obstacle.c_str());
+  }
+  if (call.allow_reference) return {};
+  return Status::format(StatusCode::kUnsupported,
+                        "[%s] no fused kernel serves this call: %s; set allow_reference to run it "
+                        "through the float64 reference, which is slow",
+                        op, obstacle.c_str());
+}
+
+Capability capability(const AttentionCall& call) {
+  Capability found;
+  const std::string obstacle = obstacle_of(call);
+  if (!obstacle.empty()) {
+    found.forward = {AttentionPath::kReference, obstacle, reference_bytes(call)};
+    found.backward = {AttentionPath::kReference, obstacle, 2 * reference_bytes(call)};
+    return found;
+  }
+  const bool decodes = is_decode(call);
+  found.forward = {decodes ? AttentionPath::kDecode : AttentionPath::kFused, "",
+                   forward_bytes(call, decodes)};
+  found.backward = {AttentionPath::kFused, "", backward_bytes(call)};
+  found.terms = terms_of(call);
+  return found;
+}
+
+Capability capability(const Spec& spec, const AttentionShapes& shapes) {
+  const AttentionPlan plan(spec, {.head_dim = shapes.head_dim, .heads = shapes.heads},
+                           shapes.kv_heads, {std::max<std::int64_t>(shapes.keys, 1)},
+                           {.mode = CachePolicy::Mode::kOnDemand});
+  static constexpr std::int64_t kSome[] = {0};
+  AttentionCall call;
+  call.plan = &plan;
+  call.q.shape = {shapes.batch, shapes.heads, shapes.queries, shapes.head_dim};
+  call.k.shape = call.v.shape = {shapes.batch, shapes.kv_heads, shapes.keys, shapes.head_dim};
+  call.mask.causal = true;
+  if (shapes.explicit_positions) call.q_positions.offsets = kSome;
+  return capability(call);
+}
+
+std::string to_string(const Capability& capability) {
+  const Capability::Pass& forward = capability.forward;
+  const Capability::Pass& backward = capability.backward;
+  std::string text = path_name(forward.path);
+  if (!capability.device.empty()) text += " on " + capability.device;
+  text += reason(forward);
+  if (!capability.terms.empty()) text += ", " + capability.terms;
+  text += "; backward: " + path_name(backward.path);
+  if (backward.why != forward.why) text += reason(backward);
+  if (forward.bytes < 0 || backward.bytes < 0) return text;
+  return fmt::format("{}; memory {}, backward {}", text, size_name(forward.bytes),
+                     size_name(backward.bytes));
+}
+
+std::string explain(const AttentionCall& call) {
+  return call.plan == nullptr ? "nothing: plan must not be null" : to_string(capability(call));
+}
+
+std::string explain(const Spec& spec, const AttentionShapes& shapes) {
+  return to_string(capability(spec, shapes));
+}
+
+}  // namespace posenc

@@ -1,0 +1,16 @@
+// Which path ran last, for the test that compares it with what capability() says.
+#pragma once
+
+#include <atomic>
+
+#include "posenc/kernels/capability.h"
+
+namespace posenc {
+
+struct PathTrace {
+  std::atomic<AttentionPath> forward{AttentionPath::kFused};
+  std::atomic<AttentionPath> backward{AttentionPath::kFused};
+};
+PathTrace& path_trace();
+
+}  // namespace posenc
