@@ -36,6 +36,8 @@ std::string terms_of(const AttentionCall& call) {
   return text;
 }
 
+}  // namespace
+
 std::string path_name(AttentionPath path) {
   switch (path) {
     case AttentionPath::kFused:
@@ -49,6 +51,8 @@ std::string path_name(AttentionPath path) {
   }
   return "";
 }
+namespace {
+
 // Why a pass is not fused, and what that costs.
 std::string reason(const Capability::Pass& pass) {
   if (pass.why.empty()) return "";

@@ -13,4 +13,7 @@ struct PathTrace {
 };
 PathTrace& path_trace();
 
+// As explain() writes it.
+std::string path_name(AttentionPath path);
+
 }  // namespace posenc

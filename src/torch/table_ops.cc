@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "kernels/path_trace.h"
 #include "posenc/encodings/hf_config.h"
 #include "torch/attention_arguments.h"
 #include "torch/device/paths.h"
@@ -281,6 +282,10 @@ std::string explain_op(std::string spec, std::int64_t batch, std::int64_t heads,
       capability_of(spec, {batch, heads, kv_heads, queries, keys, head_dim}, device, dtype));
 }
 
+std::string last_path_op(bool backward) {
+  return path_name(backward ? path_trace().backward : path_trace().forward);
+}
+
 // What a call should be warned of: empty where it is fused, or asks for float64 on a CPU.
 std::string slow_path_op(std::string spec, std::int64_t batch, std::int64_t heads,
                          std::int64_t kv_heads, std::int64_t queries, std::int64_t keys,
@@ -320,6 +325,7 @@ TORCH_LIBRARY_IMPL(posenc, CompositeImplicitAutograd, m) {
   m.impl("initial_parameters", initial_parameters_op);
   m.impl("explain", explain_op);
   m.impl("_slow_path", slow_path_op);
+  m.impl("_last_path", last_path_op);
 }
 
 }  // namespace posenc::ops

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/cuda/decode.h"
+#include "kernels/path_trace.h"
 #include "torch/cuda/fused_call.h"
 #include "torch/cuda/fused_gradients.h"
 #include "torch/cuda/stream.h"
@@ -14,6 +15,7 @@ namespace posenc::ops {
 namespace {
 
 AttentionForward composed_forward(const CudaCall& call) {
+  path_trace().forward = AttentionPath::kComposed;
   const ComposedResult result = composed_attention(call.composed());
   return {result.out, result.lse};
 }
@@ -37,7 +39,9 @@ AttentionForward attention_cuda(const at::Tensor& q, const at::Tensor& k, const 
   const cuda::Stream stream = current_stream(q.device());
   const bool done = launched(decode ? cuda::launch_attention_decode(fused.p, stream)
                                     : cuda::launch_attention_forward(fused.p, stream));
-  return done ? AttentionForward{out, lse} : composed_forward(call);
+  if (!done) return composed_forward(call);
+  path_trace().forward = decode ? AttentionPath::kDecode : AttentionPath::kFused;
+  return {out, lse};
 }
 
 AttentionBackward no_gradients(const ComposedCall& c) {
@@ -61,8 +65,12 @@ AttentionBackward attention_backward_cuda(const at::Tensor& grad_out, const at::
     const at::Tensor sums = lse.contiguous();
     FusedCall fused(call, rows_out, sums);
     FusedGradients gradients(fused, aligned(grad_out.to(q.scalar_type())), wants_parameters);
-    if (gradients.launch()) return gradients.finish();
+    if (gradients.launch()) {
+      path_trace().backward = AttentionPath::kFused;
+      return gradients.finish();
+    }
   }
+  path_trace().backward = AttentionPath::kComposed;
   return composed_attention_backward(c, grad_out, wants_parameters);
 }
 
