@@ -12,8 +12,8 @@
 #include "bench/timing.h"
 #include "cases/compare.h"
 #include "cases/table.h"
-#include "core/restart.h"
 #include "posenc/core/threads.h"
+#include "system/restart.h"
 
 namespace posenc {
 namespace {

@@ -1,58 +1,80 @@
-# The layers and what each one may use: the one table. The build links by it and
+# The layers and what each one uses: the one table. The build links by it and
 # tests/rules/check_layers.py reads it, so the two cannot drift apart.
 #
-# One line per layer: its name, a colon, every layer it may include. A layer whose
-# folder has no sources yet is skipped, and so is a layer whose neighbours are.
-# `report` and the program read run directories on disk, so they never see `lab`: what needs libtorch is
-# in programs of its own, which `posenc` starts.
+# One line per layer: its folder below src (group/layer, or the layer alone), a colon, and the layers it uses directly;
+# it may include what those use as well. Lines come in an order in which a layer follows all that it uses. A layer whose
+# folder has no sources is skipped.
+#
+#   library   framework-free: encodings, kernels, weights, the C ABI
+#   system    processes and checksums; for lab and show alone
+#   bindings  PyTorch operators, for C++ and Python
+#   lab       tasks, training, runs, sweeps, benchmarks
+#   show      pictures, reports, the live page, the program. It reads run directories, never objects of the trainer: what
+#             needs libtorch is in programs of its own, which `posenc` starts.
 set(POSENC_LAYER_TABLE
-    "core:"
-    "encodings: core"
-    "kernels:   core encodings"
-    "cases:     core encodings kernels"
-    "capi:      core encodings kernels"
-    "weights:   core encodings"
-    "tasks:     core encodings"
-    "experiment: core encodings tasks"
-    "runs:      core encodings weights tasks experiment"
-    "draw:      core"
-    "plots:     core encodings kernels draw"
-    "report:    core encodings weights tasks experiment runs draw"
-    "serve:     core encodings weights tasks experiment runs draw report"
-    "sweep:     core encodings weights tasks experiment runs"
-    "corpora:   core"
-    "torch:     core encodings kernels weights"
-    "python:    core encodings kernels weights torch"
-    "model:     core encodings kernels weights tasks experiment torch"
-    "lab:       core encodings kernels weights tasks experiment runs torch model"
-    "bench:     core encodings kernels weights cases tasks experiment runs torch model lab"
-    "cli:       core encodings kernels weights tasks experiment runs draw plots report serve sweep corpora"
-    "web:       core encodings kernels draw plots")
+    "library/core:"
+    "library/encodings: core"
+    "library/kernels: encodings"
+    "library/weights: encodings"
+    "library/capi: kernels"
+    "system: core"
+    "bindings/torch: kernels weights"
+    "python: torch"
+    "lab/cases: kernels"
+    "lab/tasks: encodings system"
+    "lab/config: tasks"
+    "lab/datasets: system"
+    "lab/runs: weights config"
+    "lab/sweep: runs"
+    "lab/model: config torch"
+    "lab/train: runs model"
+    "lab/bench: cases train"
+    "show/draw: core system"
+    "show/plots: kernels draw"
+    "show/report: runs draw"
+    "show/serve: report"
+    "show/cli: plots serve sweep datasets"
+    "show/web: plots")
 
 # Layers that may include torch, ATen or c10 headers; every other one builds without libtorch.
-set(POSENC_TORCH_LAYERS torch python model lab bench)
+set(POSENC_TORCH_LAYERS torch python model train bench)
 
 # Layers that compute: a build without optimisation optimises them all the same, or tests would take minutes.
 set(POSENC_COMPUTING_LAYERS core encodings kernels cases tasks)
 
 # Layers with parsers, which the preset asan instruments for libFuzzer.
-set(POSENC_PARSING_LAYERS core encodings weights tasks experiment runs corpora serve)
+set(POSENC_PARSING_LAYERS core encodings weights tasks config runs datasets serve)
 
-# Sets <out_names> to the layers in table order and POSENC_USES_<layer> to what each may use.
+# Sets <out_names> to the layers in table order, POSENC_FOLDER_<layer> to the folder of each, POSENC_USES_<layer> to all
+# that it may use, and POSENC_SOURCE_ROOTS to the folders that includes are relative to.
 macro(posenc_read_layer_table out_names)
   set(${out_names} "")
+  set(POSENC_SOURCE_ROOTS ${PROJECT_SOURCE_DIR}/src)
   foreach(row IN LISTS POSENC_LAYER_TABLE)
-    string(REGEX MATCH "^([a-z]+):(.*)$" _ "${row}")
-    list(APPEND ${out_names} ${CMAKE_MATCH_1})
-    separate_arguments(POSENC_USES_${CMAKE_MATCH_1} UNIX_COMMAND "${CMAKE_MATCH_2}")
+    string(REGEX MATCH "^(([a-z]+)/)?([a-z]+):(.*)$" _ "${row}")
+    set(_group "${CMAKE_MATCH_2}")
+    set(_layer ${CMAKE_MATCH_3})
+    separate_arguments(_direct UNIX_COMMAND "${CMAKE_MATCH_4}")
+    list(APPEND ${out_names} ${_layer})
+    set(POSENC_FOLDER_${_layer} src/${_layer})
+    if(_group)
+      set(POSENC_FOLDER_${_layer} src/${_group}/${_layer})
+      list(APPEND POSENC_SOURCE_ROOTS ${PROJECT_SOURCE_DIR}/src/${_group})
+    endif()
+    set(POSENC_USES_${_layer} "")
+    foreach(_used IN LISTS _direct)
+      list(APPEND POSENC_USES_${_layer} ${POSENC_USES_${_used}} ${_used})
+    endforeach()
+    list(REMOVE_DUPLICATES POSENC_USES_${_layer})
   endforeach()
+  list(REMOVE_DUPLICATES POSENC_SOURCE_ROOTS)
 endmacro()
 
 posenc_read_layer_table(POSENC_LAYERS)
 
 # posenc_glob_layer(<name> <out>): the sources of a layer, found anew at every build.
 function(posenc_glob_layer name out)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${POSENC_FOLDER_${name}}/*.cc)
   set(${out} ${sources} PARENT_SCOPE)
 endfunction()
 
@@ -93,7 +115,7 @@ function(posenc_add_layer name)
   target_include_directories(
     ${target}
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>
-    PRIVATE ${PROJECT_SOURCE_DIR}/src)
+    PRIVATE ${POSENC_SOURCE_ROOTS})
   target_compile_features(${target} PUBLIC cxx_std_20)
   posenc_link_neighbours(${target} ${name})
   target_link_libraries(${target} PRIVATE ${ARG_DEPS} $<BUILD_INTERFACE:posenc_warnings>)
@@ -120,7 +142,7 @@ function(posenc_add_program layer program)
   endif()
   add_executable(${program} ${sources})
   target_include_directories(${program} PRIVATE ${PROJECT_SOURCE_DIR}/include
-                                                ${PROJECT_SOURCE_DIR}/src)
+                                                ${POSENC_SOURCE_ROOTS})
   posenc_link_neighbours(${program} ${layer})
   target_link_libraries(${program} PRIVATE ${ARG_DEPS} posenc_warnings posenc_quick_build)
   posenc_compile_in_batches(${program})

@@ -41,14 +41,14 @@ run_build() {
   cmake -S . -B "$BUILD" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPOSENC_CUDA=ON \
     -DPOSENC_BUILD_CLI=ON -DPOSENC_BUILD_BENCHMARKS=OFF -DPOSENC_INSTALL=OFF \
     -DPOSENC_BUILD_CAPI=OFF -DCMAKE_PREFIX_PATH="$prefix" "${options[@]}" &&
-    cmake --build "$BUILD" -j"$JOBS" --target posenc_cuda posenc_python posenc_lab_tests
+    cmake --build "$BUILD" -j"$JOBS" --target posenc_cuda posenc_python posenc_train_tests
 }
 run_kernels() { "$BUILD/bin/posenc_cuda_tests"; }
 run_python() {
   POSENC_PYTHON="$BUILD/python" "$PYTHON" -m pytest -q -p no:cacheprovider --maxfail="${MAXFAIL:-30}" \
     python/tests ${PYTEST:-}
 }
-run_lab() { "$BUILD/bin/posenc_lab_tests" --gtest_filter='*OnGpu*'; }
+run_lab() { "$BUILD/bin/posenc_train_tests" --gtest_filter='*OnGpu*'; }
 # Small shapes only: the tools are a hundred times slower than the kernels, the race checker most of all.
 run_sanitize() {
   compute-sanitizer --tool memcheck --error-exitcode 7 "$BUILD/bin/posenc_cuda_tests" \

@@ -2,7 +2,7 @@
 
 A file of the table has one section per source file:
 
-    ["src/encodings/alibi.cc"]
+    ["src/library/encodings/alibi.cc"]
     tests = "encodings: Alibi*.*"
     mutations = [
       { kind = "sign", find = 'return -slope', put = 'return slope' },

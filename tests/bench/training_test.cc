@@ -77,7 +77,7 @@ TEST(TrainingRows, NeedAShapeThatIsAModel) {
 
 TEST(TrainingRows, OnGpuHavePeaksOfTheAllocator) {
   if (!cuda_found()) GTEST_SKIP() << "no CUDA device";
-  const TrainingPlace gpu{.device = experiment::Device::kCuda};
+  const TrainingPlace gpu{.device = config::Device::kCuda};
   const TrainingRow row = measure_training("rope", kTiny, gpu, kOnce);
   ASSERT_TRUE(row.ours && row.composed);
   EXPECT_TRUE(row.checked()) << *row.loss_difference();

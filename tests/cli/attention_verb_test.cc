@@ -9,10 +9,10 @@
 #include <thread>
 
 #include "cli/run_cli.h"
-#include "core/process.h"
 #include "runs/attention_case.h"
 #include "runs/run_directory.h"
 #include "support/temporary_folder.h"
+#include "system/process.h"
 
 namespace posenc::testing {
 namespace {

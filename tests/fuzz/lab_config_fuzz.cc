@@ -6,8 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "config/load.h"
 #include "core/plain_text.h"
-#include "experiment/load.h"
 #include "fuzz/round_trip.h"
 #include "sweep/plan.h"
 
@@ -26,12 +26,11 @@ auto parsed(Parse parse) -> std::optional<decltype(parse())> {
 }
 
 void check_config(std::string_view input) {
-  const auto loaded = parsed([&] { return posenc::experiment::parse_config(input, "c.yaml"); });
+  const auto loaded = parsed([&] { return posenc::config::parse_config(input, "c.yaml"); });
   if (!loaded) return;
   require(loaded->config.name.find('/') == std::string::npos && !loaded->config.name.empty());
-  const auto again = parsed([&] {
-    return posenc::experiment::parse_config(posenc::to_yaml(loaded->tree), "again.yaml");
-  });
+  const auto again = parsed(
+      [&] { return posenc::config::parse_config(posenc::to_yaml(loaded->tree), "again.yaml"); });
   require(again && again->config == loaded->config && again->hash == loaded->hash);
 }
 
@@ -39,7 +38,7 @@ void check_config(std::string_view input) {
 void check_override(std::string_view input) {
   posenc::Value tree(posenc::Value::Data(posenc::Value::Map{}));
   parsed([&] {
-    posenc::experiment::apply_override(tree, std::string(input));
+    posenc::config::apply_override(tree, std::string(input));
     return true;
   });
 }

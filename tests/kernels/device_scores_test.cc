@@ -1,4 +1,4 @@
-// The score functions of the CUDA kernels (src/kernels/cuda/device) compiled for the host, where there need be no
+// The score functions of the CUDA kernels (src/library/kernels/cuda/device) compiled for the host, where there need be no
 // GPU: masks, biases, FIRE, CoPE, softmax and their derivatives against the float64 reference.
 #include "support/device_head.h"
 // Device headers come first.

@@ -10,7 +10,7 @@
 namespace posenc::model {
 namespace {
 
-using experiment::ModelConfig;
+using config::ModelConfig;
 
 ModelConfig small(const std::vector<std::string>& encoding) {
   ModelConfig config;
@@ -135,15 +135,15 @@ TEST(Transformer, CopeCanShareOneTableAmongLayers) {
 
 TEST(Transformer, EveryFormRunsForwardAndBackward) {
   std::vector<ModelConfig> forms(9, small({"rope"}));
-  forms[0].norm = experiment::Norm::kPost;
-  forms[1].mlp = experiment::Mlp::kSwiglu;
+  forms[0].norm = config::Norm::kPost;
+  forms[1].mlp = config::Mlp::kSwiglu;
   forms[2].tied = true;
-  forms[3].attention = experiment::AttentionKind::kLinear;
+  forms[3].attention = config::AttentionKind::kLinear;
   forms[4].kv_heads = 1;
   forms[5].bias = false;
-  forms[6].norm_kind = experiment::NormKind::kRms;
+  forms[6].norm_kind = config::NormKind::kRms;
   forms[7].qk_norm = true;
-  forms[8].mlp = experiment::Mlp::kRelu;
+  forms[8].mlp = config::Mlp::kRelu;
   for (const ModelConfig& config : forms) {
     Transformer model(config, context());
     model->forward(tokens(2, 12)).square().mean().backward();
@@ -157,7 +157,7 @@ TEST(Transformer, EveryFormRunsForwardAndBackward) {
 
 TEST(Transformer, RmsNormHasNoMeanAndNoBias) {
   const at::Tensor x = at::tensor({3.0, 4.0, 0.0, 0.0}, at::kFloat);
-  const Normalize norm(4, experiment::NormKind::kRms);
+  const Normalize norm(4, config::NormKind::kRms);
   EXPECT_TRUE(norm->forward(x).allclose(x / 2.5, 1e-5, 1e-5));
   EXPECT_EQ(norm->parameters().size(), 1U);
 }
@@ -166,7 +166,7 @@ TEST(Transformer, RmsNormHasNoMeanAndNoBias) {
 TEST(Transformer, DecodingGivesWhatOnePassGives) {
   const at::NoGradGuard quiet;
   for (const std::string& spec : kSpecs) {
-    for (const experiment::Norm norm : {experiment::Norm::kPre, experiment::Norm::kPost}) {
+    for (const config::Norm norm : {config::Norm::kPre, config::Norm::kPost}) {
       ModelConfig config = small({spec});
       config.norm = norm;
       config.qk_norm = true;
@@ -182,7 +182,7 @@ TEST(Transformer, DecodingGivesWhatOnePassGives) {
     }
   }
   ModelConfig scaled = small({"rope"});
-  scaled.score_scaling = experiment::ScoreScaling::kLog;
+  scaled.score_scaling = config::ScoreScaling::kLog;
   EXPECT_NE(Transformer(scaled, context())->why_not_decoded(), "");
 }
 
@@ -285,9 +285,9 @@ TEST(Transformer, ScoresAreScaledByTheLogarithmOfTheLength) {
   ModelConfig config = small({"rope"});
   config.layers = 1;
   Transformer plain(config, context());
-  config.score_scaling = experiment::ScoreScaling::kLog;
+  config.score_scaling = config::ScoreScaling::kLog;
   Transformer fixed(config, context());
-  config.score_scaling = experiment::ScoreScaling::kLearnedLog;
+  config.score_scaling = config::ScoreScaling::kLearnedLog;
   Transformer learned(config, context());
   for (Transformer* model : {&plain, &fixed, &learned}) (*model)->eval();
   const at::Tensor x = tokens(1, 32);

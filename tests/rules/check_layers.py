@@ -1,4 +1,7 @@
-"""A layer includes only itself and what is to its left; the table is cmake/PosencLayers.cmake.
+"""A layer includes only itself and what it uses; the table is cmake/PosencLayers.cmake.
+
+Groups of layers are in order: library, bindings, lab, show. A layer uses layers of its own group or of one before it;
+of the library nothing uses system.
 
 Also: nothing left of torch includes a torch header, and a public header includes the standard
 library and posenc alone, so that an installed header needs no package of ours behind it.
@@ -8,8 +11,9 @@ import argparse
 import os
 from pathlib import Path
 
-from rules_lib import finish, includes, read_table, source_files
+from rules_lib import finish, includes, layer_folders, read_rows, read_table, source_files
 
+GROUPS = ("library", "bindings", "lab", "show")
 TORCH_PREFIXES = ("torch/", "ATen/", "c10/", "caffe2/")
 # Headers outside of a layer's folder, and where they belong: posenc.h includes everything up to the
 # kernels, posenc_c.h is the C ABI.
@@ -28,7 +32,7 @@ def layer_of_include(root, path, target, quoted, layers):
     if (path.parent / target).is_file():  # written relative to the file itself
         inside = os.path.relpath((path.parent / target).resolve(), root.resolve()).split(os.sep)
         if inside[0] == "src":
-            return inside[1]
+            return next((part for part in inside[1:3] if part in layers), None)
         return inside[2] if inside[:2] == ["include", "posenc"] else None
     return parts[0] if parts[0] in layers else None
 
@@ -49,18 +53,31 @@ def check_file(root, path, layer, public, layers, torch_layers):
                 yield f"{where}: a public header may include only posenc/ and std ({target})"
 
 
+def check_groups(table):
+    """Rows of the table that use a group after their own."""
+    group_of = {name: group for group, name, _ in read_rows(table)}
+    for group, name, direct in read_rows(table):
+        for used in direct:
+            if group in GROUPS and group_of[used] in GROUPS and GROUPS.index(group_of[used]) > GROUPS.index(group):
+                yield f"{Path(table).name}:1: {name} ({group}) may not use {used} ({group_of[used]})"
+            elif group == "library" and used == "system":
+                yield f"{Path(table).name}:1: {name} is of the library and may not use system"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, required=True)
     parser.add_argument("--table", type=Path, help="default: <root>/cmake/PosencLayers.cmake")
     args = parser.parse_args()
-    layers, torch_layers = read_table(args.table or args.root / "cmake/PosencLayers.cmake")
+    table = args.table or args.root / "cmake/PosencLayers.cmake"
+    layers, torch_layers = read_table(table)
+    folders = layer_folders(table)
 
     files = []  # (path, layer, is it public)
     for layer in layers:
-        files += [(p, layer, False) for p in source_files(args.root / "src" / layer)]
+        files += [(p, layer, False) for p in source_files(args.root / folders[layer])]
         files += [(p, layer, True) for p in source_files(args.root / "include/posenc" / layer)]
-    problems = []
+    problems = list(check_groups(table))
     for header in sorted((args.root / "include/posenc").glob("*.h")):
         layer = TOP_HEADERS.get(header.relative_to(args.root / "include").as_posix())
         if layer:
@@ -70,10 +87,12 @@ def main():
 
     for path, layer, public in files:
         problems += check_file(args.root, path, layer, public, layers, torch_layers)
-    known = set(layers)
-    for folder in [args.root / "src", args.root / "include/posenc"]:
+    known = {args.root / folder for folder in folders.values()}
+    known |= {args.root / "include/posenc" / layer for layer in layers}
+    groups = {folder.parent for folder in known}
+    for folder in groups | {args.root / "src", args.root / "include/posenc"}:
         for child in sorted(folder.iterdir()) if folder.is_dir() else []:
-            if child.is_dir() and child.name not in known:
+            if child.is_dir() and child not in known | groups:
                 problems.append(f"{child.relative_to(args.root)}:1: not a layer of the table")
     finish("layers", problems, len(files))
 

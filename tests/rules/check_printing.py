@@ -2,16 +2,16 @@
 
 It reports through Status or an exception; what the caller does with it is the caller's choice.
 Writing to a file the caller named is fine, so fprintf counts only with stdout or stderr.
-The verbs of the program print through src/cli/print.h alone, which replaces control characters.
+The verbs of the program print through src/show/cli/print.h alone, which replaces control characters.
 """
 
 import argparse
 import re
 from pathlib import Path
 
-from rules_lib import code_lines, finish, read_table, source_files
+from rules_lib import code_lines, finish, layer_folders, source_files
 
-PROGRAM_LAYERS = {"cli", "bench", "web"}  # these talk to a person, and so does src/<layer>/program
+PROGRAM_LAYERS = {"cli", "bench", "web"}  # these talk to a person, and so does a layer's folder program
 _NOT_MEMBER = r"(?<![\w.>])(?:std::|::)?"
 
 FORBIDDEN = [
@@ -30,7 +30,7 @@ FORBIDDEN = [
 FORBIDDEN = [(re.compile(pattern), effect) for pattern, effect in FORBIDDEN]
 
 
-PRINTER = Path("src/cli/print.h")
+PRINTER = Path("src/show/cli/print.h")
 
 
 def matches(path, rules):
@@ -62,14 +62,14 @@ def main():
     parser.add_argument("--root", type=Path, required=True)
     parser.add_argument("--table", type=Path, help="default: <root>/cmake/PosencLayers.cmake")
     args = parser.parse_args()
-    layers, _ = read_table(args.table or args.root / "cmake/PosencLayers.cmake")
+    folders = layer_folders(args.table or args.root / "cmake/PosencLayers.cmake")
 
     files = source_files(args.root / "include")
-    for layer in layers:
+    for layer, below in folders.items():
         if layer not in PROGRAM_LAYERS:
-            folder = args.root / "src" / layer
+            folder = args.root / below
             files += [f for f in source_files(folder) if (folder / "program") not in f.parents]
-    verbs = source_files(args.root / "src/cli")
+    verbs = source_files(args.root / "src/show/cli")
     problems = [problem for path in files for problem in check_file(args.root, path)]
     problems += [problem for path in verbs for problem in check_verb(args.root, path)]
     finish("printing", problems, len(files) + len(verbs))

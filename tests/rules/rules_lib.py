@@ -50,13 +50,24 @@ def includes(path):
             yield number, match.group(2), match.group(1) == '"'
 
 
-def read_table(path):
-    """The layers of cmake/PosencLayers.cmake: {layer: set it may use}, and the torch layers."""
+def read_rows(path):
+    """The rows of cmake/PosencLayers.cmake as (group or "", layer, layers it uses directly)."""
     text = Path(path).read_text(encoding="utf-8")
     rows = re.search(r"set\(POSENC_LAYER_TABLE\s*(.*?)\)", text, re.DOTALL).group(1)
+    return [(group, name, uses.split()) for group, name, uses in re.findall(r'"(?:(\w+)/)?(\w+):([^"]*)"', rows)]
+
+
+def layer_folders(path):
+    """{layer: its folder below the root}."""
+    return {name: Path("src") / group / name for group, name, _ in read_rows(path)}
+
+
+def read_table(path):
+    """{layer: all that it may use}, which is what it uses directly and what those use, and the torch layers."""
     layers = {}
-    for name, uses in re.findall(r'"(\w+):([^"]*)"', rows):
-        layers[name] = set(uses.split())
+    for _, name, direct in read_rows(path):
+        layers[name] = set(direct).union(*(layers[used] for used in direct))
+    text = Path(path).read_text(encoding="utf-8")
     torch = re.search(r"set\(POSENC_TORCH_LAYERS\s+([^)]*)\)", text).group(1).split()
     return layers, set(torch)
 

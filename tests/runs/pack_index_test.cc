@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "core/sha256.h"
 #include "runs/run_case.h"
+#include "system/sha256.h"
 
 namespace posenc::runs {
 namespace {

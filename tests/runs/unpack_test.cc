@@ -4,8 +4,8 @@
 
 #include <cstdlib>
 
-#include "core/sha256.h"
 #include "runs/pack_case.h"
+#include "system/sha256.h"
 
 namespace posenc::runs {
 namespace {

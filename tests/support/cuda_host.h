@@ -1,4 +1,4 @@
-// Lets device headers (src/kernels/cuda/device) compile with a plain C++ compiler, and runs a warp of them: 32
+// Lets device headers (src/library/kernels/cuda/device) compile with a plain C++ compiler, and runs a warp of them: 32
 // lanes that meet at every shuffle. Included before those headers; what is inline assembly is not called.
 #pragma once
 

@@ -1,7 +1,7 @@
 // The sweeps that are shipped: every combination is a config.
 #include <gtest/gtest.h>
 
-#include "experiment/load.h"
+#include "config/load.h"
 #include "support/shipped_configs.h"
 #include "sweep/plan.h"
 
@@ -26,7 +26,7 @@ TEST(ShippedSweeps, ExpandToJobsOfTheirOwn) {
     for (const Job& job : plan.jobs) names.insert(job.name);
     EXPECT_EQ(names.size(), plan.jobs.size()) << path << ": names tell jobs apart";
     for (const Job& job : plan.jobs) {
-      EXPECT_EQ(experiment::load_config(plan.file.base, job.settings).hash, job.hash) << path;
+      EXPECT_EQ(config::load_config(plan.file.base, job.settings).hash, job.hash) << path;
     }
   }
 }

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "experiment/load.h"
+#include "config/load.h"
 #include "support/temporary_folder.h"
 #include "sweep/evidence_file.h"
 
@@ -32,7 +32,7 @@ class EvidenceRuns : public ::testing::Test {
   // As a run of the config with these settings keeps it.
   [[nodiscard]] KeptRun run(const std::string& name,
                             const std::vector<std::string>& settings) const {
-    const auto loaded = experiment::parse_config(kBase, "base", settings);
+    const auto loaded = config::parse_config(kBase, "base", settings);
     return {name, loaded.tree, *loaded.tree.find("eval")};
   }
 

@@ -6,7 +6,7 @@
 
 #include <set>
 
-#include "experiment/load.h"
+#include "config/load.h"
 #include "posenc/core/error.h"
 #include "support/temporary_folder.h"
 
@@ -88,7 +88,7 @@ TEST(SweepFile, MistakesNameTheirPlace) {
 TEST(SweepFile, AnyValueSurvivesTheCommandLine) {
   const auto back = [](const std::string& assignment) {
     Value tree(Value::Data(Value::Map{}));
-    experiment::apply_override(tree, assignment);
+    config::apply_override(tree, assignment);
     return *tree.find("k");
   };
   for (const std::string text :
@@ -127,7 +127,7 @@ TEST_F(Planned, JobsAreNamedByWhatVaries) {
   EXPECT_EQ(p.jobs[0].folder.filename().string(),
             "none-layers1-seed0-" + p.jobs[0].hash.substr(0, 8));
   EXPECT_EQ(p.jobs[0].settings.back(), "name=none-layers1-seed0");
-  const auto loaded = experiment::load_config(folder_ / "base.yaml", p.jobs[3].settings);
+  const auto loaded = config::load_config(folder_ / "base.yaml", p.jobs[3].settings);
   EXPECT_EQ(loaded.hash, p.jobs[3].hash) << "the name is no part of it";
   EXPECT_EQ(loaded.config.seed, 1);
 }
@@ -171,7 +171,7 @@ TEST_F(Planned, SettingsHoldForAllAndMayNotCross) {
 }
 
 TEST_F(Planned, ADeviceHoldsForAllJobsUnlessTheySetIt) {
-  using experiment::Device;
+  using config::Device;
   const auto on = [&](Device device, const std::string& grid,
                       const std::vector<std::string>& settings = {}) {
     const SweepFile file = parse_sweep("base: base.yaml\nout: o\n" + grid, folder_ / "s.yaml");

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "experiment/load.h"
+#include "config/load.h"
 #include "sweep/protocols.h"
 #include "tasks/solvers.h"
 
@@ -75,10 +75,10 @@ Tally solve_rows(const tasks::Task& task, const Solver& solve, const Condition& 
 }
 
 // In domain, then what the config evaluates.
-std::vector<Condition> conditions_of(const experiment::LabConfig& config, const tasks::Task& task) {
+std::vector<Condition> conditions_of(const config::LabConfig& config, const tasks::Task& task) {
   const std::int64_t trained = train_length(config.train);
   std::vector<Condition> conditions = {{"train", trained, trained, tasks::Split::kTest}};
-  for (const experiment::EvalCondition& c : config.eval.conditions) {
+  for (const config::EvalCondition& c : config.eval.conditions) {
     const std::int64_t length = c.length > 0 ? c.length : task.natural_length(c.axis, trained);
     conditions.push_back({c.axis, length, trained, tasks::Split::kTest});
   }
@@ -92,8 +92,8 @@ void for_every_experiment(Visit visit) {
   for (const std::string& path : testing::protocols()) {
     for (const testing::ProtocolPart& part : testing::protocol_parts(path)) {
       for (const auto& point : part.sweep.points) {
-        experiment::LabConfig config = experiment::load_config(part.sweep.base, point).config;
-        const Value tree = experiment::resolved_tree(config);
+        config::LabConfig config = config::load_config(part.sweep.base, point).config;
+        const Value tree = config::resolved_tree(config);
         const std::string key = to_json(*tree.find("task")) +
                                 std::to_string(train_length(config.train)) +
                                 to_json(*tree.find("eval")->find("conditions"));
@@ -107,7 +107,7 @@ void for_every_experiment(Visit visit) {
 }
 
 TEST(ProtocolSamples, APerfectSolverIsRightOnEveryCondition) {
-  for_every_experiment([](const experiment::LabConfig& config) {
+  for_every_experiment([](const config::LabConfig& config) {
     if (std::holds_alternative<tasks::LanguageModel>(config.task)) return;
     const auto task = tasks::make_task(config.task);
     const bool may_lose = std::holds_alternative<tasks::CountingProgram>(config.task);
@@ -125,7 +125,7 @@ TEST(ProtocolSamples, APerfectSolverIsRightOnEveryCondition) {
 
 // Axis beyond asks for labels that training never gives, and says so; no other condition may.
 TEST(ProtocolSamples, LabelsAreTrainedWhereverTheProtocolSaysSo) {
-  for_every_experiment([](const experiment::LabConfig& config) {
+  for_every_experiment([](const config::LabConfig& config) {
     if (std::holds_alternative<tasks::LanguageModel>(config.task)) return;
     const auto task = tasks::make_task(config.task);
     for (const Condition& condition : conditions_of(config, *task)) {

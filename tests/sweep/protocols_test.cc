@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-#include "experiment/load.h"
+#include "config/load.h"
 #include "posenc/encodings/spec.h"
 #include "support/shipped_configs.h"
 #include "sweep/evidence_runs.h"
@@ -63,9 +63,9 @@ TEST(Protocols, EveryBaseIsUsedNamesItselfAndRunsOnAGpu) {
   const auto folder = repository_root() / "configs/evidence/base";
   for (const std::string& path : testing::files_with(folder, ".yaml")) {
     const std::filesystem::path file(path);
-    const experiment::LabConfig config = experiment::load_config(path).config;
+    const config::LabConfig config = config::load_config(path).config;
     EXPECT_EQ(config.name, file.stem().string());
-    EXPECT_EQ(config.train.device, experiment::Device::kCuda) << path;
+    EXPECT_EQ(config.train.device, config::Device::kCuda) << path;
     EXPECT_FALSE(config.eval.conditions.empty()) << path;
     EXPECT_GT(testing::header_of(path).size(), 80U) << path;
     EXPECT_EQ(used.erase("base/" + file.filename().string()), 1U) << path << ": no part uses it";
@@ -78,7 +78,7 @@ TEST(Protocols, EveryBaseIsUsedNamesItselfAndRunsOnAGpu) {
 std::set<std::int64_t> seeds_of(const Plan& plan, const std::string& encoding) {
   std::set<std::int64_t> seeds;
   for (const Job& job : plan.jobs) {
-    const auto config = experiment::load_config(plan.file.base, job.settings).config;
+    const auto config = config::load_config(plan.file.base, job.settings).config;
     if (config.model.encoding.front() == encoding) seeds.insert(config.seed);
   }
   return seeds;
@@ -136,9 +136,9 @@ TEST(Protocols, PartsThatTuneShareNothingWithThePartsThatReport) {
   for_every_part([&](const ProtocolPart& part, const Plan& plan) {
     const bool tunes = part.name.ends_with("rates");
     for (const Job& job : plan.jobs) {
-      const auto config = experiment::load_config(plan.file.base, job.settings).config;
+      const auto config = config::load_config(plan.file.base, job.settings).config;
       (tunes ? tuned : reported)[part.page].insert(config.seed);
-      EXPECT_EQ(config.eval.seed != experiment::EvalConfig{}.seed, tunes);
+      EXPECT_EQ(config.eval.seed != config::EvalConfig{}.seed, tunes);
     }
   });
   EXPECT_GE(tuned.size(), 4U);
@@ -171,7 +171,7 @@ TEST(Protocols, PublishedRowsHaveRunsToStandNextTo) {
       const Plan plan =
           plan_of(std::filesystem::path(path).stem(), *table.find("part")->get_if<std::string>());
       const std::vector<std::string> encodings = encodings_of(plan);
-      const auto task = tasks::make_task(experiment::load_config(plan.file.base).config.task);
+      const auto task = tasks::make_task(config::load_config(plan.file.base).config.task);
       std::set<std::string> axes;
       for (const tasks::Axis& axis : task->axes()) axes.insert(axis.name);
       for (const Value& row : *table.find("rows")->get_if<Value::List>()) {

@@ -1,6 +1,6 @@
 // Attention composed from libtorch's operations, which devices without a fused kernel fall back to: in
 // float64 on the CPU, against the reference.
-#include "torch/device/composed.h"
+#include "torch/composed/composed.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -8,9 +8,9 @@
 
 #include "cases/table.h"
 #include "posenc/torch/ops.h"
-#include "torch/device/biases.h"
-#include "torch/device/linear.h"
-#include "torch/device/paths.h"
+#include "torch/composed/biases.h"
+#include "torch/composed/linear.h"
+#include "torch/composed/paths.h"
 
 namespace posenc {
 namespace {

@@ -1,6 +1,6 @@
 // FIRE's tables for the fused kernels: the biases that they give, and the gradients that follow from the
 // kernels' sums, which are added up here by brute force.
-#include "torch/device/fire_terms.h"
+#include "torch/composed/fire_terms.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>

@@ -7,7 +7,7 @@
 
 #include <cmath>
 
-#include "torch/device/biases.h"
+#include "torch/composed/biases.h"
 
 namespace posenc {
 namespace {

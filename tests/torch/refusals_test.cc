@@ -7,7 +7,7 @@
 #include "posenc/encodings/common.h"
 #include "posenc/torch/ops.h"
 #include "support/message_of.h"
-#include "torch/device/composed.h"
+#include "torch/composed/composed.h"
 #include "torch/torch_version.h"
 
 namespace posenc {

@@ -1,4 +1,4 @@
-// What the page and the worker say to each other, and the figures that come back (src/web/web.h).
+// What the page and the worker say to each other, and the figures that come back (src/show/web/web.h).
 
 export type Call =
   | { call: 'catalog' }

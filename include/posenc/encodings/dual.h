@@ -3,7 +3,7 @@
 //
 //   const auto y = formula(Dual<double>{x, 1.0});   // y.value = f(x), y.slope = f'(x)
 //
-// Real is a floating-point number of the host or the device, or a tensor of them (torch/device/numbers.h). Where a
+// Real is a floating-point number of the host or the device, or a tensor of them (torch/composed/numbers.h). Where a
 // formula multiplies a Dual by a Real, that Real does not depend on the variable.
 #pragma once
 

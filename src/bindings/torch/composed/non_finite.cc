@@ -1,0 +1,95 @@
+#include "torch/composed/non_finite.h"
+
+#include <limits>
+
+namespace posenc::ops {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+// Tokens that hold a NaN or an infinity, [B, H, T, 1].
+at::Tensor marks_of(const at::Tensor& x) { return x.isfinite().all(-1, true).logical_not(); }
+
+at::Tensor without(const at::Tensor& marks, const at::Tensor& x) {
+  return at::where(marks, at::zeros({}, x.options()), x);
+}
+
+bool gates_read_values(const Spec& spec) {
+  return std::any_of(spec.encodings.begin(), spec.encodings.end(), [](const Encoding& e) {
+    const auto* cope = std::get_if<Cope>(&e);
+    return cope != nullptr && cope->gate_source == Cope::GateSource::kValue;
+  });
+}
+
+}  // namespace
+
+NonFinite::NonFinite(const ComposedCall& call, const at::Tensor& grad_out)
+    : cleaned_(call), grad_out_(grad_out), visible_(call.tokens->visible()) {
+  const at::Tensor q = marks_of(call.q);
+  const at::Tensor k = marks_of(call.k);
+  const at::Tensor v = marks_of(call.v);
+  cleaned_.q = without(q, call.q);
+  cleaned_.k = without(k, call.k);
+  cleaned_.v = without(v, call.v);
+  at::Tensor for_weights = gates_read_values(call.prepared->spec) ? k.logical_or(v) : k;
+  for (at::Tensor& input : cleaned_.inputs) {
+    const at::Tensor marks = marks_of(input);
+    input = without(marks, input);
+    for_weights = by_query_head(for_weights).logical_or(by_query_head(marks));
+  }
+  const at::Tensor sees = visible_.any(-1, true);
+  weights_ = queries_that_see(for_weights).logical_or(q.logical_and(sees));
+  out_ = weights_.logical_or(queries_that_see(v));
+  gradient_ = out_;
+  if (!grad_out.defined()) return;
+  const at::Tensor g = marks_of(grad_out);
+  grad_out_ = without(g, grad_out);
+  gradient_ = out_.logical_or(g.logical_and(sees));
+  weights_ = weights_.logical_or(g.logical_and(sees));  // what dv reads
+}
+
+at::Tensor NonFinite::by_query_head(const at::Tensor& keys) const {
+  return keys.repeat_interleave(cleaned_.q.size(1) / std::max<std::int64_t>(keys.size(1), 1), 1);
+}
+
+at::Tensor NonFinite::queries_that_see(const at::Tensor& keys) const {
+  return at::matmul(visible_.to(at::kFloat), by_query_head(keys).to(at::kFloat)) > 0;
+}
+
+at::Tensor NonFinite::keys_seen_by(const at::Tensor& queries, std::int64_t heads) const {
+  const at::Tensor by_head =
+      at::matmul(visible_.to(at::kFloat).transpose(-1, -2), queries.to(at::kFloat)) > 0;
+  return by_head.reshape({by_head.size(0), heads, -1, by_head.size(2), 1}).any(2);
+}
+
+// Tokens of a sum up to which one of `keys` reads it, other than hidden ones.
+at::Tensor NonFinite::at_or_before(const at::Tensor& keys) const {
+  const at::Tensor counts = cleaned_.tokens->key_counts(Role::kKey);
+  const at::Tensor lost = at::matmul(counts.t(), keys.to(at::kDouble)) > 0;
+  const at::Tensor mask = cleaned_.tokens->key_mask();
+  return mask.defined() ? lost.logical_and(mask.ne(0).reshape({mask.size(0), 1, -1, 1})) : lost;
+}
+
+void NonFinite::mark(ComposedResult& result) const {
+  result.out = result.out.masked_fill(out_, kNaN);
+  result.lse = result.lse.masked_fill(weights_.squeeze(-1), kNaN);
+  result.weights = result.weights.masked_fill(weights_.logical_and(visible_), kNaN);
+}
+
+void NonFinite::mark(AttentionBackward& gradients) const {
+  auto& [dq, dk, dv, dinputs, dparameters] = gradients;
+  const at::Tensor keys = keys_seen_by(gradient_, dk.size(1));
+  dq = dq.masked_fill(gradient_, kNaN);
+  dk = dk.masked_fill(keys, kNaN);
+  dv = dv.masked_fill(keys_seen_by(weights_, dv.size(1)), kNaN);
+  const auto& state = cleaned_.prepared->plan.state();
+  for (std::size_t i = 0; i < dinputs.size(); ++i) {
+    at::Tensor lost = keys_seen_by(gradient_, dinputs[i].size(1));
+    const auto form = token_form(state.spec.encodings[state.inputs[i].encoding], 1.0);
+    if (form && form->running) lost = at_or_before(lost);
+    dinputs[i] = dinputs[i].masked_fill(lost, kNaN);
+  }
+  dparameters = dparameters.masked_fill(gradient_.any(), kNaN);
+}
+
+}  // namespace posenc::ops

@@ -1,0 +1,36 @@
+// NaN and infinity in composed attention. Its matrix products multiply hidden keys and values by 0, and
+// 0 times NaN is NaN. So tokens with such numbers are set to 0 before, and the results that see them are
+// set to NaN afterwards: the rule of posenc/kernels/attention.h.
+#pragma once
+
+#include "torch/composed/composed.h"
+
+namespace posenc::ops {
+
+class NonFinite {
+ public:
+  // `grad_out` may be undefined: in the forward.
+  NonFinite(const ComposedCall& call, const at::Tensor& grad_out);
+
+  [[nodiscard]] const ComposedCall& cleaned() const { return cleaned_; }
+  [[nodiscard]] const at::Tensor& grad_out() const { return grad_out_; }
+
+  void mark(ComposedResult& result) const;
+  void mark(AttentionBackward& gradients) const;
+
+ private:
+  [[nodiscard]] at::Tensor queries_that_see(const at::Tensor& keys) const;
+  [[nodiscard]] at::Tensor keys_seen_by(const at::Tensor& queries, std::int64_t heads) const;
+  [[nodiscard]] at::Tensor by_query_head(const at::Tensor& keys) const;
+  [[nodiscard]] at::Tensor at_or_before(const at::Tensor& keys) const;
+
+  ComposedCall cleaned_;
+  at::Tensor grad_out_;
+  at::Tensor visible_;  // [B or 1, 1, Tq, Tk]
+  // Rows of queries, bool [B, H, Tq, 1]: whose weights are NaN, whose output is, and whose gradient is.
+  at::Tensor weights_;
+  at::Tensor out_;
+  at::Tensor gradient_;
+};
+
+}  // namespace posenc::ops

@@ -1,0 +1,144 @@
+#include "torch/composed/paths.h"
+
+#include "kernels/cuda/decode.h"
+
+namespace posenc::ops {
+namespace {
+
+constexpr std::int64_t kMostChannels = 256;
+constexpr std::int64_t kMostExactChannels = 128;
+
+// Newer versions of PyTorch keep the precision of products per backend, by name or by enumerators, and
+// throw where their older switch disagrees: there the newer one is asked, which follows the older.
+template <class Context, class Precision, class Backend, class Op>
+bool allows_tf32(const Context& context, Precision (Context::*precision)(Backend, Op) const) {
+  return (context.*precision)(Backend::CUDA, Op::MATMUL) == Precision::TF32;
+}
+template <class Context>
+bool allows_tf32(Context& context) {
+  if constexpr (requires { context.float32Precision("cuda", "matmul"); }) {
+    return context.float32Precision("cuda", "matmul") == "tf32";
+  } else if constexpr (requires { &Context::float32Precision; }) {
+    return allows_tf32(context, &Context::float32Precision);
+  } else {
+    return context.float32MatmulPrecision() != at::Float32MatmulPrecision::HIGHEST;
+  }
+}
+
+const Cope* cope_of(const AttentionPlan::State& state) {
+  return state.cope ? &std::get<Cope>(state.spec.encodings[*state.cope]) : nullptr;
+}
+
+std::string type_obstacle(const CudaProblem& problem) {
+  if (problem.numbers == CudaNumbers::kFloat64) return "float64";
+  if (problem.numbers != CudaNumbers::kExactFloat32 || problem.head_dim <= kMostExactChannels) {
+    return "";
+  }
+  return "exact float32 has kernels up to head_dim 128; "
+         "torch.set_float32_matmul_precision(\"high\") allows sums of two bfloat16 numbers";
+}
+
+// What the decoding kernels know, too.
+bool is_tuned(const AttentionPlan::State& state, const CudaProblem& problem) {
+  if (problem.numbers != CudaNumbers::kHalf || state.fire || state.token) return false;
+  const Cope* cope = cope_of(state);
+  return cope == nullptr ||
+         (cope->gate_source == Cope::GateSource::kKey && cope->npos_max <= cuda::kTunedPositions);
+}
+
+std::string joined_names(const AttentionPlan::State& state,
+                         const std::vector<std::size_t>& indices) {
+  std::string joined;
+  for (const std::size_t i : indices) {
+    joined += (joined.empty() ? "" : " + ") + std::string(traits(state.spec.encodings[i]).name);
+  }
+  return joined;
+}
+
+}  // namespace
+
+bool allows_split_float32() { return allows_tf32(at::globalContext()); }
+
+CudaNumbers cuda_numbers(at::ScalarType type) {
+  if (type == at::kBFloat16 || type == at::kHalf) return CudaNumbers::kHalf;
+  if (type == at::kDouble) return CudaNumbers::kFloat64;
+  return allows_split_float32() ? CudaNumbers::kSplitFloat32 : CudaNumbers::kExactFloat32;
+}
+
+int float_parts(const AttentionPlan::State& state, const CudaProblem& problem) {
+  const bool counts = state.cope && problem.head_dim <= kMostExactChannels;
+  return counts || problem.numbers == CudaNumbers::kExactFloat32 ? 3 : 2;
+}
+
+std::string cuda_obstacle(const AttentionPlan::State& state, const CudaProblem& problem) {
+  if (!state.obstacle.empty()) return state.obstacle;
+  if (std::string type = type_obstacle(problem); !type.empty()) return type;
+  const Cope* cope = cope_of(state);
+  if (cope != nullptr && cope->gate_source == Cope::GateSource::kOpen)
+    return "cope with open gates";
+  if (cope != nullptr && state.token) {
+    return "no kernel for cope with " + joined_names(state, {*state.token});
+  }
+  if (problem.head_dim % 8 != 0 || problem.head_dim > kMostChannels) {
+    return "head_dim is not a multiple of 8 up to 256";
+  }
+  if ((!state.biases.empty() || state.fire) && problem.explicit_positions) {
+    return "biases with explicit positions";
+  }
+  return "";
+}
+
+std::string cuda_backward_obstacle(const AttentionPlan::State& state, const CudaProblem& problem) {
+  if (std::string forward = cuda_obstacle(state, problem); !forward.empty()) return forward;
+  const Cope* cope = cope_of(state);
+  const bool own_gates = cope != nullptr && has_gate_vectors(*cope);
+  const bool float32 = problem.numbers != CudaNumbers::kHalf;
+  if (cuda::backward_fits(static_cast<int>(problem.head_dim), float32, own_gates)) return "";
+  return "float32 with gates of other keys has kernels up to head_dim 128";
+}
+
+namespace {
+
+std::string terms_of(const AttentionPlan::State& state, const CudaProblem& problem) {
+  std::string text;
+  const auto add = [&](const std::string& term) { text += (text.empty() ? "" : ", ") + term; };
+  if (problem.numbers != CudaNumbers::kHalf) {
+    const char* parts = float_parts(state, problem) == 3 ? "three" : "two";
+    add(std::string("float32 as sums of ") + parts + " bfloat16");
+  }
+  if (!state.rotary.empty()) add(joined_names(state, state.rotary) + " in a pass of its own");
+  if (!state.biases.empty()) add("toeplitz table (" + joined_names(state, state.biases) + ")");
+  if (state.fire) add("fire");
+  if (state.cope) add("cope");
+  if (state.token) add("a term per token (" + joined_names(state, {*state.token}) + ")");
+  return text;
+}
+
+// Scores and weights; with their gradients in the backward.
+Capability::Pass composed(const AttentionPlan::State& state, const CudaProblem& problem,
+                          std::string why, int tensors) {
+  const std::int64_t number = problem.numbers == CudaNumbers::kFloat64 ? 8 : 4;
+  return {AttentionPath::kComposed, std::move(why),
+          tensors * number * problem.batch * state.shape.heads * problem.queries * problem.keys};
+}
+
+}  // namespace
+
+Capability cuda_capability(const AttentionPlan::State& state, const CudaProblem& problem) {
+  Capability found;
+  found.device = "cuda";
+  if (std::string obstacle = cuda_obstacle(state, problem); !obstacle.empty()) {
+    found.forward = composed(state, problem, obstacle, 2);
+    found.backward = composed(state, problem, obstacle, 4);
+    return found;
+  }
+  const bool decodes = is_tuned(state, problem) && problem.queries <= cuda::kMostDecodeQueries;
+  if (decodes) found.forward.path = AttentionPath::kDecode;
+  found.terms = terms_of(state, problem);
+  if (std::string obstacle = cuda_backward_obstacle(state, problem); !obstacle.empty()) {
+    found.backward = composed(state, problem, obstacle, 4);
+  }
+  return found;
+}
+
+}  // namespace posenc::ops

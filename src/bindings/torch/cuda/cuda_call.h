@@ -1,0 +1,40 @@
+// An attention call on the device: its tensors checked, its tokens, and which path it takes.
+#pragma once
+
+#include "torch/composed/composed.h"
+#include "torch/composed/paths.h"
+
+namespace posenc::ops {
+
+class CudaCall {
+ public:
+  CudaCall(const at::Tensor& q_in, const at::Tensor& k_in, const at::Tensor& v_in,
+           const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS);
+  CudaCall(const CudaCall&) = delete;
+  CudaCall& operator=(const CudaCall&) = delete;
+
+  [[nodiscard]] const ComposedCall& composed() const { return composed_; }
+  [[nodiscard]] CudaProblem problem() const;
+  // Whether the fused kernels should be asked, and those of the backward.
+  [[nodiscard]] bool fused() const;
+  [[nodiscard]] bool backward_fused() const;
+  [[nodiscard]] const AttentionPlan::State& state() const {
+    return composed_.prepared->plan.state();
+  }
+  // The CoPE of the spec, or null.
+  [[nodiscard]] const Cope* cope() const;
+  [[nodiscard]] const Tokens& tokens() const { return tokens_; }
+  [[nodiscard]] const at::Device& device() const { return device_; }
+
+ private:
+  void check() const;
+
+  Tokens tokens_;
+  at::Device device_;
+  ComposedCall composed_;
+};
+
+// With rows of 16 bytes, as the kernels read them; the tensor itself where it has them.
+at::Tensor aligned(const at::Tensor& x);
+
+}  // namespace posenc::ops

@@ -1,0 +1,190 @@
+#include "torch/cuda/fused_call.h"
+
+#include <cmath>
+
+#include "torch/composed/paths.h"
+#include "torch/cuda/bias_terms.h"
+#include "torch/cuda/stream.h"
+
+namespace posenc::ops {
+namespace {
+
+cuda::Element element_of(at::ScalarType type) {
+  if (type == at::kFloat) return cuda::Element::kFloat32;
+  return type == at::kHalf ? cuda::Element::kFloat16 : cuda::Element::kBFloat16;
+}
+
+}  // namespace
+
+cuda::Tensor4 tensor4(const at::Tensor& x) {
+  return {x.data_ptr(), x.stride(0), x.stride(1), x.stride(2)};
+}
+
+FusedCall::FusedCall(const CudaCall& call, const at::Tensor& out, const at::Tensor& lse)
+    : call_(call), turned(call), v_(aligned(call.composed().v)) {
+  const ComposedCall& c = call.composed();
+  fill_shapes();
+  p.scale =
+      static_cast<float>(c.scale.value_or(default_scale(p.head_dim)) * turned.softmax_factor());
+  p.q = tensor4(turned.q);
+  p.k = tensor4(turned.k);
+  p.v = tensor4(v_);
+  p.out = tensor4(out);
+  p.lse = lse.data_ptr<float>();
+  parameters = parameter_tensors(*c.prepared, c.parameters);
+  fill_mask();
+  fill_segments();
+  fill_range();
+  fill_table();
+  fill_fire();
+  fill_cope();
+  fill_tokens();
+  fill_dropout();
+}
+
+void FusedCall::give_workspace(std::size_t bytes) {
+  if (bytes == 0) return;
+  workspace_ = at::empty({static_cast<std::int64_t>(bytes)},
+                         at::TensorOptions(call_.device()).dtype(at::kByte));
+  p.workspace = workspace_.data_ptr();
+  p.workspace_bytes = bytes;
+}
+
+void FusedCall::fill_shapes() {
+  const ComposedCall& c = call_.composed();
+  p.element = element_of(c.q.scalar_type());
+  p.float_parts = float_parts(call_.state(), call_.problem());
+  p.batch = static_cast<std::int32_t>(c.q.size(0));
+  p.heads = static_cast<std::int32_t>(c.q.size(1));
+  p.kv_heads = static_cast<std::int32_t>(c.k.size(1));
+  p.queries = static_cast<std::int32_t>(c.q.size(2));
+  p.keys = static_cast<std::int32_t>(c.k.size(2));
+  p.head_dim = static_cast<std::int32_t>(c.q.size(3));
+}
+
+void FusedCall::fill_mask() {
+  const AttentionMask mask = call_.tokens().mask();
+  p.window_left = mask.window_left;
+  p.window_right = mask.causal ? 0 : mask.window_right;
+  p.key_mask = mask.key_mask;
+  p.max_queries = p.queries;
+  p.max_keys = p.keys;
+  range.lowest_place = std::min(p.keys - p.queries, 0);
+}
+
+void FusedCall::fill_segments() {
+  if (!call_.tokens().packed()) return;
+  AttentionCall shapes;
+  shapes.q.shape = {p.batch, p.heads, p.queries, p.head_dim};
+  shapes.k.shape = {p.batch, p.kv_heads, p.keys, p.head_dim};
+  shapes.mask = call_.tokens().mask();
+  p.max_queries = p.max_keys = 0;
+  range.lowest_place = 0;
+  std::vector<std::int32_t> entries;
+  for (const Segment& s : segments_of(shapes)) {
+    for (const std::int64_t n : {s.batch, s.first_query, s.queries, s.first_key, s.keys}) {
+      entries.push_back(static_cast<std::int32_t>(n));
+    }
+    p.max_queries = std::max(p.max_queries, static_cast<std::int32_t>(s.queries));
+    p.max_keys = std::max(p.max_keys, static_cast<std::int32_t>(s.keys));
+    range.lowest_place = std::min(range.lowest_place, s.place_offset());
+  }
+  static_assert(sizeof(cuda::SegmentEntry) == 5 * sizeof(std::int32_t));
+  segments_ = at::tensor(entries, at::kInt).to(call_.device());
+  p.segments = reinterpret_cast<const cuda::SegmentEntry*>(segments_.data_ptr<std::int32_t>());
+  p.segment_count = static_cast<std::int32_t>(entries.size() / 5);
+}
+
+// Distances that some query sees, from -before on, and places that some query has.
+void FusedCall::fill_range() {
+  const auto bounded = [](std::int64_t most, std::int64_t window) {
+    return window >= 0 ? std::min(most, window) : most;
+  };
+  BiasTable& distances = range.distances;
+  distances.before = bounded(std::max(p.max_queries - 1, 0), p.window_right);
+  const std::int64_t farthest = bounded(std::max(p.max_keys - 1, 0), p.window_left);
+  distances.span = distances.before + farthest + 1;
+  range.places = p.max_keys - range.lowest_place;
+}
+
+void FusedCall::fill_table() {
+  if (!has_table()) return;
+  const BiasTable& distances = range.distances;
+  table_ = bias_table_cuda(*call_.composed().prepared, parameters, distances, call_.device());
+  p.toeplitz = {table_.data_ptr<float>(), distances.span, distances.before, distances.span};
+}
+
+void FusedCall::fill_fire() {
+  if (!call_.state().fire) return;
+  const std::size_t index = *call_.state().fire;
+  const auto& config = std::get<Fire>(call_.state().spec.encodings[index]);
+  fire = std::make_unique<FireTerms>(config, parameters[index], range);
+  p.fire.segments = static_cast<int>(fire->segments());
+  p.fire.bounds = fire->bounds.data_ptr<float>();
+  p.fire.slopes = fire->slopes.data_ptr<float>();
+  p.fire.intercepts = fire->intercepts.data_ptr<float>();
+  p.fire.psi = fire->psi.data_ptr<float>();
+  p.fire.dpsi = fire->dpsi.data_ptr<float>();
+  p.fire.zero = range.distances.before;
+  p.fire.span = range.distances.span;
+  p.fire.row_scale = fire->row_scale.data_ptr<float>();
+  p.fire.lowest_place = range.lowest_place;
+}
+
+void FusedCall::fill_cope() {
+  const Cope* config = call_.cope();
+  if (config == nullptr) return;
+  cope_table_ = parameters[*call_.state().cope][0].to(at::kFloat).contiguous();
+  p.cope.npos_max = static_cast<int>(config->npos_max);
+  const bool interpolates = config->variant == Cope::Variant::kInterpolate;
+  (interpolates ? p.cope.pos_emb : p.cope.slopes) = cope_table_.data_ptr<float>();
+  p.cope.logit_scale = static_cast<float>(logit_factor(*config, p.head_dim));
+  p.cope.gates_see_bias = config->gates_see_bias;
+  const bool own_gates = has_gate_vectors(*config);
+  if (own_gates) {
+    const bool from_values = config->gate_source == Cope::GateSource::kValue;
+    const auto& state = call_.state();
+    gates_ =
+        from_values ? v_ : aligned(call_.composed().inputs[first_input(state.inputs, *state.cope)]);
+    p.cope.gate_k = tensor4(gates_);
+  }
+  // Slopes with gates from the scores read the turned queries alone.
+  if (!turned.any() || !(interpolates || own_gates)) return;
+  plain_q_ = aligned(call_.composed().q);
+  p.cope.plain_q = tensor4(plain_q_);
+}
+
+void FusedCall::fill_tokens() {
+  const AttentionPlan::State& state = call_.state();
+  if (!state.token) return;
+  token_input_ =
+      call_.composed().inputs[first_input(state.inputs, *state.token)].to(at::kFloat).contiguous();
+  token_scan = {
+      .form = *token_form(state.spec.encodings[*state.token], static_cast<double>(p.scale)),
+      .x = token_input_.data_ptr<float>(),
+      .batch = p.batch,
+      .heads = p.heads,
+      .input_heads = static_cast<std::int32_t>(token_input_.size(1)),
+      .queries = p.queries,
+      .keys = p.keys,
+      .key_mask = p.key_mask,
+      .segments = p.segments,
+      .segment_count = p.segment_count};
+  const auto doubles = at::TensorOptions(call_.device()).dtype(at::kDouble);
+  token_queries_ = at::empty({p.batch, p.heads, p.queries}, doubles);
+  token_keys_ = at::empty({p.batch, p.heads, p.keys}, doubles);
+  p.tokens = {token_queries_.data_ptr<double>(), token_keys_.data_ptr<double>()};
+  cuda::launch_token_sums(token_scan, token_queries_.data_ptr<double>(),
+                          token_keys_.data_ptr<double>(), current_stream(call_.device()))
+      .throw_if_error();
+}
+
+void FusedCall::fill_dropout() {
+  const Dropout& dropout = call_.composed().dropout;
+  if (!dropout.active()) return;
+  p.dropout_threshold = dropout.threshold();
+  p.dropout_scale = static_cast<float>(1.0 / (1.0 - dropout.rate));
+  p.dropout_seed = dropout.seed;
+}
+
+}  // namespace posenc::ops

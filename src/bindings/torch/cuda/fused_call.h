@@ -1,0 +1,53 @@
+// A call in the terms of the CUDA kernels, and the memory that these point into.
+#pragma once
+
+#include <memory>
+
+#include "kernels/cuda/attention.h"
+#include "kernels/cuda/token_sums.h"
+#include "torch/composed/fire_terms.h"
+#include "torch/cuda/turned.h"
+
+namespace posenc::ops {
+
+cuda::Tensor4 tensor4(const at::Tensor& x);
+
+class FusedCall {
+ public:
+  FusedCall(const CudaCall& call, const at::Tensor& out, const at::Tensor& lse);
+  FusedCall(const FusedCall&) = delete;
+  FusedCall& operator=(const FusedCall&) = delete;
+
+  // Scratch that lives as long as this does.
+  void give_workspace(std::size_t bytes);
+
+  [[nodiscard]] const CudaCall& call() const { return call_; }
+  [[nodiscard]] bool has_table() const { return !call_.state().biases.empty(); }
+
+ private:
+  void fill_shapes();
+  void fill_mask();
+  void fill_segments();
+  void fill_range();
+  void fill_table();
+  void fill_fire();
+  void fill_cope();
+  void fill_tokens();
+  void fill_dropout();
+
+  const CudaCall& call_;
+
+ public:
+  Turned turned;
+  cuda::AttentionParams p;
+  std::vector<std::vector<at::Tensor>> parameters;
+  FireRange range;                  // of distances and places
+  cuda::TokenScan token_scan;       // where the spec has a term per token
+  std::unique_ptr<FireTerms> fire;  // where the spec has one
+
+ private:
+  at::Tensor v_, plain_q_, gates_, segments_, table_, cope_table_, workspace_;
+  at::Tensor token_input_, token_queries_, token_keys_;
+};
+
+}  // namespace posenc::ops

@@ -1,0 +1,81 @@
+#include "torch/cuda/turned.h"
+
+#include "torch/composed/biases.h"
+
+namespace posenc::ops {
+
+Turned::Turned(const CudaCall& call)
+    : call_(call), q(aligned(call.composed().q)), k(aligned(call.composed().k)) {
+  const auto& state = call.state();
+  if (state.rotary.empty()) return;
+  of_q_ = call.tokens().side(Role::kQuery);
+  of_k_ = call.tokens().side(Role::kKey);
+  parameters_ = parameter_tensors(*call.composed().prepared, call.composed().parameters);
+  const PositionRange range{std::min(of_q_.least, of_k_.least), std::max(of_q_.most, of_k_.most)};
+  for (std::size_t r = 0; r < state.rotary.size(); ++r) {
+    const auto& own = parameters_[state.rotary[r]];
+    rotations_.emplace_back(*call.composed().prepared, r, own.empty() ? at::Tensor() : own[0],
+                            range, call.device());
+    q_inputs_.push_back(q);
+    k_inputs_.push_back(k);
+    forward(r);
+  }
+}
+
+double Turned::softmax_factor() const {
+  double factor = 1.0;
+  for (const CudaRotation& r : rotations_) factor *= r.rotary().softmax_factor;
+  return factor;
+}
+
+void Turned::backward(const at::Tensor& dq, const at::Tensor& dk,
+                      std::vector<std::vector<at::Tensor>>* gradients) const {
+  const at::Tensor keys = call_.composed().keys_are_turned ? at::Tensor() : dk;
+  for (std::size_t r = rotations_.size(); r-- > 0;) {
+    const std::size_t index = call_.state().rotary[r];
+    if (gradients != nullptr && !parameters_[index].empty()) {
+      (*gradients)[index] = {frequency_gradient(r, dq, keys)};
+    }
+    turn(r, {dq, keys, dq, keys}, true);
+  }
+}
+
+at::Tensor Turned::frequency_gradient(std::size_t r, const at::Tensor& dq,
+                                      const at::Tensor& dk) const {
+  const CudaRotation& rotation = rotations_[r];
+  at::Tensor sum = rotation.frequency_gradient(q_inputs_[r], {}, dq, {}, of_q_.ids);
+  if (dk.defined()) {
+    sum = sum + rotation.frequency_gradient(k_inputs_[r], {}, dk, {}, of_k_.ids);
+  }
+  return rotation.alpha_gradient(sum);
+}
+
+// Whether queries and keys stand at the same places, so that one launch turns both.
+bool Turned::together() const {
+  return !of_q_.ids.defined() && !of_k_.ids.defined() && q.size(2) == k.size(2);
+}
+
+void Turned::turn(std::size_t r, const CudaRotation::Sides& sides, bool transposed) const {
+  const CudaRotation& rotation = rotations_[r];
+  if (together() && sides.k.defined()) {
+    rotation.turn(sides, {}, transposed);
+    return;
+  }
+  rotation.turn_one(Role::kQuery, sides.q, sides.q_out, of_q_.ids, transposed);
+  if (!sides.k.defined()) return;
+  rotation.turn_one(Role::kKey, sides.k, sides.k_out, of_k_.ids, transposed);
+}
+
+void Turned::forward(std::size_t r) {
+  const bool keys = !call_.composed().keys_are_turned;
+  CudaRotation::Sides sides{q, {}, at::empty(q.sizes(), q.options()), {}};
+  if (keys) {
+    sides.k = k;
+    sides.k_out = at::empty(k.sizes(), k.options());
+  }
+  turn(r, sides, false);
+  q = sides.q_out;
+  if (keys) k = sides.k_out;
+}
+
+}  // namespace posenc::ops

@@ -1,0 +1,331 @@
+// Tables, what a spec holds, and looks inside: everything that is read rather than trained through.
+#include <torch/library.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "kernels/path_trace.h"
+#include "posenc/encodings/hf_config.h"
+#include "torch/attention_arguments.h"
+#include "torch/composed/paths.h"
+
+namespace posenc::ops {
+namespace {
+
+at::Tensor from_doubles(const std::vector<double>& values, std::vector<std::int64_t> shape) {
+  return at::tensor(values, at::kDouble).reshape(shape);
+}
+
+template <class Encoding>
+Encoding only(const char* op, const std::string& text) {
+  const Spec spec = parse_any(text);
+  const bool fits =
+      spec.encodings.size() == 1 && std::holds_alternative<Encoding>(spec.encodings[0]);
+  TORCH_CHECK(fits, "[", op, "] spec must be one ", Encoding::kTraits.name, " but got ",
+              to_text(spec));
+  return std::get<Encoding>(spec.encodings[0]);
+}
+
+at::Tensor alibi_slopes_op(std::int64_t heads, std::string spec) {
+  const auto alibi = only<Alibi>("alibi_slopes", spec);
+  return from_doubles(alibi_slopes(alibi, heads), {heads});
+}
+
+at::Tensor t5_buckets_cpu(const at::Tensor& relative, std::string spec) {
+  TORCH_CHECK(at::isIntegralType(relative.scalar_type(), false),
+              "[t5_buckets] relative must be whole numbers but got ", relative.scalar_type());
+  const auto t5 = only<T5>("t5_buckets", spec);
+  at::Tensor out = relative.to(at::kLong).contiguous().clone();
+  auto* at = out.data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < out.numel(); ++i) at[i] = t5_bucket(t5, at[i]);
+  return out;
+}
+at::Tensor t5_buckets_meta(const at::Tensor& relative, std::string /*spec*/) {
+  return at::empty(relative.sizes(), relative.options().dtype(at::kLong));
+}
+
+// E(n) for each position, float64 [..., model_dim].
+at::Tensor sinusoidal_cpu(const at::Tensor& positions, std::int64_t model_dim, std::string spec) {
+  TORCH_CHECK(at::isIntegralType(positions.scalar_type(), false),
+              "[sinusoidal_vectors] positions must be whole numbers but got ",
+              positions.scalar_type());
+  const auto config = only<Sinusoidal>("sinusoidal_vectors", spec);
+  validate(config, {.head_dim = model_dim, .heads = 1, .model_dim = model_dim});
+  const auto frequencies = sinusoidal_frequencies(config, model_dim);
+  const at::Tensor flat = positions.to(at::kLong).contiguous();
+  if (flat.numel() > 0) range_of("sinusoidal_vectors", "positions", flat);
+  std::vector<std::int64_t> shape = positions.sizes().vec();
+  shape.push_back(model_dim);
+  at::Tensor out = at::empty(shape, at::kDouble);
+  for (std::int64_t i = 0; i < flat.numel(); ++i) {
+    embedding(config, frequencies, flat.data_ptr<std::int64_t>()[i],
+              {out.data_ptr<double>() + i * model_dim, static_cast<std::size_t>(model_dim)});
+  }
+  return out;
+}
+at::Tensor sinusoidal_meta(const at::Tensor& positions, std::int64_t model_dim,
+                           std::string /*spec*/) {
+  std::vector<std::int64_t> shape = positions.sizes().vec();
+  shape.push_back(model_dim);
+  return at::empty(shape, positions.options().dtype(at::kDouble));
+}
+
+// cos and sin [groups, length, pairs] in float64, of queries, magnitude included.
+std::tuple<at::Tensor, at::Tensor> rope_tables_op(std::string spec, std::int64_t head_dim,
+                                                  std::int64_t heads, std::int64_t length) {
+  TORCH_CHECK(length >= 0, "[rope_tables] length must not be negative but got ", length);
+  const Rope rope = only<Rope>("rope_tables", spec);
+  const Rotary rotary = make_rotary(rope, {.head_dim = head_dim, .heads = heads},
+                                    {std::max<std::int64_t>(length, 1)});
+  const at::Tensor cos = at::empty({rotary.groups(), length, rotary.pairs()}, at::kDouble);
+  const at::Tensor sin = at::empty_like(cos);
+  auto* c = cos.data_ptr<double>();
+  auto* s = sin.data_ptr<double>();
+  for (std::int64_t g = 0; g < rotary.groups(); ++g) {
+    for (std::int64_t n = 0; n < length; ++n) {
+      for (std::int64_t p = 0; p < rotary.pairs(); ++p) {
+        const CosSin entry = rotary_entry(rotary, Role::kQuery, g, p, n);
+        *c++ = entry.cos;
+        *s++ = entry.sin;
+      }
+    }
+  }
+  return {cos, sin};
+}
+
+// Weights [B, H, Tq, Tk] and, with CoPE, the positions of its first (else empty), from the reference.
+std::tuple<at::Tensor, at::Tensor> inside_cpu(const at::Tensor& q, const at::Tensor& k,
+                                              const at::Tensor& v, const at::Tensor& parameters,
+                                              POSENC_ATTENTION_PARAMETERS) {
+  const AttentionArguments a(q, k, v, parameters, POSENC_ATTENTION_NAMES);
+  const ExactInputs exact(a);
+  ref::AttentionOptions options = a.ref_options();
+  options.keep_weights = true;
+  options.keep_cope_positions = true;
+  const auto result =
+      ref::attention(a.prepared->spec, a.values, a.ref_shape(), exact.inputs(), options);
+  const std::vector<std::int64_t> shape = {q.size(0), q.size(1), q.size(2), k.size(2)};
+  const auto type = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor positions = result.cope_positions.empty()
+                                   ? at::empty({0}, at::kDouble)
+                                   : from_doubles(result.cope_positions[0], shape);
+  return {from_doubles(result.weights, shape).to(type), positions.to(type)};
+}
+
+std::tuple<at::Tensor, at::Tensor> inside_meta(const at::Tensor& q, const at::Tensor& k,
+                                               const at::Tensor& v,
+                                               const at::Tensor& /*parameters*/,
+                                               POSENC_ATTENTION_PARAMETERS) {
+  (void)std::make_tuple(POSENC_ATTENTION_NAMES);
+  check_rows("attention", "q", q, q);
+  check_rows("attention", "k", k, q);
+  check_rows("attention", "v", v, q);
+  const Spec parsed = parse_any(spec);
+  const bool counts =
+      std::any_of(parsed.encodings.begin(), parsed.encodings.end(),
+                  [](const Encoding& encoding) { return std::holds_alternative<Cope>(encoding); });
+  const auto type = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const at::Tensor weights = q.new_empty({q.size(0), q.size(1), q.size(2), k.size(2)}, type);
+  return {weights, counts ? at::empty_like(weights) : q.new_empty({0}, type)};
+}
+
+std::string_view site_name(Site site) { return enum_names(Site{})[static_cast<std::size_t>(site)]; }
+
+nlohmann::ordered_json catalog_of(const std::vector<CatalogEntry>& entries) {
+  auto list = nlohmann::ordered_json::array();
+  for (const CatalogEntry& entry : entries) {
+    auto fields = nlohmann::ordered_json::array();
+    for (const FieldDoc& field : entry.fields) {
+      fields.push_back({{"name", field.name},
+                        {"type", field.type},
+                        {"default", field.default_value},
+                        {"doc", field.doc}});
+    }
+    list.push_back({{"name", entry.traits.name},
+                    {"site", site_name(entry.traits.site)},
+                    {"title", entry.traits.title},
+                    {"fields", fields}});
+  }
+  return list;
+}
+
+// Every name that a spec may use, with its fields.
+std::string catalog_op() {
+  const nlohmann::ordered_json all = {{"encodings", catalog_of(encoding_catalog())},
+                                      {"schedules", catalog_of(schedule_catalog())},
+                                      {"axes", catalog_of(axes_catalog())}};
+  return all.dump();
+}
+
+std::string spec_at_length_op(std::string spec, std::int64_t length) {
+  TORCH_CHECK(length >= 0, "[spec_at_length] length must not be negative but got ", length);
+  return to_text(at_length(parse_any(spec), {.sequence = length, .context = 0}));
+}
+
+// What Python must know of a spec: its forms, and its parameters for a shape.
+// `part`: "attention" or "input", where the spec must be for that alone.
+std::string spec_info_op(std::string spec, std::int64_t head_dim, std::int64_t heads,
+                         std::int64_t model_dim, std::string part) {
+  const Spec parsed = parse_any(spec);
+  if (part == "attention") require_attention_part("attention", parsed);
+  if (part == "input") require_input_part("PositionalEmbedding", parsed);
+  nlohmann::ordered_json info = {{"text", to_text(parsed)},
+                                 {"json", nlohmann::json::parse(to_json(parsed))},
+                                 {"yaml", to_yaml(parsed)},
+                                 {"hash", hash(parsed)},
+                                 {"encodings", nlohmann::json::array()},
+                                 {"cacheable_rotation", ""},
+                                 {"parameters", nlohmann::json::array()},
+                                 {"inputs", nlohmann::json::array()}};
+  if (const auto rotation = cacheable_rotation(parsed)) {
+    info["cacheable_rotation"] = to_text(Spec{{*rotation}});
+  }
+  for (const Encoding& e : parsed.encodings) {
+    info["encodings"].push_back({{"name", traits(e).name},
+                                 {"site", site_name(traits(e).site)},
+                                 {"relative", traits(e).relative},
+                                 {"follows_length", follows_length(e)}});
+  }
+  if (heads <= 0) return info.dump();
+  const ModelShape shape{.head_dim = head_dim, .heads = heads, .model_dim = model_dim};
+  validate(parsed, shape);
+  for (const SpecParameter& p : parameters(parsed, shape)) {
+    info["parameters"].push_back({{"name", p.info.name},
+                                  {"shape", p.info.shape},
+                                  {"trainable", p.info.trainable},
+                                  {"site", site_name(traits(parsed.encodings[p.encoding]).site)}});
+  }
+  for (const SpecInput& i : token_inputs(parsed, shape)) {
+    info["inputs"].push_back(
+        {{"name", i.info.name},
+         {"by_query_head", i.info.heads == InputInfo::Heads::kQuery},
+         {"channels", i.info.channels},
+         {"float32", i.info.float32},
+         {"log_sigmoid", i.info.activation == InputInfo::Activation::kLogSigmoid},
+         {"projection", i.info.projection}});
+  }
+  return info.dump();
+}
+
+// The specs of a Hugging Face model's layers, from its config.json.
+std::string hf_specs_op(std::string config, std::string precision) {
+  TORCH_CHECK(precision == "hf" || precision == "exact",
+              "[hf_specs] precision must be hf or exact but got '", precision, "'");
+  const HfModel model = parse_hf_config(config);
+  nlohmann::ordered_json info = {{"model_type", model.model_type},
+                                 {"kv_heads", model.kv_heads},
+                                 {"layers", nlohmann::json::array()}};
+  for (const HfLayer& layer : model.layers) {
+    const Spec spec = precision == "hf" ? with_precision(layer.spec, Precision::kHf) : layer.spec;
+    info["layers"].push_back({{"type", layer.type},
+                              {"spec", to_text(spec)},
+                              {"head_dim", layer.shape.head_dim},
+                              {"heads", layer.shape.heads}});
+  }
+  return info.dump();
+}
+
+std::vector<at::Tensor> initial_parameters_op(std::string spec, std::int64_t head_dim,
+                                              std::int64_t heads, std::int64_t model_dim,
+                                              std::int64_t seed) {
+  const Spec parsed = parse_any(spec);
+  const ModelShape shape{.head_dim = head_dim, .heads = heads, .model_dim = model_dim};
+  validate(parsed, shape);
+  Rng rng(static_cast<std::uint64_t>(seed));
+  std::vector<Parameters> values;
+  for (const Encoding& e : parsed.encodings) {
+    values.push_back(initial_parameters(parameters(e, shape), rng));
+  }
+  std::vector<at::Tensor> tensors;
+  for (const SpecParameter& p : parameters(parsed, shape)) {
+    tensors.push_back(from_doubles(values[p.encoding][p.index], p.info.shape).to(at::kFloat));
+  }
+  return tensors;
+}
+
+at::ScalarType type_named(const std::string& name) {
+  if (name == "bfloat16") return at::kBFloat16;
+  if (name == "float16") return at::kHalf;
+  if (name == "float64") return at::kDouble;
+  TORCH_CHECK(name == "float32",
+              "[explain] dtype must be float32, bfloat16, float16 or float64 but got '", name, "'");
+  return at::kFloat;
+}
+
+Capability capability_of(const std::string& spec, const AttentionShapes& shapes,
+                         const std::string& device, const std::string& dtype) {
+  const bool cuda = device == "cuda" || device.rfind("cuda:", 0) == 0;
+  TORCH_CHECK(cuda || device == "cpu", "[explain] device must be cpu or cuda but got '", device,
+              "'");
+  const at::ScalarType type = type_named(dtype);
+  if (cuda) {
+    const auto prepared = prepare(spec, {.head_dim = shapes.head_dim, .heads = shapes.heads},
+                                  shapes.kv_heads, shapes.keys);
+    return cuda_capability(prepared->plan.state(),
+                           {.numbers = cuda_numbers(type),
+                            .head_dim = shapes.head_dim,
+                            .batch = shapes.batch,
+                            .queries = shapes.queries,
+                            .keys = shapes.keys,
+                            .explicit_positions = shapes.explicit_positions});
+  }
+  Capability found = capability(parse_any(spec), shapes);
+  if (type != at::kDouble) return found;
+  const Capability::Pass exact{AttentionPath::kReference, "float64", -1};
+  return {.forward = exact, .backward = exact, .terms = "", .device = ""};
+}
+
+std::string explain_op(std::string spec, std::int64_t batch, std::int64_t heads,
+                       std::int64_t kv_heads, std::int64_t queries, std::int64_t keys,
+                       std::int64_t head_dim, std::string device, std::string dtype) {
+  return to_string(
+      capability_of(spec, {batch, heads, kv_heads, queries, keys, head_dim}, device, dtype));
+}
+
+std::string last_path_op(bool backward) {
+  return path_name(backward ? path_trace().backward : path_trace().forward);
+}
+
+// What a call should be warned of: empty where it is fused, or asks for float64 on a CPU.
+std::string slow_path_op(std::string spec, std::int64_t batch, std::int64_t heads,
+                         std::int64_t kv_heads, std::int64_t queries, std::int64_t keys,
+                         std::int64_t head_dim, std::string device, std::string dtype,
+                         bool explicit_positions) {
+  if (device == "cpu" && dtype == "float64") return "";
+  const AttentionShapes shapes{batch, heads, kv_heads, queries, keys, head_dim, explicit_positions};
+  const Capability found = capability_of(spec, shapes, device, dtype);
+  return found.is_slow() ? to_string(found) : "";
+}
+
+}  // namespace
+
+TORCH_LIBRARY_IMPL(posenc, CPU, m) {
+  m.impl("t5_buckets", t5_buckets_cpu);
+  m.impl("sinusoidal_vectors", sinusoidal_cpu);
+  m.impl("_attention_inside", inside_cpu);
+}
+TORCH_LIBRARY_IMPL(posenc, Meta, m) {
+  m.impl("t5_buckets", t5_buckets_meta);
+  m.impl("sinusoidal_vectors", sinusoidal_meta);
+  m.impl("_attention_inside", inside_meta);
+}
+// Nothing here is differentiated. PyTorch 1.13 wants to hear that of tensors without values.
+TORCH_LIBRARY_IMPL(posenc, Autograd, m) {
+  for (const char* name : {"t5_buckets", "sinusoidal_vectors", "_attention_inside"}) {
+    m.impl(name, torch::CppFunction::makeFallthrough());
+  }
+}
+TORCH_LIBRARY_IMPL(posenc, CompositeImplicitAutograd, m) {
+  m.impl("alibi_slopes", alibi_slopes_op);
+  m.impl("rope_tables", rope_tables_op);
+  m.impl("catalog", catalog_op);
+  m.impl("spec_at_length", spec_at_length_op);
+  m.impl("spec_info", spec_info_op);
+  m.impl("hf_specs", hf_specs_op);
+  m.impl("initial_parameters", initial_parameters_op);
+  m.impl("explain", explain_op);
+  m.impl("_slow_path", slow_path_op);
+  m.impl("_last_path", last_path_op);
+}
+
+}  // namespace posenc::ops

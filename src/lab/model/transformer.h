@@ -1,0 +1,139 @@
+// A small transformer to compare encodings in: embedding (plus what site 1 adds), blocks of attention
+// and a feed-forward part, a head. Attention is posenc's, with any spec, per layer if wanted.
+//
+//   input       x = token, or sqrt(dim) token + E with sinusoidal positions (Vaswani et al. 2017, section
+//               3.4): sines of size one would drown embeddings that start at 1 / sqrt(dim)
+//   pre-norm    x = x + part(norm(x)), and a norm before the head
+//   post-norm   x = norm(x + part(x))
+//
+// Names of parameters are stable: embed.weight, input.pos.learned.weight, blocks.0.norm1.weight,
+// blocks.0.attention.q_proj.weight, blocks.0.attention.pos.cope.pos_emb, blocks.0.mlp.up.weight,
+// norm.weight, head.weight. The start of each is drawn from the seed and its own name, so that models
+// that differ in their encodings alone start from the same weights elsewhere.
+#pragma once
+
+#include <torch/nn.h>
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "config/model_config.h"
+#include "posenc/torch/nn.h"
+
+namespace posenc::model {
+
+// What the model must know of its task.
+struct ModelContext {
+  std::int64_t vocabulary = 0;
+  bool causal = true;
+  std::int64_t train_length = 0;  // where the logarithm of the length is one
+  std::uint64_t seed = 0;
+  std::int64_t pad = -1;  // a token that bidirectional attention does not look at; -1: none
+};
+
+// Makes the attention of a layer; a benchmark puts a composition of libtorch's operations here.
+using AttentionFactory =
+    std::function<std::shared_ptr<nn::AttentionImpl>(nn::AttentionConfig, nn::EncodingParameters)>;
+
+// LayerNorm, or RMSNorm: x / sqrt(mean(x^2) + epsilon) * weight.
+class NormalizeImpl : public torch::nn::Module {
+ public:
+  NormalizeImpl(std::int64_t dim, config::NormKind kind);
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  at::Tensor weight_, bias_;  // RMSNorm has no bias
+};
+TORCH_MODULE(Normalize);
+
+// down(f(up(x))) with GELU or ReLU, or down(silu(gate(x)) * up(x)).
+class MlpImpl : public torch::nn::Module {
+ public:
+  explicit MlpImpl(const config::ModelConfig& config);
+  at::Tensor forward(const at::Tensor& x);
+
+ private:
+  torch::nn::Linear up_{nullptr}, gate_{nullptr}, down_{nullptr};
+  torch::nn::Dropout dropout_{nullptr};
+  bool relu_;
+};
+TORCH_MODULE(Mlp);
+
+class BlockImpl : public torch::nn::Module {
+ public:
+  BlockImpl(const config::ModelConfig& config, nn::Attention softmax,
+            nn::LinearAttention linear_attention);
+  // key_mask [B, T] is false for padding.
+  at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask, const at::Tensor& positions,
+                     const at::Tensor& query_scale);
+
+  // The next tokens of sequences whose earlier ones the cache holds.
+  at::Tensor decode(const at::Tensor& x, nn::KeyValueCache& cache);
+
+  nn::Attention attention{nullptr};  // one of the two
+  nn::LinearAttention linear{nullptr};
+
+ private:
+  at::Tensor attend(const at::Tensor& x, const at::Tensor& key_mask, const at::Tensor& positions,
+                    const at::Tensor& query_scale);
+
+  bool post_norm_;
+  Normalize norm1_{nullptr}, norm2_{nullptr};
+  torch::nn::Dropout dropout_{nullptr};
+  Mlp mlp_{nullptr};
+};
+TORCH_MODULE(Block);
+
+class TransformerImpl : public torch::nn::Module {
+ public:
+  TransformerImpl(config::ModelConfig config, const ModelContext& context,
+                  const AttentionFactory& factory = {});
+
+  // tokens [B, T] of int64; positions [T], 0, 1, ... unless given. Returns [B, T, dim]. Within a
+  // model::Interruptible, this and its backward pass throw Interrupted between layers.
+  at::Tensor hidden(const at::Tensor& tokens, const at::Tensor& positions = {});
+  // The next tokens [B, n] of sequences whose earlier ones the caches hold, one cache per layer: the same values
+  // as one pass over all tokens, through the decode kernels and without gradients. An Error where the model cannot
+  // (why_not_decoded).
+  at::Tensor decode(const at::Tensor& tokens, std::vector<nn::KeyValueCache>& caches);
+  // Empty where decode() serves the model, else the field that stands against it.
+  [[nodiscard]] std::string why_not_decoded() const;
+  // [..., dim] -> [..., vocabulary]
+  at::Tensor logits(const at::Tensor& hidden);
+  at::Tensor forward(const at::Tensor& tokens, const at::Tensor& positions = {}) {
+    return logits(hidden(tokens, positions));
+  }
+
+  // All dropout of the next call is a function of this number and the seed.
+  void set_step(std::int64_t step);
+
+  [[nodiscard]] const config::ModelConfig& config() const { return config_; }
+  [[nodiscard]] const std::vector<Block>& blocks() const { return blocks_; }
+
+ private:
+  void add_blocks(const AttentionFactory& factory);
+  [[nodiscard]] at::Tensor query_scale(std::int64_t tokens) const;
+
+  config::ModelConfig config_;
+  ModelContext context_;
+  bool needs_positions_ = false;  // some layer's scores depend on where tokens stand
+  double token_scale_ = 1.0;
+  torch::nn::Embedding embed_{nullptr};
+  nn::PositionalEmbedding input_{nullptr};
+  torch::nn::Dropout dropout_{nullptr};
+  std::vector<Block> blocks_;
+  Normalize norm_{nullptr};
+  torch::nn::Linear head_{nullptr};
+  at::Tensor log_scale_;  // [heads], for learned_log
+};
+TORCH_MODULE(Transformer);
+
+// Trainable numbers per part: embedding, positions, attention, mlp, norm, head, and total.
+std::map<std::string, std::int64_t> count_parameters(const TransformerImpl& model);
+
+// Is this the name of a parameter of an encoding?
+bool is_positional(const std::string& parameter);
+
+}  // namespace posenc::model

@@ -1,0 +1,227 @@
+#include "sweep/run.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <list>
+#include <thread>
+
+#include "core/open_file.h"
+#include "runs/files.h"
+#include "runs/run_directory.h"
+#include "runs/stop_request.h"
+
+namespace posenc::sweep {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kPause = std::chrono::milliseconds(20);
+
+struct Running {
+  JobReport* report;
+  Process process;
+  Clock::time_point since;
+};
+
+// The run's own account of how it ended, if it got as far as having one.
+std::optional<runs::RunStatus> status_of(const JobReport& report) {
+  try {
+    return runs::RunDirectory::open(report.job.folder, runs::Access::kRead).status();
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+JobState end_state(const Ending& ending, const std::optional<runs::RunStatus>& status,
+                   bool stopping) {
+  if (status && status->state == runs::RunState::kDiverged) return JobState::kDiverged;
+  if (status && status->state == runs::RunState::kFinished && ending.fine()) {
+    return JobState::kFinished;
+  }
+  return stopping ? JobState::kStopped : JobState::kFailed;
+}
+
+std::string end_message(const JobReport& report, const Ending& ending,
+                        const std::optional<runs::RunStatus>& status) {
+  if (report.state == JobState::kFinished || report.state == JobState::kStopped) return "";
+  if (status && !status->message.empty()) return status->message;
+  const std::string said = last_line(report.log);
+  const std::string how = ending.fine() ? "it ended without a finished run" : ending_text(ending);
+  return said.empty() ? how : fmt::format("{}: {}", how, said);
+}
+
+bool is_waiting(const JobReport& report) {
+  return report.state == JobState::kNew || report.state == JobState::kResume;
+}
+
+class Runner {
+ public:
+  Runner(const Plan& plan, std::vector<JobReport>& reports, const RunOptions& options,
+         const Observer& observer)
+      : plan_(plan),
+        reports_(reports),
+        options_(options),
+        observer_(observer),
+        at_once_(jobs_at_once(reports, options)) {}
+
+  void run() {
+    runs::NewFolders folders(plan_.file.out / "logs");
+    folders.keep();
+    write_summary();
+    auto next = reports_.begin();
+    while (true) {
+      forward_stop();
+      close_time_box();
+      while (may_start() && running_.size() < static_cast<std::size_t>(options_.jobs)) {
+        next = std::find_if(next, reports_.end(), is_waiting);
+        if (next == reports_.end()) break;
+        start(*next++);
+      }
+      if (running_.empty()) break;
+      reap();
+    }
+    write_summary();
+  }
+
+ private:
+  [[nodiscard]] bool may_start() const {
+    return signal_ == 0 && !time_is_up_ && (!options_.time_box || options_.time_box->may_start());
+  }
+
+  void start(JobReport& report) {
+    const Command command = job_command(plan_, report, options_, at_once_);
+    report.state = JobState::kRunning;
+    report.ran = true;
+    observer_.started(report);
+    try {
+      // A FIFO in place of the log would block the job before its first line.
+      (void)open_regular(report.log, O_WRONLY | O_CREAT | O_APPEND);
+      running_.push_back({&report, Process(command), Clock::now()});
+    } catch (const Error& e) {
+      report.state = JobState::kFailed;
+      report.message = e.what();
+      observer_.ended(report, reports_);
+    }
+  }
+
+  // A signal that came while jobs were being started reaches all of them, each once. Jobs that the time
+  // box has asked to save get no second one, which would end them.
+  void forward_stop() {
+    if (signal_ == 0) signal_ = options_.stop();
+    if (signal_ == 0) return;
+    const bool kill = options_.kill();
+    if (forwarded_ && !kill) return;
+    forwarded_ = true;
+    for (const Running& job : running_) {
+      if (kill || !time_box_closed_) job.process.signal(kill ? SIGKILL : signal_);
+    }
+  }
+
+  // Asks jobs that did not end by themselves in time to save, unless a signal has; kills them at the end.
+  void close_time_box() {
+    if (!options_.time_box || !options_.time_box->asks_to_save()) return;
+    const bool kill = options_.time_box->kills();
+    if (time_box_closed_ && !kill) return;
+    const bool saving = time_box_closed_ || signal_ != 0;
+    time_is_up_ = time_box_closed_ = true;
+    for (const Running& job : running_) {
+      if (kill || !saving) job.process.signal(kill ? SIGKILL : SIGTERM);
+    }
+  }
+
+  void reap() {
+    bool any = false;
+    for (auto job = running_.begin(); job != running_.end();) {
+      if (const auto ending = job->process.poll()) {
+        finish(*job->report, *ending, job->since);
+        job = running_.erase(job);
+        any = true;
+      } else {
+        ++job;
+      }
+    }
+    if (!any) std::this_thread::sleep_for(kPause);
+  }
+
+  void finish(JobReport& report, const Ending& ending, Clock::time_point since) {
+    const auto status = status_of(report);
+    report.seconds = std::chrono::duration<double>(Clock::now() - since).count();
+    const bool by_itself = options_.time_box && ending.code == runs::kTimeIsUp;
+    time_is_up_ = time_is_up_ || by_itself;  // what is left is too short for another job, too
+    report.state = end_state(ending, status, signal_ != 0 || time_box_closed_ || by_itself);
+    report.boxed = report.state == JobState::kStopped && signal_ == 0;
+    report.message = report.boxed ? "the time box ended" : end_message(report, ending, status);
+    observer_.ended(report, reports_);
+    write_summary();
+  }
+
+  void write_summary() const {
+    if (options_.summary_file.empty()) return;
+    runs::write_json(options_.summary_file, summary(plan_, reports_, options_, at_once_));
+  }
+
+  const Plan& plan_;
+  std::vector<JobReport>& reports_;
+  const RunOptions& options_;
+  const Observer& observer_;
+  int at_once_;
+  std::list<Running> running_;
+  int signal_ = 0;
+  bool forwarded_ = false;
+  bool time_is_up_ = false;       // no further job starts
+  bool time_box_closed_ = false;  // and those that run were asked to save
+};
+
+}  // namespace
+
+int jobs_at_once(const std::vector<JobReport>& reports, const RunOptions& options) {
+  const auto waiting = std::count_if(reports.begin(), reports.end(), is_waiting);
+  return static_cast<int>(std::clamp<std::ptrdiff_t>(waiting, 1, options.jobs));
+}
+
+bool share_gpu(const std::vector<JobReport>& reports, const RunOptions& options) {
+  return jobs_at_once(reports, options) > 1 &&
+         std::any_of(reports.begin(), reports.end(), [](const JobReport& report) {
+           return is_waiting(report) && report.job.device == config::Device::kCuda;
+         });
+}
+
+Command job_command(const Plan& plan, const JobReport& report, const RunOptions& options,
+                    int at_once) {
+  Command command;
+  command.words = options.trainer;
+  command.words.push_back(plan.file.base.string());
+  for (const std::string& setting : report.job.settings) {
+    command.words.insert(command.words.end(), {"--set", setting});
+  }
+  command.words.insert(command.words.end(), {"--out", report.job.folder.string()});
+  if (report.state == JobState::kResume) command.words.emplace_back("--resume");
+  command.output = report.log;
+  const std::string threads = std::to_string(options.threads);
+  command.words.insert(command.words.end(), {"--threads", threads});
+  if (options.time_box) {
+    command.words.insert(command.words.end(), {"--minutes", options.time_box->job_minutes()});
+  }
+  command.environment = options.environment;
+  command.environment.insert(command.environment.end(),
+                             {{"OMP_NUM_THREADS", threads},
+                              {"OPENBLAS_NUM_THREADS", threads},
+                              {"POSENC_JOBS_AT_ONCE", std::to_string(at_once)}});
+  if (report.job.device == config::Device::kCuda) {
+    // A twentieth is left to the contexts of the driver.
+    command.environment.emplace_back("POSENC_GPU_SHARE", fmt::format("{:.4f}", 0.95 / at_once));
+  }
+  command.own_group = true;
+  return command;
+}
+
+void run_jobs(const Plan& plan, std::vector<JobReport>& reports, const RunOptions& options,
+              const Observer& observer) {
+  Runner(plan, reports, options, observer).run();
+}
+
+}  // namespace posenc::sweep

@@ -1,0 +1,232 @@
+// What `posenc train`, `eval` and `attention` run: a program of its own, so that the other verbs need not
+// wait for libtorch to load.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+
+#include "core/failure.h"
+#include "core/open_file.h"
+#include "core/plain_text.h"
+#include "posenc/core/error.h"
+#include "runs/files.h"
+#include "runs/run_directory.h"
+#include "system/restart.h"
+#include "train/attention_run.h"
+#include "train/machine.h"
+#include "train/run.h"
+
+namespace posenc::train {
+namespace {
+
+// Exit codes, as of the other verbs.
+constexpr int kFine = 0;
+constexpr int kFailure = 1;
+constexpr int kMistake = 2;
+
+struct Arguments {
+  std::string config;
+  std::string run;
+  std::vector<std::string> overrides;
+  std::string out;
+  std::string progress = "auto";
+  int threads = 0;
+  double minutes = 0.0;  // 0: no time box
+  bool resume = false;
+  bool force = false;
+  bool no_eval = false;
+  bool json = false;
+  bool no_links = false;
+  EvalOptions eval;
+  AttentionQuery attention;
+};
+
+runs::Progress::Mode mode_of(const std::string& name) {
+  const auto names = enum_names(runs::Progress::Mode{});
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (names[i] == name) return static_cast<runs::Progress::Mode>(i);
+  }
+  return runs::Progress::Mode::kAuto;
+}
+
+// JSON goes to programs on the standard output; a bar and words go beside it.
+runs::ProgressOutput output_of(runs::Progress::Mode mode) {
+  const int descriptor = mode == runs::Progress::Mode::kJson ? STDOUT_FILENO : STDERR_FILENO;
+  return runs::ProgressOutput::to_descriptor(descriptor);
+}
+
+std::string out_directory(const Arguments& a, const config::Loaded& loaded) {
+  if (!a.out.empty()) return a.out;
+  return fmt::format("runs/{}-{}-s{}", loaded.config.name, loaded.hash.substr(0, 8),
+                     loaded.config.seed);
+}
+
+void use_onednn_of(const std::string& run, const std::vector<std::string>& overrides) {
+  const auto path = runs::RunDirectory::open(run, runs::Access::kRead).config_path();
+  set_onednn(config::load_config(path.string(), overrides).config.train.onednn);
+}
+
+int train(const Arguments& a, const std::vector<std::string>& command_line) {
+  runs::StopRequest stop;
+  if (a.minutes > 0.0) stop.end_within(a.minutes);
+  const config::Loaded loaded = config::load_config(a.config, a.overrides);
+  const auto mode = mode_of(a.progress);
+  runs::Progress progress(mode, output_of(mode));
+  TrainOptions options;
+  options.out = out_directory(a, loaded);
+  options.resume = a.resume;
+  options.evaluate = !a.no_eval;
+  options.threads = set_threads(a.threads);
+  options.command_line = command_line;
+  set_onednn(loaded.config.train.onednn);
+  const Outcome outcome = train_run(loaded, options, progress, stop);
+  progress.finish();
+  if (outcome == Outcome::kStopped) return stop.exit_code() != 0 ? stop.exit_code() : kFailure;
+  if (outcome == Outcome::kDiverged) return kFailure;
+  progress.message(fmt::format("finished: {}", options.out.string()));
+  return kFine;
+}
+
+// Other tasks, models or lengths have figures of their own, which must not stand in the run's results.
+void require_own_results(const std::vector<std::string>& overrides) {
+  constexpr std::array<std::string_view, 4> kOfTheEvaluation = {
+      "eval.", "train.device=", "train.precision=", "train.onednn="};
+  for (const std::string& o : overrides) {
+    const bool own = std::any_of(kOfTheEvaluation.begin(), kOfTheEvaluation.end(),
+                                 [&](std::string_view field) { return o.starts_with(field); });
+    if (own) continue;
+    throw Error(ErrorKind::kConflict,
+                {.scope = "eval",
+                 .key = o.substr(0, o.find('=')),
+                 .rule = "cannot be changed in the results of a run",
+                 .value = "",
+                 .hint = "write the figures to a file of their own: --out FILE"});
+  }
+}
+
+int evaluate(const Arguments& a) {
+  const runs::StopRequest stop;
+  const auto mode = mode_of(a.progress);
+  runs::Progress progress(mode, output_of(mode));
+  set_threads(a.threads);
+  check_schedule(a.eval.schedule);
+  EvalOptions options = a.eval;
+  for (const std::string& o : a.overrides) options.overrides.push_back(o);
+  use_onednn_of(a.run, options.overrides);
+  // Locked from the start: results that cannot be kept are not computed first.
+  const bool keep =
+      a.out.empty() && options.encoding.empty() && options.schedule.empty() && !options.best;
+  std::optional<runs::RunDirectory> run;
+  if (keep) {
+    require_own_results(options.overrides);
+    run = runs::RunDirectory::open(a.run);
+  }
+  const auto found = evaluate_run(a.run, options, progress, stop);
+  progress.finish();
+  if (!found) return stop.exit_code();
+  if (!a.out.empty()) runs::write_json(a.out, found->results);
+  if (run) keep_results(*run, *found);
+  if (a.json) fmt::print("{}\n", printable_json(to_json(found->results)));
+  return kFine;
+}
+
+// The path of the record goes to the standard output, for programs.
+int look(const Arguments& a) {
+  if (a.no_links) refuse_links_below(a.run);
+  const auto mode = mode_of(a.progress);
+  runs::Progress progress(mode, output_of(mode));
+  set_threads(a.threads);
+  use_onednn_of(a.run, {});
+  const auto path = attention_run(a.run, a.attention, a.eval.best, progress);
+  progress.finish();
+  fmt::print("{}\n", path.string());
+  return kFine;
+}
+
+void add_common(CLI::App& verb, Arguments& a) {
+  verb.add_option("--threads", a.threads, "threads; 0: as many as cores")
+      ->check(CLI::NonNegativeNumber);
+  verb.add_option("--progress", a.progress, "auto, bar, plain, json or quiet")
+      ->check(CLI::IsMember({"auto", "bar", "plain", "json", "quiet"}));
+}
+
+void add_overrides(CLI::App& verb, Arguments& a) {
+  verb.add_option("--set", a.overrides, "set a field: --set model.layers=4 (may be repeated)")
+      ->type_name("FIELD=VALUE");
+}
+
+CLI::App* add_attention(CLI::App& app, Arguments& a) {
+  CLI::App* verb = app.add_subcommand(
+      "attention", "write what a trained model attends to on a sample into its run directory");
+  verb->add_option("run", a.run, "a run directory")->required();
+  verb->add_option("--sample", a.attention.sample, "number of the sample, as evaluations draw it")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_option("--length", a.attention.length, "positions (default: the training length)")
+      ->check(CLI::Range(1, 1 << 24));
+  verb->add_option("--axis", a.attention.axis, "how it is made (default: as in training)");
+  verb->add_flag("--best", a.eval.best, "the best checkpoint instead of the last");
+  verb->add_flag("--no-links", a.no_links, "follow no link inside the run: for posenc serve");
+  add_common(*verb, a);
+  return verb;
+}
+
+int run_program(int argc, char** argv) {
+  Arguments a;
+  CLI::App app("posenc: train and evaluate small transformers with any encoding", "posenc");
+  app.require_subcommand(1);
+  CLI::App* train_verb = app.add_subcommand("train", "train a model into a run directory");
+  train_verb->add_option("config", a.config, "a YAML file, see configs/")->required();
+  train_verb->add_option("--out", a.out, "run directory; default runs/NAME-HASH-sSEED");
+  train_verb->add_flag("--resume", a.resume, "go on from the last checkpoint if there is one");
+  train_verb->add_flag("--no-eval", a.no_eval, "leave out the evaluation at the end");
+  train_verb
+      ->add_option("--minutes", a.minutes,
+                   "time box: save and exit with code 75 before it is over; --resume goes on")
+      ->check(CLI::PositiveNumber);
+  add_overrides(*train_verb, a);
+  add_common(*train_verb, a);
+  CLI::App* eval_verb = app.add_subcommand("eval", "evaluate a trained model");
+  eval_verb->add_option("run", a.run, "a run directory")->required();
+  eval_verb->add_option("--schedule", a.eval.schedule,
+                        "another RoPE schedule, stretched to each length: linear, ntk, dynamic, "
+                        "yarn or longrope");
+  eval_verb->add_option("--encoding", a.eval.encoding,
+                        "another spec with the same parameters, for every layer");
+  eval_verb->add_flag("--best", a.eval.best, "the best checkpoint instead of the last");
+  eval_verb->add_option("--out", a.out, "write the results here instead of into the run");
+  eval_verb->add_flag("--json", a.json, "print the results as JSON");
+  add_overrides(*eval_verb, a);
+  add_common(*eval_verb, a);
+  const CLI::App* attention_verb = add_attention(app, a);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& asked_for) {
+    return app.exit(asked_for);
+  } catch (const CLI::ParseError& problem) {
+    fmt::print(stderr, "posenc: {}; see --help\n", one_line(problem.what()));
+    return kMistake;
+  }
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (attention_verb->parsed()) return look(a);
+  return train_verb->parsed() ? train(a, words) : evaluate(a);
+}
+
+}  // namespace
+}  // namespace posenc::train
+
+int main(int argc, char** argv) {
+  try {
+    auto settings = posenc::patient_threads();
+    for (auto& setting : posenc::better_openblas()) settings.push_back(std::move(setting));
+    posenc::restart_with(settings);
+    return posenc::train::run_program(argc, argv);
+  } catch (const posenc::Error& mistake) {
+    fmt::print(stderr, "posenc: {}\n", mistake.what());
+    return posenc::train::kMistake;
+  } catch (const std::exception& failure) {
+    fmt::print(stderr, "posenc: {}\n", posenc::one_line(posenc::failure_text(failure)));
+    return posenc::train::kFailure;
+  }
+}

@@ -1,0 +1,104 @@
+// posenc data: corpora through the system's package tools.
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "cli/print.h"
+#include "cli/table.h"
+#include "cli/verbs.h"
+#include "datasets/fetch.h"
+#include "posenc/core/error.h"
+#include "runs/stop_request.h"
+#include "tasks/corpus_files.h"
+
+namespace posenc::cli {
+namespace {
+
+struct DataOptions {
+  std::string name;
+  std::string to;
+  std::string from;
+  bool list = false;
+  bool force = false;
+};
+
+std::string target(const DataOptions& options, std::string_view name) {
+  return options.to.empty() ? tasks::corpus_folder(name) : options.to;
+}
+
+std::string megabytes(std::int64_t bytes) {
+  return fmt::format("{:.1f} MB", static_cast<double>(bytes) * 1e-6);
+}
+
+// What is fetched already, by its manifest; a folder without one is not.
+std::string state_text(std::string_view name) {
+  const auto manifest = std::filesystem::path(tasks::corpus_folder(name)) / "manifest.json";
+  try {
+    if (!std::filesystem::exists(manifest)) return "-";
+    const datasets::Manifest m = datasets::read_manifest(manifest);
+    return fmt::format("{} files, {}", m.files, megabytes(m.bytes));
+  } catch (const std::exception&) {
+    return "unreadable";
+  }
+}
+
+int print_list() {
+  Table table({"corpus", "what it is", "licence", "fetched"});
+  for (const datasets::Corpus& corpus : datasets::catalog()) {
+    table.add({std::string(corpus.name), std::string(corpus.what), std::string(corpus.licence),
+               state_text(corpus.name)});
+  }
+  print("{}", table.text());
+  return kFine;
+}
+
+int fetch(const DataOptions& options) {
+  const datasets::Corpus& corpus = datasets::find_corpus(options.name);
+  const runs::StopRequest stop;
+  const std::string folder = target(options, corpus.name);
+  const datasets::Fetched fetched = fetch_corpus(
+      corpus,
+      {.folder = folder, .archive = options.from, .force = options.force, .stop = stop.flag()});
+  const datasets::Manifest& m = fetched.manifest;
+  print("{}: {} files, {}, in {}{}\n", m.name, m.files, megabytes(m.bytes), folder,
+        fetched.was_there ? " (was there)" : "");
+  print("  {}{}; {}\n", m.source,
+        m.sha256.empty() ? fmt::format(" {}, not a fixed version", m.version)
+                         : ", SHA-256 as expected",
+        m.licence);
+  return kFine;
+}
+
+int run_data(const DataOptions& options) {
+  if (options.list) return print_list();
+  if (options.name.empty()) {
+    throw Error(ErrorKind::kMissingKey, {.scope = "data",
+                                         .key = "NAME",
+                                         .rule = "is required",
+                                         .value = "",
+                                         .hint = "posenc data --list shows the corpora"});
+  }
+  return fetch(options);
+}
+
+}  // namespace
+
+void add_data(CLI::App& app, Action& chosen) {
+  CLI::App* verb = app.add_subcommand(
+      "data", "Fetches a small public corpus with the system's package tools, checksum verified");
+  auto options = std::make_shared<DataOptions>();
+  verb->add_option("NAME", options->name, "the corpus, one of --list");
+  verb->add_flag("--list", options->list, "the corpora, and which of them are there");
+  verb->add_option(
+      "--to", options->to,
+      "folder of the corpus (default: NAME in $POSENC_DATA, else in posenc's folder of "
+      "the user's data)");
+  verb->add_option("--from", options->from, "the package's file, fetched elsewhere")
+      ->check(CLI::ExistingFile);
+  verb->add_flag("--force", options->force, "fetch again, and replace what is there");
+  verb->footer("Examples:\n  posenc data --list\n  posenc data moby\n");
+  verb->callback([&chosen, options] { chosen = [options] { return run_data(*options); }; });
+}
+
+}  // namespace posenc::cli

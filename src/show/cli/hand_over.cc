@@ -1,0 +1,71 @@
+// Verbs that need libtorch are programs of their own beside this one, so that the others do not wait for
+// it: bench, train and eval.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "cli/verbs.h"
+#include "posenc/core/error.h"
+#include "system/restart.h"
+
+namespace posenc::cli {
+
+std::string program_beside(const std::string& name) {
+  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / name).string();
+}
+
+namespace {
+
+int hand_over(const std::string& name, std::vector<std::string> words) {
+  const std::string program = program_beside(name);
+  words.insert(words.begin(), program);
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  execv(program.c_str(), arguments.data());
+  throw Error(ErrorKind::kIo, {.scope = "posenc",
+                               .key = program,
+                               .rule = "could not be started",
+                               .value = "",
+                               .hint = "it is built and installed beside posenc, with libtorch"});
+}
+
+// Takes every word that follows, help included.
+CLI::App* add_verb(CLI::App& app, const char* verb, const char* text) {
+  CLI::App* added = app.add_subcommand(verb, text);
+  added->prefix_command();
+  added->set_help_flag();
+  return added;
+}
+
+void add_lab_verb(CLI::App& app, Action& chosen, const std::string& name, const char* text) {
+  CLI::App* verb = add_verb(app, name.c_str(), text);
+  verb->callback([verb, name, &chosen] {
+    chosen = [name, words = verb->remaining()] {
+      // Here already, so that the lab need not start twice.
+      for (const auto& [key, value] : patient_threads()) setenv(key.c_str(), value.c_str(), 0);
+      std::vector<std::string> all = words;
+      all.insert(all.begin(), name);
+      return hand_over("posenc-lab", all);
+    };
+  });
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, Action& chosen) {
+  CLI::App* verb = add_verb(app, "bench", "measure kernels and training against baselines");
+  verb->callback([verb, &chosen] {
+    chosen = [words = verb->remaining()] { return hand_over("posenc-bench", words); };
+  });
+}
+
+void add_train(CLI::App& app, Action& chosen) {
+  add_lab_verb(app, chosen, "train", "train a small transformer into a run directory");
+}
+void add_eval(CLI::App& app, Action& chosen) {
+  add_lab_verb(app, chosen, "eval", "evaluate a trained model at any length or schedule");
+}
+
+}  // namespace posenc::cli
