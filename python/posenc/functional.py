@@ -84,7 +84,7 @@ _checked_paths: set[tuple] = set()
 def _warn_if_slow(text: str, q: Tensor, k: Tensor, explicit_positions: bool) -> None:
     """Once per spec, type and shape but for the lengths, which a cache changes at every step: attention
     that no fused kernel serves is slow, or takes memory of Tq x Tk."""
-    if _is_compiling() or q.device.type not in ("cpu", "cuda"):
+    if _is_compiling() or torch.jit.is_tracing() or q.device.type not in ("cpu", "cuda"):
         return
     few = q.shape[2] <= 8  # decoding has paths of its own
     key = (text, q.shape[1], k.shape[1], q.shape[3], q.dtype, q.device.type, few, explicit_positions)
