@@ -109,7 +109,7 @@ def main():
         run(build / "bin" / f"posenc_{layer}_tests", f"--gtest_filter={tests}", "--gtest_brief=1")
     if args.cuda_compiler:
         run(args.cuda_compiler, "-std=c++20", "-arch=sm_90a", "--expt-relaxed-constexpr", f"-I{copy}/include",
-            f"-I{copy}/src", "-c", copy / "src/library/kernels/cuda/bias_table.cu", "-o", args.work / "bias_table.o")
+            f"-I{copy}/src/library", "-c", copy / "src/library/kernels/cuda/bias_table.cu", "-o", args.work / "bias_table.o")
     print("worked_example: 0 problem(s)")
 
 
