@@ -12,6 +12,8 @@ from test_functions import SPECS, params_of
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 MORE = ["cope + cope(npos_max=4)", "fire + fire", "fox + key_bias", "cope + fox", "cope(gate_source=value)"]
 DTYPES = [torch.float32, torch.bfloat16, torch.float64]
+# No kernel on a GPU serves 20 channels; the rotations here are for multiples of 16.
+CASES = [(spec, 16) for spec in SPECS + MORE] + [(spec, 20) for spec in SPECS + MORE if "rope" not in spec]
 
 
 def inputs_of(spec, heads, keys, dim, dtype, device):
@@ -25,12 +27,9 @@ def inputs_of(spec, heads, keys, dim, dtype, device):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("head_dim", [16, 20])
 @pytest.mark.parametrize("tokens", [4, 40])
-@pytest.mark.parametrize("spec", SPECS + MORE)
+@pytest.mark.parametrize(("spec", "head_dim"), CASES)
 def test_explain_says_what_runs(spec, tokens, head_dim, dtype, device):
-    if "rope" in spec and head_dim == 20:
-        pytest.skip("the specs' frequencies are for other widths")
     q = torch.randn(1, 4, tokens, head_dim, device=device).to(dtype).requires_grad_()
     params = {n: x.to(device) for n, x in params_of(spec, 4, head_dim).items()}
     inputs = inputs_of(spec, 4, tokens, head_dim, dtype, device)
@@ -41,7 +40,8 @@ def test_explain_says_what_runs(spec, tokens, head_dim, dtype, device):
         warnings.simplefilter("ignore")
         out = posenc.attention(q, q, q, spec, params, inputs=inputs, causal=True)
     if dtype == torch.float64 and device == "cpu":
-        return  # asked for, and no path of the kernels
+        assert said.startswith("reference (float64): float64")  # an operator of its own, which leaves no trace
+        return
     assert forward.startswith(torch.ops.posenc._last_path())
     out.float().sum().backward()
     assert rest.startswith(torch.ops.posenc._last_path(backward=True))

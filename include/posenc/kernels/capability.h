@@ -11,7 +11,7 @@ namespace posenc {
 enum class AttentionPath : std::uint8_t {
   kFused,      // kernels whose memory is linear in the length
   kDecode,     // a kernel for few queries
-  kReference,  // the float64 reference on the CPU: pair by pair, some hundred times slower
+  kReference,  // the float64 reference on the CPU: scalar code, pair by pair, slow
   kComposed,   // operations of a framework on another device: scores as tensors of Tq x Tk
 };
 

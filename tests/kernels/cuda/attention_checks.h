@@ -192,4 +192,27 @@ inline Case small(const std::string& spec, std::int64_t tokens, std::int64_t dim
           .dtype = DType::kBfloat16};
 }
 
+inline void check_masks(const std::string& spec) {
+  Case c = small(spec, 150);
+  c.causal = false;
+  check_case(c);
+  c.window_left = 40;
+  c.window_right = 10;
+  check_case(c);
+  c = small(spec, 150);
+  c.window_left = 70;
+  check_case(c);
+  c = small(spec, 150);
+  c.padding = true;
+  check_case(c);
+  c = small(spec, 150);
+  c.cumulative = {0, 60, 63, 150};
+  check_case(c);
+  c = small(spec, 150);
+  c.dropout = 0.25;
+  check_case(c);
+  c.cumulative = {0, 61, 150};  // draws of the dropout begin inside a group of four
+  check_case(c);
+}
+
 }  // namespace posenc::cuda::testing

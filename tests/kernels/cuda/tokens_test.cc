@@ -41,26 +41,7 @@ TEST_F(CudaTokens, EveryTypeAndWidthAgreesWithTheReference) {
 }
 
 TEST_F(CudaTokens, MasksAgreeWithTheReference) {
-  for (const char* spec : kSpecs) {
-    Case c = small(spec, 150);
-    c.causal = false;
-    check_case(c);
-    c.window_left = 40;
-    c.window_right = 10;
-    check_case(c);
-    c = small(spec, 150);
-    c.window_left = 70;
-    check_case(c);
-    c = small(spec, 150);
-    c.padding = true;
-    check_case(c);
-    c = small(spec, 150);
-    c.cumulative = {0, 60, 63, 150};
-    check_case(c);
-    c = small(spec, 150);
-    c.dropout = 0.25;
-    check_case(c);
-  }
+  for (const char* spec : kSpecs) testing::check_masks(spec);
 }
 
 TEST_F(CudaTokens, UnequalLengthsAgreeWithTheReference) {

@@ -10,7 +10,12 @@ at::Tensor empty_like_rows(const at::Tensor& x) { return at::empty(x.sizes(), x.
 }  // namespace
 
 bool launched(const Status& status) {
-  if (status.code() == StatusCode::kUnsupported) return false;
+  if (status.code() == StatusCode::kUnsupported) {
+    TORCH_WARN_ONCE(
+        "[posenc] attention is composed on the GPU, with scores as tensors of Tq x Tk: ",
+        status.message());
+    return false;
+  }
   status.throw_if_error();
   return true;
 }

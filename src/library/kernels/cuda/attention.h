@@ -3,7 +3,7 @@
 // turned); nothing here allocates, and every launch is asynchronous on the stream.
 //
 // Two families of kernels serve a call. The tuned ones: bfloat16 and float16, Toeplitz biases, CoPE with
-// gates from the scores and up to kTunedPositions positions, a term per token beside nothing else. The general
+// gates from the scores and up to kTunedPositions positions, a term per token without other terms. The general
 // ones (general.h) serve the rest: float32, FIRE, CoPE with gates of other keys, long tables, a term per token
 // with biases, dropout or a padding mask.
 //
