@@ -269,5 +269,26 @@ TEST(TrainingFields, OpenNamedPartsUp) {
   EXPECT_EQ(training_fields(config), expected);
 }
 
+TEST(TrainingFields, LeaveOutWhatARunDoesNotRead) {
+  const auto fields = [](const std::string& model, const std::string& train) {
+    return training_fields(
+        parse_yaml(fmt::format("model: {{{}}}\ntrain: {{{}}}\n", model, train), "config"));
+  };
+  EXPECT_EQ(
+      fields("attention: softmax, linear_form: elu, window: 8", "optimizer: sgd, beta1: 0.9"),
+      (FlatConfig{
+          {"model.attention", "softmax"}, {"model.window", "8"}, {"train.optimizer", "sgd"}}));
+  EXPECT_EQ(
+      fields("attention: linear, linear_form: elu, window: -1", "optimizer: adam, beta1: 0.9"),
+      (FlatConfig{{"model.attention", "linear"},
+                  {"model.linear_form", "elu"},
+                  {"train.optimizer", "adam"},
+                  {"train.beta1", "0.9"}}));
+  EXPECT_EQ(fields("linear_form: elu", "length: 8, stages: [{length: 4, batch: 2, steps: 1}]"),
+            (FlatConfig{{"model.linear_form", "elu"},
+                        {"train.stages", R"([{"length":4,"batch":2,"steps":1}])"}}))
+      << "a run that does not say its attention keeps the field";
+}
+
 }  // namespace
 }  // namespace posenc::report

@@ -63,6 +63,21 @@ TEST(EvidenceTable, VariantsAreNamedByWhatTheyDifferIn) {
   EXPECT_NE(row_named(table, "rope, model.layers=4"), nullptr);
 }
 
+// The config as a run has it: with the default of every field, also of one that it does not read.
+TEST(EvidenceTable, NamesLeaveOutFieldsThatARunDoesNotRead) {
+  const TemporaryFolder folder;
+  for (const char* form : {"relu", "elu", "softmax"}) {
+    const bool softmax = std::string(form) == "softmax";
+    CaseRun run{.encoding = "rope", .rows = {{"train", 1, 0.9, 0.88, 0.95}}};
+    run.model = fmt::format(", attention: {}, linear_form: {}, window: -1",
+                            softmax ? "softmax" : "linear", softmax ? "elu" : form);
+    write_run(folder / form, run);
+  }
+  const TextTable table = results_table(part_of(folder).comparison.tasks[0]);
+  EXPECT_NE(row_named(table, "rope, model.attention=softmax"), nullptr) << table.rows[2][0];
+  EXPECT_NE(row_named(table, "rope, model.attention=linear, model.linear_form=elu"), nullptr);
+}
+
 TEST(EvidenceTable, WorstSeedCountsAFailedRunAndFewSeedsAreListed) {
   const TemporaryFolder folder;
   write_seeds(folder, "alibi", 0.5, 2);

@@ -5,6 +5,7 @@
 
 #include "report/charts.h"
 #include "report/context_use.h"
+#include "report/evidence_case.h"
 #include "report/run_case.h"
 #include "report/tables.h"
 
@@ -181,39 +182,60 @@ TEST(UsedPositions, AreOfTheTrainedLength) {
   EXPECT_EQ(used_positions({}, 64), std::nullopt);
 }
 
+std::string curve_text(const std::vector<double>& losses) {
+  std::string buckets;
+  for (std::size_t b = 0; b < losses.size(); ++b) {
+    const int from = 8 * static_cast<int>(b);
+    buckets += (b == 0 ? "" : ", ") + bucket_text(from, from + 7, 0, losses[b], 8.0);
+  }
+  return fmt::format(R"(, "by_position": [{}])", buckets);
+}
+
+const std::vector<double> kFlat = {1.6, 1.4, 1.4, 1.4};
+const std::vector<double> kFalling = {2.0, 1.8, 1.6, 1.4};
+
+// Bits per byte of a language model: in domain, and at 1x and 2x of the axis of longer rows.
+struct TextModel {
+  std::string encoding;
+  std::vector<double> losses;  // by position, in domain
+  double in_domain = 0.0;
+  double at_2x = 0.0;
+  std::optional<double> at_1x = {};
+  int layers = 2;
+};
+
+void write_text(const TemporaryFolder& folder, const TextModel& model) {
+  for (int seed = 0; seed < 5; ++seed) {
+    const auto row = [&](const char* axis, int factor, double value, const std::string& more) {
+      const double own = value + 0.01 * seed;
+      return CaseRow{axis, factor, own, own, own, more};
+    };
+    CaseRun run{.encoding = model.encoding,
+                .seed = seed,
+                .task = "language_model",
+                .metric = Metric::kBitsPerByte,
+                .layers = model.layers};
+    run.rows = {row("train", 1, model.in_domain, curve_text(model.losses)),
+                row("longer", 2, model.at_2x, "")};
+    if (model.at_1x) run.rows.push_back(row("longer", 1, *model.at_1x, ""));
+    write_run(folder / fmt::format("{}-{}-{}", model.encoding, model.layers, seed), run);
+  }
+}
+
+std::string said_of(const TaskTable& table) {
+  std::string said;
+  for (const runs::Finding& finding : table.findings) said += finding.text + "\n";
+  return said;
+}
+
 // A flat model says nothing about length: it is in the table, and in no finding about a longer row.
 TEST(UsedPositions, KeepAModelOutOfFindingsAboutLength) {
   const TemporaryFolder folder;
-  const auto row = [](const char* axis, int factor, double value, const std::string& more) {
-    return CaseRow{axis, factor, value, value, value, more};
-  };
-  const auto curve = [](double first, double rest) {
-    return fmt::format(R"(, "by_position": [{}, {}, {}, {}])", bucket_text(0, 7, 0, first, 8.0),
-                       bucket_text(8, 15, 0, rest, 8.0), bucket_text(16, 23, 0, rest, 8.0),
-                       bucket_text(24, 31, 0, rest, 8.0));
-  };
-  const std::string falling =
-      fmt::format(R"(, "by_position": [{}, {}, {}, {}])", bucket_text(0, 7, 0, 2.0, 8.0),
-                  bucket_text(8, 15, 0, 1.8, 8.0), bucket_text(16, 23, 0, 1.6, 8.0),
-                  bucket_text(24, 31, 0, 1.4, 8.0));
-  for (int seed = 0; seed < 5; ++seed) {
-    const double off = 0.01 * seed;
-    const auto write = [&](const char* encoding, double in, double beyond,
-                           const std::string& more) {
-      write_run(folder / fmt::format("{}-{}", encoding, seed),
-                {.encoding = encoding,
-                 .seed = seed,
-                 .task = "language_model",
-                 .metric = Metric::kBitsPerByte,
-                 .rows = {row("train", 1, in + off, more), row("windows", 2, beyond + off, "")}});
-    };
-    write("kerple", 2.5, 2.5, curve(1.6, 1.4));
-    write("rope", 2.0, 3.0, falling);
-    write("none", 2.1, 4.0, falling);
-  }
+  write_text(folder, {"kerple", kFlat, 2.5, 2.5});
+  write_text(folder, {"rope", kFalling, 2.0, 3.0});
+  write_text(folder, {"none", kFalling, 2.1, 4.0});
   const TaskTable table = compared(folder).tasks[0];
-  std::string said;
-  for (const runs::Finding& finding : table.findings) said += finding.text + "\n";
+  const std::string said = said_of(table);
   for (const Entry& entry : table.entries) {
     EXPECT_EQ(entry.used_positions.value_or(0), entry.encoding == "kerple" ? 8 : 0);
   }
@@ -223,6 +245,54 @@ TEST(UsedPositions, KeepAModelOutOfFindingsAboutLength) {
   EXPECT_NE(said.find("kerple uses about 8 of the 32 positions it was trained on"),
             std::string::npos)
       << said;
+}
+
+// A model whose loss changes with the length reacts to distant tokens, however flat its curve is.
+TEST(UsedPositions, AModelThatGetsWorseStaysInTheFindings) {
+  for (const std::optional<double> at_1x : {std::optional(2.5), std::optional<double>()}) {
+    const TemporaryFolder folder;
+    write_text(folder, {"kerple", kFlat, 2.5, 3.5, at_1x});
+    write_text(folder, {"rope", kFalling, 2.0, 3.0, at_1x});
+    const TaskTable table = compared(folder).tasks[0];
+    const std::string said = said_of(table);
+    for (const Entry& entry : table.entries) EXPECT_FALSE(entry.used_positions) << entry.encoding;
+    EXPECT_NE(said.find("rope is ahead of kerple at 2x"), std::string::npos) << said;
+    EXPECT_EQ(said.find("uses about"), std::string::npos) << said;
+  }
+}
+
+TEST(UsedPositions, TheSameBytesCountWhereTheAxisHasTheTrainedLength) {
+  const auto used = [](double at_1x, double at_2x) {
+    const TemporaryFolder folder;
+    write_text(folder, {"kerple", kFlat, 2.5, at_2x, at_1x});
+    return compared(folder).tasks[0].entries[0].used_positions;
+  };
+  EXPECT_EQ(used(2.0, 2.015), 8) << "less than 1 % is noise";
+  EXPECT_EQ(used(2.0, 2.03), std::nullopt) << "worse on the same bytes, though not than in domain";
+  EXPECT_EQ(used(2.0, 1.97), std::nullopt) << "more context helps";
+  EXPECT_EQ(used(3.0, 3.0), 8) << "these bytes are harder than those in domain";
+}
+
+TEST(UsedPositions, SayNothingWithoutALongerRow) {
+  const TemporaryFolder folder;
+  CaseRun run{.task = "language_model", .metric = Metric::kBitsPerByte};
+  run.rows = {{"train", 1, 2.5, 2.5, 2.5, curve_text(kFlat)}};
+  write_run(folder / "0", run);
+  EXPECT_EQ(compared(folder).tasks[0].entries[0].used_positions, std::nullopt);
+}
+
+TEST(UsedPositions, AreSaidOfAVariant) {
+  const TemporaryFolder folder;
+  for (const int layers : {2, 4}) {
+    write_text(folder, {"kerple", kFlat, 2.5, 2.5, 2.5, layers});
+    write_text(folder, {"rope", kFalling, 2.0, 3.0, 2.0, layers});
+  }
+  const std::string said = said_of(compared(folder).tasks[0]);
+  for (const char* name : {"kerple (variant A) uses about 8", "kerple (variant B) uses about 8"}) {
+    EXPECT_NE(said.find(name), std::string::npos) << said;
+  }
+  EXPECT_NE(results_block(testing::part_of(folder)).find("kerple (model.layers=4) uses about 8"),
+            std::string::npos);
 }
 
 }  // namespace

@@ -37,6 +37,7 @@ struct CaseRun {
   std::string task = "selective_counting";
   Metric metric = Metric::kAccuracy;
   int layers = 2;
+  std::string model = {};  // further fields, such as ", attention: linear"
   double tokens_per_s = 1000.0;
   int positions = 0;
   std::string cpu = "tiny";
@@ -90,10 +91,10 @@ inline std::string results_text(const CaseRun& run) {
 // What config.yaml says of the evaluation is not what results.json is of.
 inline std::string config_text(const CaseRun& run) {
   return fmt::format(
-      "name: {}-{}\nseed: {}\ntask: {}\nmodel: {{encoding: [\"{}\"], layers: {}}}\n"
+      "name: {}-{}\nseed: {}\ntask: {}\nmodel: {{encoding: [\"{}\"], layers: {}{}}}\n"
       "train: {{steps: 100, log_every: {}}}\neval: {{samples: {}}}\n",
-      run.encoding, run.seed, run.seed, run.task, run.encoding, run.layers, 10 + run.seed,
-      7 + run.seed);
+      run.encoding, run.seed, run.seed, run.task, run.encoding, run.layers, run.model,
+      10 + run.seed, 7 + run.seed);
 }
 
 // 40 rows of 10 answers whose figure is the value of the row: some rows have one right answer more.

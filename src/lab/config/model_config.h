@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/field_use.h"
 #include "posenc/core/fields.h"
 
 namespace posenc::config {
@@ -86,18 +87,21 @@ struct ModelConfig {
           FieldRule{.doc = "its width over dim", .min = 0, .max = 64, .open_min = true});
     visit("norm", self.norm, FieldRule{.doc = "before each part, or after its sum"});
     visit("norm_kind", self.norm_kind, FieldRule{.doc = "LayerNorm or RMSNorm"});
-    visit("qk_norm", self.qk_norm, FieldRule{.doc = "RMSNorm of queries and keys, per head"});
+    visit("qk_norm", self.qk_norm,
+          ReadIf{{.doc = "RMSNorm of queries and keys, per head"}, "attention=softmax"});
     visit("attention", self.attention, FieldRule{.doc = "softmax, or linear in the length"});
     visit("linear_form", self.linear_form,
-          FieldRule{.doc = "elu, relu or cosine, for linear attention"});
+          ReadIf{{.doc = "elu, relu or cosine, for linear attention"}, "attention=linear"});
     visit("window", self.window,
-          FieldRule{.doc = "keys that a query sees before itself; -1: all", .min = -1, .max = 1e9});
+          ReadIf{{.doc = "keys that a query sees before itself; -1: all", .min = -1, .max = 1e9},
+                 "attention=softmax"});
     visit("score_scaling", self.score_scaling,
-          FieldRule{.doc = "of the scores, by the logarithm of the length"});
+          ReadIf{{.doc = "of the scores, by the logarithm of the length"}, "attention=softmax"});
     visit("dropout", self.dropout,
           FieldRule{.doc = "of embeddings and of what parts add", .min = 0, .max = 0.95});
-    visit("attention_dropout", self.attention_dropout,
-          FieldRule{.doc = "of the attention's weights", .min = 0, .max = 0.95});
+    visit(
+        "attention_dropout", self.attention_dropout,
+        ReadIf{{.doc = "of the attention's weights", .min = 0, .max = 0.95}, "attention=softmax"});
     visit("mlp_dropout", self.mlp_dropout,
           FieldRule{.doc = "inside the feed-forward part", .min = 0, .max = 0.95});
     visit("bias", self.bias, FieldRule{.doc = "in projections and feed-forward parts"});

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/field_use.h"
 #include "posenc/core/fields.h"
 
 namespace posenc::config {
@@ -114,11 +115,16 @@ struct TrainConfig {
   bool operator==(const TrainConfig&) const = default;
 
  private:
+  static constexpr std::string_view kOfAdam = "optimizer=adamw,adam";
+
   template <class Self, class Visitor>
   static void visit_size(Self& self, Visitor& visit) {
-    visit("length", self.length, FieldRule{.doc = "positions of a sample", .min = 2, .max = 1e7});
-    visit("batch", self.batch, FieldRule{.doc = "samples of a step", .min = 1, .max = 1e6});
-    visit("steps", self.steps, FieldRule{.doc = "steps of the optimiser", .min = 1, .max = 1e9});
+    visit("length", self.length,
+          ReadIf{{.doc = "positions of a sample", .min = 2, .max = 1e7}, "stages=[]"});
+    visit("batch", self.batch,
+          ReadIf{{.doc = "samples of a step", .min = 1, .max = 1e6}, "stages=[]"});
+    visit("steps", self.steps,
+          ReadIf{{.doc = "steps of the optimiser", .min = 1, .max = 1e9}, "stages=[]"});
     visit("stages", self.stages,
           FieldRule{.doc = "a curriculum: lengths and batches one after another, in place of "
                            "length, batch and steps"});
@@ -135,15 +141,19 @@ struct TrainConfig {
     visit("lr", self.lr, FieldRule{.doc = "highest rate", .min = 0, .max = 100, .open_min = true});
     visit("encoding_lr", self.encoding_lr,
           FieldRule{.doc = "times the rate, for parameters of encodings", .min = 0, .max = 1e6});
-    visit("min_lr", self.min_lr, FieldRule{.doc = "rate at the end", .min = 0, .max = 100});
-    visit("beta1", self.beta1, FieldRule{.doc = "of the gradient's mean", .min = 0, .max = 0.9999});
+    visit("min_lr", self.min_lr,
+          ReadIf{{.doc = "rate at the end", .min = 0, .max = 100}, "schedule=cosine,linear"});
+    visit("beta1", self.beta1,
+          ReadIf{{.doc = "of the gradient's mean", .min = 0, .max = 0.9999}, kOfAdam});
     visit("beta2", self.beta2,
-          FieldRule{.doc = "of the gradient's square", .min = 0, .max = 0.999999});
-    visit("epsilon", self.epsilon,
-          FieldRule{.doc = "added to the root of it", .min = 0, .max = 1, .open_min = true});
+          ReadIf{{.doc = "of the gradient's square", .min = 0, .max = 0.999999}, kOfAdam});
+    visit(
+        "epsilon", self.epsilon,
+        ReadIf{{.doc = "added to the root of it", .min = 0, .max = 1, .open_min = true}, kOfAdam});
     visit("weight_decay", self.weight_decay,
           FieldRule{.doc = "of matrices; vectors and encodings have none", .min = 0, .max = 10});
-    visit("momentum", self.momentum, FieldRule{.doc = "of sgd", .min = 0, .max = 0.9999});
+    visit("momentum", self.momentum,
+          ReadIf{{.doc = "of sgd", .min = 0, .max = 0.9999}, "optimizer=sgd"});
     visit("schedule", self.schedule, FieldRule{.doc = "of the rate, after the warm-up"});
     visit("warmup", self.warmup,
           FieldRule{.doc = "steps, or below 1 their share of all", .min = 0, .max = 1e9});
@@ -163,7 +173,8 @@ struct TrainConfig {
   static void visit_positions(Self& self, Visitor& visit) {
     visit("positions", self.positions, FieldRule{.doc = "of training samples"});
     visit("position_range", self.position_range,
-          FieldRule{.doc = "what shift and subset draw from", .min = 0, .max = 1e9});
+          ReadIf{{.doc = "what shift and subset draw from", .min = 0, .max = 1e9},
+                 "positions=shift,subset"});
   }
   template <class Self, class Visitor>
   static void visit_watch(Self& self, Visitor& visit) {

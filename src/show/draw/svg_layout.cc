@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
+#include <utility>
 
 namespace posenc::draw {
 namespace {
@@ -12,6 +14,7 @@ constexpr double kLegendRow = 18.0;
 constexpr double kCaptionRow = 16.0;
 constexpr double kWordPitch = 12.0;  // closest words of a turned axis
 constexpr double kSteep = -60.0;     // turned words still read
+constexpr double kBoldWidth = 1.08;  // of titles, over that of plain letters
 
 struct Margins {
   double left = 0.0;
@@ -81,9 +84,41 @@ void place_ticks(const Panel& panel, PanelPlace& place) {
   }
 }
 
+// Letters from the start of the text that fit, at least one.
+std::size_t fitting(std::string_view text, double room) {
+  std::size_t end = 0;
+  while (end < text.size()) {
+    std::size_t next = end + 1;
+    while (next < text.size() && (static_cast<unsigned char>(text[next]) & 0xC0U) == 0x80U) ++next;
+    if (end > 0 && text_width(text.substr(0, next)) > room) break;
+    end = next;
+  }
+  return end;
+}
+
+// Breaks lines between words, and a word that is too wide between letters.
+std::vector<std::string> wrapped(const std::string& text, double width, double size) {
+  std::vector<std::string> lines;
+  std::string line;
+  const double room = width / size;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string_view word = std::string_view(text).substr(begin, end - begin);
+    if (!line.empty() && text_width(line) + text_width(word) + 0.4 > room) {
+      lines.push_back(std::exchange(line, ""));
+    }
+    const std::size_t fits = line.empty() ? fitting(word, room) : word.size();
+    line += (line.empty() ? "" : " ") + std::string(word.substr(0, fits));
+    begin += fits < word.size() ? fits : word.size() + 1;
+  }
+  if (!line.empty()) lines.push_back(line);
+  return lines;
+}
+
 PanelPlace measure(const Figure& figure, const Panel& panel) {
   PanelPlace place;
   place.area = {0, 0, figure.panel_width, area_height(figure, panel)};
+  place.title = wrapped(panel.title, figure.panel_width, kTitleSize * kBoldWidth);
   if (!panel.clocks.empty()) return place;
   place.x = x_range(panel);
   place.y = y_range(panel);
@@ -93,7 +128,8 @@ PanelPlace measure(const Figure& figure, const Panel& panel) {
 }
 
 Margins margins_of(const Panel& panel, const PanelPlace& place) {
-  Margins m{.left = 8, .right = 12, .top = panel.title.empty() ? 8.0 : 26.0, .bottom = 8};
+  Margins m{.left = 8, .right = 12, .top = 8, .bottom = 8};
+  if (!place.title.empty()) m.top = 9 + kTitleRow * static_cast<double>(place.title.size());
   m.top += kLegendRow * static_cast<double>(place.legend.size());
   if (!panel.clocks.empty()) return m;
   m.left += place.y_ticks_width + (panel.y.label.empty() ? 4.0 : 24.0);
@@ -140,23 +176,6 @@ std::vector<LegendItem> shared_legend(const Figure& figure) {
   }
   const bool of_one_among_many = panels == 1 && figure.panels.size() > 1;
   return of_one_among_many ? std::vector<LegendItem>{} : shared;
-}
-
-std::vector<std::string> wrapped(const std::string& text, double width, double size) {
-  std::vector<std::string> lines;
-  std::string line;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    if (!line.empty() && (text_width(line) + text_width(word) + 0.4) * size > width) {
-      lines.push_back(line);
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-    begin = end + 1;
-  }
-  if (!line.empty()) lines.push_back(line);
-  return lines;
 }
 
 double grid_width(const Figure& figure, const Grid& grid) {

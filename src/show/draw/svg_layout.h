@@ -13,6 +13,7 @@ namespace posenc::draw {
 inline constexpr double kTickSize = 11.0;  // of the font
 inline constexpr double kLabelSize = 12.0;
 inline constexpr double kTitleSize = 13.0;
+inline constexpr double kTitleRow = 17.0;    // from a line of a title to the next
 inline constexpr double kScaleWidth = 12.0;  // of a map's colour bar
 
 // Data to pixels along one axis.
@@ -42,7 +43,8 @@ std::vector<std::vector<LegendItem>> legend_rows(const std::vector<LegendItem>& 
                                                  double width);
 
 struct PanelPlace {
-  Box area;  // what the axes enclose
+  Box area;                        // what the axes enclose
+  std::vector<std::string> title;  // its lines
   Range x;
   Range y;
   std::vector<Tick> x_ticks;

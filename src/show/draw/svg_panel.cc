@@ -90,12 +90,15 @@ void paint_frame(SvgCanvas& canvas, const PanelPlace& place) {
               "pe-axis");
 }
 
-void paint_title(SvgCanvas& canvas, const Panel& panel, const PanelPlace& place) {
+void paint_title(SvgCanvas& canvas, const PanelPlace& place) {
   const double legend = 18.0 * static_cast<double>(place.legend.size());
   paint_legend(canvas, place.legend, {place.area.x, place.area.y - legend - 4});
-  if (panel.title.empty()) return;
-  canvas.text({place.area.x, place.area.y - legend - 9}, panel.title,
-              {.classes = "pe-text pe-title", .size = kTitleSize});
+  double y = place.area.y - legend - 9 + kTitleRow;
+  y -= kTitleRow * static_cast<double>(place.title.size());
+  for (const std::string& line : place.title) {
+    canvas.text({place.area.x, y}, line, {.classes = "pe-text pe-title", .size = kTitleSize});
+    y += kTitleRow;
+  }
 }
 
 }  // namespace
@@ -135,7 +138,7 @@ void paint_legend(SvgCanvas& canvas, const std::vector<std::vector<LegendItem>>&
 void paint_panel(SvgCanvas& canvas, const Panel& panel, const PanelPlace& place, Look look,
                  const std::string& clip_id) {
   canvas.open("pe-panel", fmt::format(" data-title=\"{}\"", escaped(panel.title)));
-  paint_title(canvas, panel, place);
+  paint_title(canvas, place);
   if (!panel.clocks.empty()) {
     paint_clocks(canvas, panel, place);
     canvas.close();

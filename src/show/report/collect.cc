@@ -6,6 +6,7 @@
 #include <array>
 #include <set>
 
+#include "config/field_use.h"
 #include "core/bind.h"
 #include "posenc/core/error.h"
 #include "runs/environment.h"
@@ -220,7 +221,11 @@ std::vector<Run> find_runs(const std::vector<std::string>& places) {
 FlatConfig training_fields(const Value& config) {
   FlatConfig flat;
   flatten(config, "", flat);
-  std::erase_if(flat, [](const auto& field) { return field.first.starts_with("eval."); });
+  const std::vector<std::string> unread = config::unread_fields(config);
+  std::erase_if(flat, [&](const auto& field) {
+    return field.first.starts_with("eval.") ||
+           std::find(unread.begin(), unread.end(), field.first) != unread.end();
+  });
   // Runs from before this field are of the same task, as config::config_hash says too.
   std::erase(flat, std::pair<std::string, std::string>("task.selective_counting.leak", "false"));
   return flat;

@@ -61,8 +61,8 @@ std::vector<Run> find_runs(const std::vector<std::string>& places);
 
 using FlatConfig = std::vector<std::pair<std::string, std::string>>;
 
-// What decides a trained model, as "model.layers=4" pairs: without evaluation, name and what is only logged.
-// Named parts are opened up: task.flip_flop.p.
+// What decides a trained model, as "model.layers=4" pairs: without evaluation, name, what is only logged, and
+// fields that the run does not read (config/field_use.h). Named parts are opened up: task.flip_flop.p.
 FlatConfig training_fields(const Value& config);
 // What decides the figures of an evaluation, as "eval.samples=512" pairs.
 FlatConfig eval_fields(const Results& results);

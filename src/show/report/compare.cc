@@ -58,10 +58,9 @@ Entry make_entry(const SeedGroup& group, std::size_t variant, const TaskTable& t
   entry.cells = make_cells(group, table.metric, table.row_metric);
   entry.effective = effective_lengths(group, entry.cells, table.metric, table.threshold);
   // A bidirectional model sees the whole row from every position.
-  if (table.task == "language_model" && !group.runs.empty()) {
-    const Cell* cell = entry.cell(kInDomain, 1);
-    const std::int64_t trained = group.runs.begin()->second->results->train_length;
-    if (cell != nullptr) entry.used_positions = used_positions(cell->by_position, trained);
+  const Cell* in_domain = entry.cell(kInDomain, 1);
+  if (table.task == "language_model" && in_domain != nullptr && keeps_loss(entry)) {
+    entry.used_positions = used_positions(in_domain->by_position, in_domain->length);
   }
   return entry;
 }
@@ -133,10 +132,12 @@ void note_intervals(TaskTable& table) {
 void tell_context(TaskTable& table) {
   for (const Entry& entry : table.entries) {
     if (!entry.used_positions) continue;
+    const std::string& variant = table.variants[entry.variant].name;
     const std::string text = fmt::format(
-        "{} uses about {} of the {} positions it was trained on: its bits per byte no longer fall "
-        "after them, so longer lengths say nothing about it.",
-        entry.encoding, *entry.used_positions, fmt::join(table.train_lengths, ", "));
+        "{}{} uses about {} of the {} positions it was trained on: its bits per byte no longer "
+        "fall after them and stay the same at longer lengths, so those say nothing about it.",
+        entry.encoding, variant.empty() ? "" : fmt::format(" (variant {})", variant),
+        *entry.used_positions, entry.cell(kInDomain, 1)->length);
     table.findings.push_back({"", text});
   }
 }

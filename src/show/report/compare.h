@@ -85,7 +85,7 @@ struct Entry {
   double peak_memory_bytes = 0.0;
   // Time per token over that of the variant's entry without positions.
   std::optional<double> cost;
-  // Of a language model whose loss stops falling with context early (context_use.h).
+  // Of a language model that ignores distant tokens: longer rows say nothing about it (context_use.h).
   std::optional<std::int64_t> used_positions;
   std::string machine;
   std::vector<std::string> paths;  // of the finished runs, as shown

@@ -1,8 +1,24 @@
 #include "report/context_use.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace posenc::report {
+namespace {
+
+double loss_of(const Cell& cell) { return runs::mean_over_seeds(cell.headline().points).value; }
+
+// An axis scores the same bytes at each of its lengths. Those in domain are others, so only figures whose
+// intervals are apart differ.
+bool same_loss(const Cell& trained, const Cell& longer) {
+  const auto& a = trained.headline().interval;
+  const auto& b = longer.headline().interval;
+  if (trained.axis != longer.axis && a && b) return a->low <= b->high && b->low <= a->high;
+  const double loss = loss_of(trained);
+  return std::abs(loss_of(longer) - loss) <= kFlatShare * loss;
+}
+
+}  // namespace
 
 std::optional<std::int64_t> used_positions(const std::vector<PositionResult>& curve,
                                            std::int64_t trained_length) {
@@ -21,6 +37,18 @@ std::optional<std::int64_t> used_positions(const std::vector<PositionResult>& cu
   }
   used = std::max(used, curve.front().positions.end);
   return 2 * used <= trained_length ? std::optional(used) : std::nullopt;
+}
+
+bool keeps_loss(const Entry& entry) {
+  bool any = false;
+  for (const Cell& cell : entry.cells) {
+    if (cell.factor <= 1.0 || cell.n == cell.failed || !cell.schedule.empty()) continue;
+    const Cell* trained = entry.cell(cell.axis, 1.0);
+    if (trained == nullptr) trained = entry.cell(kInDomain, 1.0);
+    if (trained == nullptr || !same_loss(*trained, cell)) return false;
+    any = true;
+  }
+  return any;
 }
 
 }  // namespace posenc::report

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "report/results.h"
+#include "report/compare.h"
 
 namespace posenc::report {
 
@@ -20,5 +20,9 @@ inline constexpr double kFlatShare = 0.01;
 // further back. That says nothing about length.
 std::optional<std::int64_t> used_positions(const std::vector<PositionResult>& curve,
                                            std::int64_t trained_length);
+
+// Whether the loss at every longer length is that of the trained one. Bits can also stop falling in a model that
+// breaks down past the trained length: its loss changes there, because it does look further back.
+bool keeps_loss(const Entry& entry);
 
 }  // namespace posenc::report

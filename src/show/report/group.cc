@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "config/field_use.h"
 #include "report/sharing.h"
 #include "runs/run_search.h"
 
@@ -39,18 +40,25 @@ std::string variant_name(std::size_t index) {
   return name;
 }
 
-// The lines that not all of them have.
-std::vector<Variant> name_variants(const std::vector<SharedFields>& shared) {
-  std::map<std::string, std::size_t> how_many;
-  for (const SharedFields& fields : shared) {
-    for (const std::string& line : lines_of(fields.training + fields.eval)) ++how_many[line];
+// Whether the variant has the line, or does not read the field.
+bool fits(const SharedFields& fields, const std::string& line) {
+  const std::string key = line.substr(0, line.find('='));
+  if (std::find(fields.unread.begin(), fields.unread.end(), key) != fields.unread.end()) {
+    return true;
   }
+  return ("\n" + fields.training + fields.eval).find("\n" + line + "\n") != std::string::npos;
+}
+
+// The lines that do not fit all of them.
+std::vector<Variant> name_variants(const std::vector<SharedFields>& shared) {
   std::vector<Variant> variants;
   for (const SharedFields& fields : shared) {
     Variant variant;
     if (shared.size() > 1) variant.name = variant_name(variants.size());
     for (const std::string& line : lines_of(fields.training + fields.eval)) {
-      if (how_many[line] < shared.size()) variant.settings.push_back(line);
+      const bool all = std::all_of(shared.begin(), shared.end(),
+                                   [&](const SharedFields& other) { return fits(other, line); });
+      if (!all) variant.settings.push_back(line);
     }
     variants.push_back(std::move(variant));
   }
@@ -79,7 +87,8 @@ std::string twice_remark(const Run& run, const Run& first) {
 void add_finished(const Run& run, std::vector<TaskGroup>& tasks,
                   std::vector<std::string>& left_out) {
   const SharedFields shared{lines_text(training_fields(run.config)),
-                            lines_text(eval_fields(*run.results))};
+                            lines_text(eval_fields(*run.results)),
+                            config::unread_fields(run.config)};
   TaskGroup& task =
       find_or_add(tasks, [&](const TaskGroup& t) { return t.task == run.results->task; },
                   {.task = run.results->task});

@@ -14,6 +14,7 @@ namespace posenc::report {
 struct SharedFields {
   std::string training;
   std::string eval;  // of results.json: results of different evaluations are never averaged
+  std::vector<std::string> unread = {};  // fields of the config that have no effect, left out above
 
   bool operator==(const SharedFields&) const = default;
 };
