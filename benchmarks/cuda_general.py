@@ -1,5 +1,5 @@
-"""Rows of cuda_table.py about the general kernels: float32 as sums of bfloat16 numbers, FIRE, and CoPE
-with gates of other keys and long tables."""
+"""Rows of cuda_table.py about float32 as sums of bfloat16 numbers, FIRE, terms per token, and CoPE with gates of other
+keys and long tables."""
 
 import math
 from contextlib import contextmanager
@@ -111,10 +111,13 @@ def fire_rows(args):
         def eager(*x):
             return eager_fire(*x, params, 512.0)
 
-        plain = both(lambda: posenc.attention(*inputs, causal=True), inputs, grad_out, 3, 3)
+        plain = both(lambda: posenc.attention(*inputs, causal=True), inputs, grad_out)
+        theirs = both(lambda: sdpa(*inputs), inputs, grad_out)
         leaves = [*inputs, *params.values()]
-        ours = both(lambda: call(*inputs), leaves, grad_out, 3, 3)
-        for index, what in enumerate(("forward", "with backward, trained")):
+        ours = both(lambda: call(*inputs), leaves, grad_out)
+        for index, (what, bar) in enumerate((("forward", 1.6), ("with backward, trained", 2.0))):
+            row(f"fire D{dim} {what}", f"{ours[index]:.3f} ms", f"sdpa {theirs[index]:.3f} ms",
+                ours[index] / theirs[index], bar)
             row(f"fire D{dim} {what}, over our plain kernel", f"{ours[index]:.3f} ms",
                 f"none {plain[index]:.3f} ms", ours[index] / plain[index])
         frozen = milliseconds(
@@ -123,6 +126,29 @@ def fire_rows(args):
             f"none {plain[1]:.3f} ms", frozen / plain[1])
         if dim == 64 and not args.quick:
             against_eager("fire D64", call, eager, (inputs, list(params.values())), grad_out, ours[1])
+
+
+def token_rows(args):
+    """Forget gates of mean 0.97, and a bias per key."""
+    for dim in (64,) if args.quick else (64, 128):
+        inputs = rows(8, HEADS, 4096, dim)
+        grad_out = torch.randn_like(inputs[0])
+        plain = both(lambda: posenc.attention(*inputs, causal=True), inputs, grad_out)
+        theirs = both(lambda: sdpa(*inputs), inputs, grad_out)
+        gates = torch.nn.functional.logsigmoid(torch.randn(8, HEADS, 4096, device="cuda") + 3.5)
+        for spec, name, values in (("fox", "fox.log_f", gates),
+                                   ("key_bias", "key_bias.value", torch.randn_like(gates))):
+            given = values.requires_grad_()
+
+            def call(spec=spec, name=name, given=given):
+                return posenc.attention(*inputs, spec, causal=True, inputs={name: given})
+
+            ours = both(call, [*inputs, given], grad_out)
+            for index, what in enumerate(("forward", "with backward")):
+                row(f"{spec} D{dim} {what}, over our plain kernel", f"{ours[index]:.3f} ms",
+                    f"none {plain[index]:.3f} ms", ours[index] / plain[index], 1.05)
+                row(f"{spec} D{dim} {what}", f"{ours[index]:.3f} ms",
+                    f"sdpa {theirs[index]:.3f} ms", ours[index] / theirs[index])
 
 
 def against_eager(name, call, eager, leaves, grad_out, ours):

@@ -54,6 +54,7 @@ std::size_t __cvta_generic_to_shared(const void* p);
 void* __cvta_shared_to_generic(std::size_t p);
 
 inline std::uint32_t __float_as_uint(float x) { return std::bit_cast<std::uint32_t>(x); }
+inline float __fdividef(float a, float b) { return a / b; }
 inline float __uint_as_float(std::uint32_t x) { return std::bit_cast<float>(x); }
 inline std::uint32_t __umulhi(std::uint32_t a, std::uint32_t b) {
   return static_cast<std::uint32_t>(std::uint64_t{a} * b >> 32);

@@ -166,6 +166,7 @@ cudaError_t run_tuned_chunk(const AttentionBackwardParams& b, const BackwardSpac
   AttentionBackwardParams again = b;
   again.dtoeplitz = nullptr;
   again.dpos_emb = nullptr;
+  again.dfire_rows = again.dfire_segments = nullptr;
   cudaError_t error = run_backward_query<kDim>(b, space, stream);
   if (error != cudaSuccess) return error;
   const MarkedBlocks queries{sequences_of(p), p.heads, space.chunk / 64, space.query_marks};

@@ -19,7 +19,9 @@ struct Sizes {
 
 inline constexpr int kChainToeplitz = 1;
 inline constexpr int kChainCope = 2;
-inline constexpr int kChainTokens = 4;  // alone, and only in kernels with a copying warpgroup
+// Each alone, and only in kernels with a copying warpgroup.
+inline constexpr int kChainTokens = 4;
+inline constexpr int kChainFire = 8;
 // Tables of many positions leave less shared memory: such calls take the compact sizes.
 inline constexpr int kMostSharedBytes = 227 * 1024;
 
@@ -54,6 +56,7 @@ constexpr int backward_key_shares(int dim) { return dim / 64 / backward_key_part
 
 inline int chain_of(const AttentionParams& p) {
   if (p.tokens.at_key != nullptr) return kChainTokens;
+  if (p.fire.segments > 0) return kChainFire;
   return (p.toeplitz.table != nullptr ? kChainToeplitz : 0) |
          (p.cope.npos_max > 0 ? kChainCope : 0);
 }

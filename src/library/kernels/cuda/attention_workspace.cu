@@ -81,7 +81,7 @@ void choose_slots(const AttentionBackwardParams& b, BackwardPlan& plan) {
   const bool sums_fire = p.fire.segments > 0 && b.dfire_rows != nullptr;
   const bool keeps_tables = plan.general && (p.cope.npos_max > 0 || sums_fire);
   plan.space.slots = static_cast<int>(blocks);
-  if (!sums_tables && !sums_positions && !keeps_tables) return;
+  if (!sums_tables && !sums_positions && !sums_fire && !keeps_tables) return;
   std::int64_t slots = wanted_slots(p, blocks);
   const auto bound = [&](std::int64_t bytes_per_slot) {
     slots = std::clamp<std::int64_t>(kPartialBytes / bytes_per_slot, 1, slots);
@@ -123,22 +123,19 @@ void take_general(const AttentionBackwardParams& b, BackwardPlan& plan, Pieces& 
   if (p.cope.npos_max > 0) {
     space.dlogits = pieces.take<float>(blocks * 64 * logit_stride(p.cope.npos_max));
   }
-  if (plan.dfire_partials > 0) {
-    space.fire_rows = pieces.take<float>(blocks * 64 * entries);
-    space.dfire_segments = pieces.take<float>(plan.dfire_partials * p.heads * entries);
-  }
+  if (plan.dfire_partials > 0) space.fire_rows = pieces.take<float>(blocks * 64 * entries);
 }
 
 }  // namespace
 
 bool only_general(const AttentionParams& p) noexcept {
-  if (p.element == Element::kFloat32 || p.fire.segments > 0) return true;
+  if (p.element == Element::kFloat32) return true;
   const CopeTable& cope = p.cope;
   return cope.npos_max > 0 &&
          (cope.gate_k.data != nullptr || cope.npos_max < 2 || cope.npos_max > kTunedPositions);
 }
 bool needs_general(const AttentionParams& p) noexcept {
-  if (p.tokens.at_key != nullptr && !may_stream_tokens(p)) return true;
+  if (only_streams(p) && !may_stream_alone(p)) return true;
   return only_general(p) || (p.cope.npos_max > 0 && groups_of(p) == 0);
 }
 
@@ -182,6 +179,8 @@ BackwardPlan plan_backward(const AttentionBackwardParams& b, void* workspace) no
         pieces.take<float>(plan.dembedding_partials > 0 ? kSumSplits * plan.dembedding_entries : 0);
   }
   space.dtoeplitz = pieces.take<float>(plan.dtoeplitz_partials * p.heads * p.toeplitz.span);
+  space.dfire_segments =
+      pieces.take<float>(plan.dfire_partials * p.heads * 2 * std::int64_t{p.fire.segments});
   if (plan.general) {
     take_general(b, plan, pieces);
   } else {

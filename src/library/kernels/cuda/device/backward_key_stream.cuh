@@ -23,6 +23,7 @@ class BackwardKeyStream {
   static constexpr int kParts = kDim / 64;
   static constexpr bool kHasBias = (kMods & kToeplitz) != 0;
   static constexpr bool kHasTokens = (kMods & kTokens) != 0;
+  static constexpr bool kAddsParts = kHasTokens || Of::kHasFire;
   static constexpr std::uint32_t kTileWords = kTileBytes / 16;  // of descriptors
 
  public:
@@ -46,6 +47,9 @@ class BackwardKeyStream {
 #pragma unroll 1
     for (int head = 0; head < walk.heads; ++head) {
       if constexpr (kHasTokens) start_tokens(walk.kv_head * walk.heads + head);
+      if constexpr (Of::kHasFire) {
+        if (head > 0) load_next_table(walk.kv_head * walk.heads + head);
+      }
 #pragma unroll 1
       for (int tile = walk.tiles.first; tile < walk.tiles.end; ++tile) {
         b_.wait(kFull, turn_.slot, turn_.parity);
@@ -164,9 +168,9 @@ class BackwardKeyStream {
     for (int n = 0; n < 32; ++n) {
       const float score = x[n / 4][n % 4];
       x[n / 4][n % 4] =
-          exp2_fast(kHasTokens ? fmaf(score, factor_, parts_[n % 4 / 2]) : score * factor_);
+          exp2_fast(kAddsParts ? fmaf(score, factor_, parts_[n % 4 / 2]) : score * factor_);
     }
-    if constexpr (kMasked && kHasTokens) hide_scores(tile, x, 0.0f);  // parts may be NaN
+    if constexpr (kMasked && kAddsParts) hide_scores(tile, x, 0.0f);  // parts may be NaN
     Fragment weights;
     to_fragment<T>(x, weights);
     mma_begin();
@@ -236,6 +240,7 @@ class BackwardKeyStream {
     const typename Block::Rows& rows = b_.rows_at(turn_.slot);
     spread(rows.scores, x);
     if constexpr (kHasBias) add_window(rows.window, x);
+    if constexpr (Of::kHasFire) add_fire(rows, x);
     pin(x);  // complete before the products begin
     spread(rows.grads, y);
     pin(y);
@@ -262,6 +267,26 @@ class BackwardKeyStream {
       x[n][2] += below.x;
       x[n][3] += below.y;
     }
+  }
+
+  // By the computing warpgroups, which wait for each other.
+  __device__ void load_next_table(int head) {
+    compute_sync();
+    load_fire_table(b_.walk.p, head, static_cast<int>(threadIdx.x) - 128, b_.fire_table());
+    compute_sync();
+  }
+  __device__ static void compute_sync() {
+    asm volatile("bar.sync 7, %0;" ::"n"(128 * Of::kGroups) : "memory");
+  }
+  // The intercept is the same for all pairs: the exponent takes it.
+  __device__ void add_fire(const typename Block::Rows& rows, Accum& x) {
+    const FireEntry* table = b_.fire_table();
+    const FireSpan span = rows.spans[4 * group_ + threadIdx.x / 32 % 4];
+    const float2* psi =
+        QueryWindow<Of::kKeys>::at(rows.window, 64 * group_ + mine_.row[0], mine_.column);
+    const auto* scales = reinterpret_cast<const float2*>(rows.row_scale) + mine_.column;
+    add_fire_of_queries(table, span, scales, psi, x);
+    parts_[0] = parts_[1] = table[span.last].intercept * factor_;
   }
 
   // Queries from `low` to `high` see the key.
@@ -377,7 +402,7 @@ class BackwardKeyStream {
   typename Block::Turn turn_;
   int slot_ = 0;  // of CoPE's tables
   bool pending_ = false;
-  float parts_[2] = {0.0f, 0.0f};  // of the own keys, as exponents of two,
+  float parts_[2] = {0.0f, 0.0f};  // of the own keys, or of FIRE, as exponents of two,
   float sums_[2] = {0.0f, 0.0f};   // and what the queries ask of them
   Fragment ds_;
   Accum dk_[kParts];

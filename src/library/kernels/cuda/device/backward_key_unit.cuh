@@ -30,7 +30,7 @@ cudaError_t launch_backward_key(const AttentionBackwardParams& b, const Backward
       return launch_key_stream<T, kDim, kChain>(b, space, stream);
     }
   }
-  if constexpr (kChain == kChainTokens) {
+  if constexpr (kOnlyStreams<kChain>) {
     return cudaErrorInvalidConfiguration;
   } else {
     const int bytes = KeyLayout<kDim, kChain, kSizes.groups, kSizes.stages>::bytes(p.cope.npos_max);

@@ -43,10 +43,16 @@ class BackwardQuery {
         strips[i] = 0.0f;
       }
     }
+    if constexpr (Layout::kHasFire) {
+      for (int i = mine_.lane; i < Layout::kSegmentSums; i += 32) segment_sums(warp())[i] = 0.0f;
+    }
   }
 
   __device__ void run() {
     for_each_block(query_blocks<kGroups>(space_, s_), [&](int block) { run_block(block); });
+    if constexpr (Layout::kHasFire) {
+      if (wants_fire()) store_segments();
+    }
   }
 
  private:
@@ -65,10 +71,56 @@ class BackwardQuery {
     if constexpr (Layout::kHasTokens) {
       if (b_.dtoken_queries != nullptr) store_row_sums(b_, s_, head_, query_, mine_, sums_);
     }
+    if constexpr (Layout::kHasFire) {
+      if (wants_fire()) store_fire_rows();
+    }
     if constexpr ((kMods & kCope) != 0) {
       finish_tables();
     } else {
       store_queries(b_.dq, p_.scale);
+    }
+  }
+
+  __device__ int warp() const { return 4 * group_ + static_cast<int>(threadIdx.x) / 32 % 4; }
+  __device__ bool wants_fire() const { return b_.dfire_rows != nullptr; }
+  __device__ FireEntry* fire_table() const {
+    return reinterpret_cast<FireEntry*>(smem_ + Layout::kFireTable);
+  }
+  // A warp's own.
+  __device__ float* segment_sums(int warp) const {
+    return reinterpret_cast<float*>(smem_ + Layout::kStrips) + warp * Layout::kSegmentSums;
+  }
+  __device__ FireSpan span() const {
+    return reinterpret_cast<const FireSpan*>(window_start() + Layout::kSpans)[warp()];
+  }
+  // Of psi, or (1) of its derivative.
+  __device__ const float2* pairs(int which) const {
+    const auto* start =
+        reinterpret_cast<const float*>(window_start() + which * Layout::Pairs::kBytes);
+    return Layout::Pairs::at(start, 64 * group_ + mine_.row[0], mine_.column);
+  }
+  __device__ const std::uint8_t* window_start() const {
+    return smem_ + Layout::kWindows + feed_.key_slot() * Layout::kWindow;
+  }
+  __device__ void store_fire_rows() {
+    const std::int64_t first =
+        (static_cast<std::int64_t>(s_.batch) * p_.heads + head_) * p_.queries + s_.first_query +
+        query_;
+    fire_.finish_rows(fire_table(), segment_sums(warp()), p_.scale,
+                      reinterpret_cast<float2*>(b_.dfire_rows) + first, mine_, s_.queries - query_);
+  }
+  // The sums of all warps, in their order.
+  __device__ void store_segments() const {
+    threads_sync<kThreads>();
+    const int entries = 2 * p_.fire.segments;
+    float* to =
+        space_.dfire_segments +
+        ((static_cast<std::int64_t>(s_.index) * gridDim.x + blockIdx.x) * p_.heads + head_) *
+            entries;
+    for (int i = static_cast<int>(threadIdx.x); i < entries; i += kThreads) {
+      float sum = 0.0f;
+      for (int warp = 0; warp < 4 * kGroups; ++warp) sum += segment_sums(warp)[i];
+      to[i] += sum;
     }
   }
 
@@ -90,6 +142,7 @@ class BackwardQuery {
       take_row_parts();
       sums_[0] = sums_[1] = 0.0f;
     }
+    if constexpr (Layout::kHasFire) fire_.start_rows(p_, s_, query_, mine_);
     load_rows(b_.grad_out, base_ + Layout::kRows);
     load_rows((kMods & kCope) != 0 && has_plain() ? p_.cope.plain_q : p_.q, base_);
     settle();
@@ -268,17 +321,15 @@ class BackwardQuery {
   }
 
   __device__ void multiply_tile(Accum& x, Accum& y) {
-    if constexpr (kInOrder && !Layout::kHasTokens) {
-      const auto* start = reinterpret_cast<const float*>(smem_ + Layout::kWindows +
-                                                         feed_.key_slot() * Layout::kWindow);
-      start_from_biases(Layout::Pairs::at(start, 64 * group_ + mine_.row[0], mine_.column), 0, x);
+    if constexpr (kInOrder && Layout::kHasFire) {
+      start_from_fire(fire_table(), span(), fire_.scales(), pairs(0), 0, x);
+    } else if constexpr (kInOrder && Layout::kHasTokens) {
+      const int slot = feed_.key_slot();
+      TokenParts{base_ + Layout::kWindows + slot * TokenParts::bytes(64)}.load(0, mine_.column, x);
+    } else if constexpr (kInOrder) {
+      start_from_biases(pairs(0), 0, x);
     }
     mma_begin();
-#if POSENC_WGMMA
-    if constexpr (kInOrder && Layout::kHasTokens) {
-      start_from_tokens({base_ + Layout::kWindows, 64}, feed_.key_slot(), mine_.column, x);
-    }
-#endif
     multiply_own(base_, feed_.keys_at(feed_.key_slot()), x, kInOrder);
     multiply_own(base_ + Layout::kRows, feed_.values_at(feed_.value_slot()), y, false);
     mma_commit();
@@ -315,7 +366,7 @@ class BackwardQuery {
     feed_.release_keys(feed_.slot_before(), mine_.lane);
     if constexpr (Layout::kHasTokens) add_row_sums(y, sums_);
     to_fragment<T>(y, ds_);
-    add_diagonals(tile, x);
+    add_to_parameters(tile, x);
   }
 
   __device__ void visit(int tile) {
@@ -352,7 +403,7 @@ class BackwardQuery {
       replace_hidden(seen, 0.0f, x);
       replace_hidden(seen, 0.0f, y);
     }
-    add_diagonals(tile, x);
+    add_to_parameters(tile, x);
     to_fragment<T>(y, ds_);
   }
 
@@ -381,6 +432,16 @@ class BackwardQuery {
     softmax_backward<false>(rows, keep, factor, x, y);
   }
 
+  // x: the gradient at the biases.
+  __device__ void add_to_parameters(int tile, const Accum& x) {
+    if constexpr (Layout::kHasFire) {
+      if (wants_fire()) {
+        fire_.add(fire_table(), segment_sums(warp()), span(), pairs(0), pairs(1), x);
+      }
+    } else {
+      add_diagonals(tile, x);
+    }
+  }
   __device__ void add_diagonals(int tile, const Accum& x) {
     if ((kMods & kToeplitz) == 0 || b_.dtoeplitz == nullptr) return;
     auto* strips =
@@ -472,7 +533,8 @@ class BackwardQuery {
   CopeScores cope_;
   float last_[2];
   float prefix_[2];
-  float sums_[2];   // over keys, of a term per token
+  float sums_[2];  // over keys, of a term per token
+  FireGradient fire_;
   bool saturated_;  // whether keys of these rows are past the table
   Fragment ds_;
   Accum dq_[kParts];

@@ -15,16 +15,20 @@ __global__ void __launch_bounds__(kGroups * 128, kBlocks)
 }
 
 template <class T, int kDim, int kMods, int kGroups, int kStages>
-__global__ void __launch_bounds__(QueryStreamSizes<kGroups>::kThreads, 1)
+__global__ void __launch_bounds__(kQueryStreamThreads<kGroups>, 1)
     attention_query_stream_kernel(const __grid_constant__ AttentionBackwardParams b,
                                   const __grid_constant__ BackwardSpace space) {
 #if POSENC_WGMMA
-  using Of = QueryStreamSizes<kGroups>;
+  using Of = StreamRegisters<kGroups, (kMods & kFire) != 0>;
   using Layout = QueryLayout<kDim, kMods, kGroups, kStages, true>;
   extern __shared__ std::uint8_t raw_smem[];
   std::uint8_t* smem = aligned_smem(raw_smem);
   const std::uint32_t base = smem_address(smem);
   if (threadIdx.x == 0) QueryBarriers<Layout>{base}.init(kGroups);
+  if constexpr ((kMods & kFire) != 0) {
+    load_fire_table(b.forward, static_cast<int>(blockIdx.y), static_cast<int>(threadIdx.x),
+                    reinterpret_cast<FireEntry*>(smem + Layout::kFireTable));
+  }
   __syncthreads();
   if (warpgroup() == kGroups) {
     leave_registers<Of::kCopying>();
@@ -48,7 +52,7 @@ cudaError_t launch_query_stream(const AttentionBackwardParams& b, const Backward
   constexpr int kGroups = backward_query_sizes(kDim, kChain, false).groups;
   constexpr int kStages = query_stream_stages(kDim, kChain);
   return launch(attention_query_stream_kernel<T, kDim, kChain, kGroups, kStages>, grid,
-                QueryStreamSizes<kGroups>::kThreads, bytes, stream, b, space);
+                kQueryStreamThreads<kGroups>, bytes, stream, b, space);
 }
 
 template <class T, int kDim, int kChain, bool kCompact>
@@ -63,7 +67,7 @@ cudaError_t launch_backward_query(const AttentionBackwardParams& b, const Backwa
         QueryLayout<kDim, kChain, kSizes.groups, query_stream_stages(kDim, kChain), true>::bytes(
             b.forward.cope.npos_max);
     // The blocks of rows must be those that the workspace was laid out for.
-    constexpr bool kInOrder = kChain == kChainToeplitz || kChain == kChainTokens;
+    constexpr bool kInOrder = kChain == kChainToeplitz || kOnlyStreams<kChain>;
     const bool may = kInOrder ? may_stream(b.forward) : runs_on_90a();
     if (may && streamed <= kMostSharedBytes && bytes <= kMostSharedBytes) {
       return launch_query_stream<T, kDim, kChain>(b, space, grid, streamed, stream);
@@ -74,7 +78,7 @@ cudaError_t launch_backward_query(const AttentionBackwardParams& b, const Backwa
       return launch_backward_query<T, kDim, kChain, true>(b, space, stream);
     }
   }
-  if constexpr (kChain == kChainTokens) {
+  if constexpr (kOnlyStreams<kChain>) {
     return cudaErrorInvalidConfiguration;
   } else {
     return launch(attention_backward_query_kernel<T, kDim, kChain, kSizes.groups, kSizes.stages,

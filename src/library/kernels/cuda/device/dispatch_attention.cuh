@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/cuda/attention_kernels.h"
+#include "kernels/cuda/device/fire_stream.cuh"
 #include "kernels/cuda/device/mma.cuh"
 
 namespace posenc::cuda {
@@ -41,9 +42,17 @@ inline bool may_stream(const AttentionParams& p) {
   return p.dropout_threshold == 0 && p.key_mask == nullptr && runs_on_90a();
 }
 
-// Whether a term per token has tuned kernels for a call.
-inline bool may_stream_tokens(const AttentionParams& p) {
-  return POSENC_CUDA_90A && p.head_dim <= 128 && p.toeplitz.table == nullptr && may_stream(p);
+// Whether a call has a term that only streams serve, and whether they serve this one.
+template <int kChain>
+constexpr bool kOnlyStreams = kChain == kChainTokens || kChain == kChainFire;
+inline bool only_streams(const AttentionParams& p) {
+  return p.tokens.at_key != nullptr || p.fire.segments > 0;
+}
+inline bool may_stream_alone(const AttentionParams& p) {
+  const bool alone = p.toeplitz.table == nullptr && p.cope.npos_max == 0 &&
+                     (p.tokens.at_key == nullptr || p.fire.segments == 0);
+  return POSENC_CUDA_90A && p.head_dim <= 128 && p.fire.segments <= kStreamSegments && alone &&
+         may_stream(p);
 }
 
 // Calls f.template operator()<T, kChain>().
@@ -59,6 +68,8 @@ cudaError_t dispatch_chain(const AttentionParams& p, F&& f) {
         return f.template operator()<T, 2>();
       case 3:
         return f.template operator()<T, 3>();
+      case kChainFire:
+        return f.template operator()<T, kChainFire>();
       default:
         return f.template operator()<T, kChainTokens>();
     }

@@ -6,6 +6,13 @@
 
 namespace posenc::cuda {
 
+__device__ inline ToeplitzTable psi_table(const FireTable& fire, bool derivative) {
+  return {derivative ? fire.dpsi : fire.psi, 0, fire.zero, fire.span};
+}
+__device__ inline float row_scale_of(const AttentionParams& p, const Sequence& s, int query) {
+  return p.fire.row_scale[s.place(min(query, s.queries - 1)) - p.fire.lowest_place];
+}
+
 // The segment that a thread is in: low <= u < high.
 struct FireSegment {
   int index = 0;

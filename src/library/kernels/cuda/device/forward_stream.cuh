@@ -25,6 +25,9 @@ class StreamForward {
   static constexpr bool kHasCope = (kMods & kCope) != 0;
   static constexpr bool kHasBias = (kMods & kToeplitz) != 0;
   static constexpr bool kHasTokens = (kMods & kTokens) != 0;
+  static constexpr bool kHasFire = (kMods & kFire) != 0;
+  static constexpr bool kHasWindow = kHasBias || kHasFire;
+  static constexpr bool kHasStart = kHasWindow || kHasTokens;  // of accumulators, in shared memory
 
  public:
   __device__ explicit StreamForward(const Block& block) : b_(block) {
@@ -32,6 +35,12 @@ class StreamForward {
     query_ = b_.first_row + 64 * group_;
     factor_ = b_.params.scale * kLog2e;
     if constexpr (kHasCope) start_cope();
+    if constexpr (kHasFire) {
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        row_scale_[h] = row_scale_of(b_.params, b_.s, query_ + mine_.row[h]);
+      }
+    }
   }
 
   __device__ void run() {
@@ -104,7 +113,7 @@ class StreamForward {
   }
   // Biases are read by every lane, so the warp is together before one of them says that it has.
   __device__ void release(int kind, int i) {
-    if (kHasBias && kind == kFreeKeys) __syncwarp();
+    if (kHasStart && kind == kFreeKeys) __syncwarp();
     if (mine_.lane == 0) barrier_arrive(b_.barrier(kind, i));
   }
   __device__ bool sees_whole(int i) const {
@@ -194,26 +203,35 @@ class StreamForward {
   // What needs no tensor cores is done before the turn.
   __device__ void start_scores(int i, Scores& x) {
     b_.wait(kFullKeys, i);
-    if constexpr (kHasBias) {
+    if constexpr (kHasWindow) {
       const float2* pairs =
           Layout::Pairs::at(b_.window_at(i), 64 * group_ + mine_.row[0], mine_.column);
-      start_from_biases(pairs, 0, x[0]);
-      start_from_biases(pairs, 8, x[1]);
+      start_half(i, pairs, 0, x[0]);
+      start_half(i, pairs, 8, x[1]);
+    } else if constexpr (kHasTokens) {
+      b_.token_parts(i).load(0, mine_.column, x[0]);
+      b_.token_parts(i).load(8, mine_.column, x[1]);
     }
     turns_.take(i);
+  }
+  __device__ void start_half(int i, const float2* pairs, int first, Accum& x) {
+    if constexpr (kHasFire) {
+      const FireSpan span = b_.spans_at(i)[4 * group_ + threadIdx.x / 32 % 4];
+      start_from_fire(b_.fire_table(), span, row_scale_, pairs, first, x);
+    } else {
+      start_from_biases(pairs, first, x);
+    }
   }
   __device__ void multiply_keys(int i, Scores& x) {
     const std::uint32_t queries = b_.base + group_ * kTileBytes;
     mma_begin();
-    if constexpr (kHasTokens) start_from_tokens(b_.token_tiles(), i % Of::kStages, mine_.column, x);
 #pragma unroll
     for (int d = 0; d < kParts; ++d) {
       const std::uint64_t left = descriptor(queries + d * Of::kGroups * kTileBytes);
       const std::uint64_t right = descriptor(b_.keys_at(i) + d * Layout::kPart);
 #pragma unroll
       for (int s = 0; s < 4; ++s) {
-        wgmma_rows<T>(x, step_of<false>(left, s), step_of<false>(right, s),
-                      kHasBias || kHasTokens || d + s > 0);
+        wgmma_rows<T>(x, step_of<false>(left, s), step_of<false>(right, s), kHasStart || d + s > 0);
       }
     }
     mma_commit();
@@ -293,6 +311,7 @@ class StreamForward {
   const float* z_[2];
   float last_[2] = {0.0f, 0.0f};  // CoPE's logit of the last position, as an exponent of two
   std::uint32_t carry_[2];
+  float row_scale_[2];  // FIRE's
   Fragment weights_[2];
   Accum out_[kParts];
   OnlineSoftmax softmax_;
@@ -310,10 +329,10 @@ __global__ void __launch_bounds__(StreamSizes<kDim>::kThreads, 1)
   if (block.first_row >= block.s.queries) return;
   block.start();
   if (warpgroup() == 0) {
-    leave_registers<Of::kCopying>();
+    leave_registers<StreamRegisters<Of::kGroups, (kMods & kFire) != 0>::kCopying>();
     StreamCopies<T, kDim, kMods>(block).run();
   } else {
-    take_registers<Of::kComputing>();
+    take_registers<StreamRegisters<Of::kGroups, (kMods & kFire) != 0>::kComputing>();
     StreamForward<T, kDim, kMods>(block).run();
   }
 #endif

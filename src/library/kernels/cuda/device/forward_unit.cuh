@@ -23,7 +23,7 @@ cudaError_t launch_forward(const AttentionParams& p, cudaStream_t stream) {
       return launch_stream<T, kDim, kChain>(p, stream);
     }
   }
-  if constexpr (kChain == kChainTokens) {
+  if constexpr (kOnlyStreams<kChain>) {
     return cudaErrorInvalidConfiguration;
   } else {
     constexpr Sizes kSizes = forward_sizes(kDim, kChain, kCompact);

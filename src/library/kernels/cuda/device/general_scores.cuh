@@ -12,10 +12,6 @@ namespace posenc::cuda {
 enum GeneralWindow : int { kBiasWindow = 0, kPsiWindow = 1, kDpsiWindow = 2 };
 inline constexpr int kGeneralWindow = Window<64>::kBytes;
 
-__device__ inline ToeplitzTable psi_table(const FireTable& fire, bool derivative) {
-  return {derivative ? fire.dpsi : fire.psi, 0, fire.zero, fire.span};
-}
-
 // Begins to copy the windows of a tile, by 128 threads; `place` is that of the first row.
 __device__ inline void load_windows(std::uint32_t to, const AttentionParams& p, int head, int place,
                                     int key, bool derivative) {
@@ -90,8 +86,7 @@ class GeneralChain {
     if (p_.fire.segments == 0) return;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const int place = s.place(min(query + mine_.row[h], s.queries - 1));
-      row_scale_[h] = p_.fire.row_scale[place - p_.fire.lowest_place];
+      row_scale_[h] = row_scale_of(p_, s, query + mine_.row[h]);
     }
   }
 

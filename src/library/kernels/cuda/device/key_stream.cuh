@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/device/backward_key_walk.cuh"
 #include "kernels/cuda/device/barriers.cuh"
+#include "kernels/cuda/device/fire_stream.cuh"
 #include "kernels/cuda/device/pair_window.cuh"
 #include "kernels/cuda/device/tokens.cuh"
 
@@ -16,7 +17,9 @@ namespace posenc::cuda {
 template <int kDim, int kMods>
 struct KeyStreamSizes {
   static constexpr bool kHasCope = (kMods & kCope) != 0;
-  static constexpr int kGroups = 2;  // that compute
+  static constexpr bool kHasFire = (kMods & kFire) != 0;
+  static constexpr bool kHasWindow = kHasFire || (kMods & kToeplitz) != 0;  // biases, or psi
+  static constexpr int kGroups = 2;                                         // that compute
   static constexpr int kStages = kDim == 128 && kHasCope ? 3 : 4;
   static constexpr int kTableSlots = kDim == 128 ? 2 : kStages;  // CoPE's logits
   static constexpr int kWeightTiles = kDim == 128 ? 1 : 2;       // per warpgroup, where CoPE counts
@@ -29,21 +32,6 @@ struct KeyStreamSizes {
   static constexpr int kCopying = 3 * 168 - 2 * kComputing;
 };
 
-// Biases at the distances of 64 queries to kKeys keys, over the scale of scores, and once more one entry
-// on: a thread reads pairs of them, which begin at even entries in one of the two.
-template <int kKeys>
-struct QueryWindow {
-  static constexpr int kEntries = kKeys + 64;
-  static constexpr int kCopy = kEntries + 16;
-  static_assert(kCopy % 32 == 16);
-
-  // The pair of queries 8 n + 2 column + {0, 1} at key `key` + 8 h of the block is at [4 (n - h)].
-  __device__ static const float2* at(const float* window, int key, int column) {
-    const int entry = 2 * column - key + kKeys - 1;
-    return reinterpret_cast<const float2*>(window + (entry % 2 == 0 ? entry : kCopy + entry + 1));
-  }
-};
-
 // Of one tile of queries.
 template <int kDim, int kMods>
 struct KeyStreamRows {
@@ -54,7 +42,9 @@ struct KeyStreamRows {
   std::uint32_t carry[Of::kHasCope ? Of::kGroups * 64 : 1];
   float prefix[Of::kHasCope ? Of::kGroups * 64 : 1];
   int counted[4];  // whether 32 rows of `carry` are past the table
-  alignas(16) float window[(kMods & kToeplitz) != 0 ? 2 * QueryWindow<Of::kKeys>::kCopy : 4];
+  alignas(16) float row_scale[Of::kHasFire ? 64 : 1];
+  FireSpan spans[Of::kHasFire ? 4 * Of::kGroups : 1];  // by warp
+  alignas(16) float window[Of::kHasWindow ? 2 * QueryWindow<Of::kKeys>::kCopy : 4];
 };
 
 template <int kDim, int kMods>
@@ -69,7 +59,8 @@ struct KeyStreamLayout {
   static constexpr int kGroupWeights = Of::kHasCope ? Of::kWeightTiles * kTileBytes : 0;
   static constexpr int kRows = kWeights + Of::kGroups * kGroupWeights;
   static constexpr int kBarriers = kRows + Of::kStages * static_cast<int>(sizeof(Rows));
-  static constexpr int kTables = kBarriers + 128;
+  static constexpr int kFireTable = kBarriers + 128;
+  static constexpr int kTables = kFireTable + (Of::kHasFire ? kFireTableBytes : 0);
   static_assert(2 * Of::kStages * 8 <= 128 && sizeof(Rows) % 16 == 0);
   static int bytes(int npos) {
     return 1024 + kTables + (npos > 0 ? Of::kTableSlots * 64 * logit_stride(npos) * 4 : 0);
@@ -104,7 +95,15 @@ struct KeyStreamBlock {
         barrier_init(barrier(kFree, stage), 128 * Of::kGroups);
       }
     }
+    if constexpr (Of::kHasFire) {
+      load_fire_table(walk.p, walk.kv_head * walk.heads, static_cast<int>(threadIdx.x),
+                      fire_table());
+    }
     __syncthreads();
+  }
+  // Of the head that the computing warpgroups are at; its bounds are those of all heads.
+  __device__ FireEntry* fire_table() const {
+    return reinterpret_cast<FireEntry*>(smem + Layout::kFireTable);
   }
   __device__ std::uint32_t queries_at(int stage) const {
     return base + Layout::kStart + stage * Layout::kStage;
@@ -134,7 +133,6 @@ class KeyStreamCopies {
   using Of = KeyStreamSizes<kDim, kMods>;
   using Layout = KeyStreamLayout<kDim, kMods>;
   using Window = QueryWindow<Of::kKeys>;
-  static constexpr bool kHasBias = (kMods & kToeplitz) != 0;
   static_assert(!Of::kHasCope || Of::kGroups == 2, "a thread has one row of one warpgroup");
 
   // A tile of the walk.
@@ -233,13 +231,18 @@ class KeyStreamCopies {
     value_ = thread_ < 64 ? -INFINITY : 0.0f;
     if (real) value_ = from[at];
     if constexpr ((kMods & kTokens) != 0) {
-      if (real && thread_ < 64) {  // the row's part is in the start of its scores
-        const TokenRow row(p, s, place.head);
-        value_ -= row.query_part(query, row.key_base(walk_.first_key));
-      }
+      const TokenRow row(p, s, place.head);
+      at_query_ = row.query(query);
+      key_base_ = row.key_base(walk_.first_key);
     }
-    if constexpr (kHasBias) {
-      window_.read(p.toeplitz, place.head, s.place(place.tile * 64), walk_.first_key, thread_);
+    if constexpr (Of::kHasWindow) {
+      window_.read(Of::kHasFire ? psi_table(p.fire, false) : p.toeplitz, place.head,
+                   s.place(place.tile * 64), walk_.first_key, thread_);
+    }
+    if constexpr (Of::kHasFire) {
+      row_scale_ = row_scale_of(p, s, query);
+      spans_.read_rows(p, s, place.tile * 64, 64);
+      spans_.read_keys(p.fire, walk_.first_key + 16 * min(thread_, 4 * Of::kGroups - 1), 16);
     }
     if constexpr (Of::kHasCope) {
       read_sums(place, real);
@@ -265,6 +268,10 @@ class KeyStreamCopies {
     typename Block::Rows& rows = b_.rows_at(turn_.slot);
     const float unscaled = 1.0f / walk_.p.scale;
     const int row = thread_ % 64;
+    // The row's part of a term per token is in the start of its scores.
+    if ((kMods & kTokens) != 0 && thread_ < 64) {
+      value_ -= static_cast<float>(at_query_ - key_base_);
+    }
     if (thread_ < 64) {
       const float constant = Of::kHasCope ? last_ : 0.0f;
       rows.scores[row] = value_ == -INFINITY ? -INFINITY : (constant - value_) * unscaled;
@@ -272,7 +279,15 @@ class KeyStreamCopies {
     } else {
       rows.grads[row] = -value_;
     }
-    if constexpr (kHasBias) window_.store(rows.window, walk_.p.scale, thread_);
+    if constexpr (Of::kHasWindow) {
+      window_.store(rows.window, Of::kHasFire ? 1.0f : walk_.p.scale, thread_);
+    }
+    if constexpr (Of::kHasFire) {
+      if (thread_ < 64) rows.row_scale[row] = row_scale_;
+      if (thread_ < 4 * Of::kGroups) {
+        rows.spans[thread_] = spans_.find(b_.fire_table(), walk_.p.fire.segments);
+      }
+    }
     if constexpr (!Of::kHasCope) return false;
     const CopeScores cope = walk_.cope_scores();
     rows.carry[thread_] = carry_;
@@ -290,7 +305,11 @@ class KeyStreamCopies {
   int announced_ = 0;  // tiles
   int counting_ = 0;   // of the tile that is read next
   float value_ = 0.0f;
-  WindowCopy<Window, Of::kKeys> window_;
+  double at_query_ = 0.0;
+  double key_base_ = 0.0;
+  float row_scale_ = 0.0f;
+  SpanFinder spans_;
+  WindowCopy<Window> window_;
   float last_ = 0.0f;
   std::uint32_t carry_ = 0;
   float prefix_ = 0.0f;

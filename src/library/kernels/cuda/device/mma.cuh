@@ -254,20 +254,6 @@ __device__ inline void wgmma_rows(Accum (&d)[2], std::uint64_t a, std::uint64_t 
   }
 }
 
-// d = A B^T for one step of 16 in bfloat16, whatever the type of the products that follow.
-__device__ inline void wgmma_start(Accum& d, const std::uint32_t (&a)[4], std::uint64_t b) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 " POSENC_D
-               ", {%32,%33,%34,%35}, %36, 0, 1, 1, 0;"
-               : POSENC_ACCS
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
-__device__ inline void wgmma_start(Accum (&d)[2], const std::uint32_t (&a)[4], std::uint64_t b) {
-  asm volatile("wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 " POSENC_D2
-               ", {%64,%65,%66,%67}, %68, 0, 1, 1, 0;"
-               : POSENC_ACCS2(0), POSENC_ACCS2(1)
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));
-}
-
 #undef POSENC_ACC
 #undef POSENC_ACCS
 #undef POSENC_D

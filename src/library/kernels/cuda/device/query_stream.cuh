@@ -6,6 +6,7 @@
 #include "kernels/cuda/device/backward_space.cuh"
 #include "kernels/cuda/device/barriers.cuh"
 #include "kernels/cuda/device/diagonals.cuh"
+#include "kernels/cuda/device/fire_stream.cuh"
 #include "kernels/cuda/device/ordered_diagonals.cuh"
 #include "kernels/cuda/device/pair_window.cuh"
 #include "kernels/cuda/device/scores.cuh"
@@ -24,16 +25,26 @@ struct QueryLayout {
   static constexpr int kValues = kStart + kKeySlots * kOperand;
   // Keys in their own order, for cheaper sums along diagonals, and accumulators that start as biases.
   static constexpr bool kHasTokens = (kMods & kTokens) != 0;
-  static constexpr bool kInOrder = kStream && (kMods == kToeplitz || kHasTokens);
+  static constexpr bool kHasFire = (kMods & kFire) != 0;
+  static constexpr bool kInOrder = kStream && (kMods == kToeplitz || kHasTokens || kHasFire);
   using Pairs = PairWindow<kGroups * 64, 64>;
-  static constexpr int kWindow = kInOrder ? Pairs::kBytes : Window<kGroups * 64>::kBytes;
+  // FIRE: psi, its derivative, and the segments of each warp.
+  static constexpr int kSpans = 2 * Pairs::kBytes;
+  static constexpr int kWindow = kHasFire   ? kSpans + 128
+                                 : kInOrder ? Pairs::kBytes
+                                            : Window<kGroups * 64>::kBytes;
   static constexpr int kGroupStrips = kInOrder ? OrderedDiagonals::kBytes : kStripsBytes;
   static constexpr int kWindows = kValues + kValueSlots * kOperand;
   static constexpr bool kHasToeplitz = (kMods & kToeplitz) != 0;
-  static constexpr int kStrips = kWindows + (kHasToeplitz ? kKeySlots * kWindow
-                                             : kHasTokens ? TokenTiles::bytes(64, kKeySlots)
+  static constexpr int kStrips = kWindows + (kHasToeplitz || kHasFire ? kKeySlots * kWindow
+                                             : kHasTokens ? kKeySlots * TokenParts::bytes(64)
                                                           : 0);
-  static constexpr int kBarriers = kStrips + (kHasToeplitz ? kGroups * kGroupStrips : 0);
+  static constexpr int kSegmentSums = 2 * kStreamSegments;  // floats of a warp
+  static constexpr int kBarriers =
+      kStrips + (kHasToeplitz ? kGroups * kGroupStrips
+                 : kHasFire   ? kGroups * 4 * kSegmentSums * 4 + kFireTableBytes
+                              : 0);
+  static constexpr int kFireTable = kBarriers - kFireTableBytes;
   static constexpr int kTables = kBarriers + (kStream ? 128 : 0);
   static_assert((2 * kKeySlots + kValueSlots + 1) * 8 <= 128);
   // The scratch of the tables' products must fit into the slots.
@@ -43,13 +54,8 @@ struct QueryLayout {
   }
 };
 
-// Registers of 64 Ki that a thread of either kind has.
 template <int kGroups>
-struct QueryStreamSizes {
-  static constexpr int kThreads = (kGroups + 1) * 128;
-  static constexpr int kComputing = kGroups == 3 ? 160 : 232;
-  static constexpr int kCopying = kGroups == 3 ? 32 : 40;
-};
+inline constexpr int kQueryStreamThreads = (kGroups + 1) * 128;
 
 // Blocks of rows of a launch.
 template <int kGroups>
@@ -70,7 +76,7 @@ struct QueryTiles {
   }
   // Keys, and the biases of the block's rows from `first_row` on.
   __device__ void copy_keys(int slot, int tile, int first_row) const {
-    WindowCopy<typename Layout::Pairs, 64> window;
+    WindowCopy<typename Layout::Pairs> window;
     float part = 0.0f;
     if constexpr (Layout::kHasTokens) {
       const TokenRow row(params, s, head);
@@ -78,12 +84,10 @@ struct QueryTiles {
     } else if constexpr (Layout::kInOrder) {
       window.read(params.toeplitz, head, s.place(first_row), tile * 64, thread);
     }
-    load_tile<kDim, 64, !Layout::kInOrder, kThreads>(
-        base + Layout::kStart + slot * Layout::kOperand, k, tile * 64, s.keys, params.head_dim,
-        thread);
+    copy_rows_of_keys(slot, tile);
     if constexpr (Layout::kHasTokens) {
-      const TokenTiles tiles{base + Layout::kWindows, 64};
-      if (thread < 64) tiles.store(slot, thread, part / params.scale);
+      const TokenParts parts{base + Layout::kWindows + slot * TokenParts::bytes(64)};
+      if (thread < 64) parts.store(thread, part / params.scale);
     } else if constexpr (Layout::kInOrder) {
       window.store(static_cast<float*>(
                        __cvta_shared_to_generic(base + Layout::kWindows + slot * Layout::kWindow)),
@@ -91,6 +95,35 @@ struct QueryTiles {
     } else if constexpr ((kMods & kToeplitz) != 0) {
       Window<kGroups * 64>::load(base + Layout::kWindows + slot * Layout::kWindow, params.toeplitz,
                                  head, s.place(first_row), tile * 64, thread, kThreads);
+    }
+  }
+  __device__ void copy_rows_of_keys(int slot, int tile) const {
+    load_tile<kDim, 64, !Layout::kInOrder, kThreads>(
+        base + Layout::kStart + slot * Layout::kOperand, k, tile * 64, s.keys, params.head_dim,
+        thread);
+  }
+  // What FIRE reads at the tile; its derivative where gradients of parameters are wanted.
+  __device__ void copy_keys_and_psi(int slot, int tile, int first_row, SpanFinder& spans) const {
+    WindowCopy<typename Layout::Pairs> psi;
+    WindowCopy<typename Layout::Pairs> dpsi;
+    const bool derivative = params.fire.dpsi != nullptr;
+    psi.read(psi_table(params.fire, false), head, s.place(first_row), tile * 64, thread);
+    if (derivative) {
+      dpsi.read(psi_table(params.fire, true), head, s.place(first_row), tile * 64, thread);
+    }
+    if (thread < 4 * kGroups) spans.read_keys(params.fire, tile * 64, 64);
+    copy_rows_of_keys(slot, tile);
+    auto* to = static_cast<std::uint8_t*>(
+        __cvta_shared_to_generic(base + Layout::kWindows + slot * Layout::kWindow));
+    psi.store(reinterpret_cast<float*>(to), 1.0f, thread);
+    if (derivative) {
+      dpsi.store(reinterpret_cast<float*>(to + Layout::Pairs::kBytes), 1.0f, thread);
+    }
+    if (thread < 4 * kGroups) {
+      const auto* table =
+          static_cast<const FireEntry*>(__cvta_shared_to_generic(base + Layout::kFireTable));
+      reinterpret_cast<FireSpan*>(to + Layout::kSpans)[thread] =
+          spans.find(table, params.fire.segments);
     }
   }
   __device__ void copy_values(int slot, int tile) const {
@@ -260,10 +293,17 @@ class QueryCopies {
  private:
   __device__ void copy_block(int first_row) {
     const Range tiles = key_tiles(s_, first_row, first_row + kGroups * 64 - 1);
+    if constexpr (Layout::kHasFire) {
+      spans_.read_rows(tiles_.params, s_, first_row + 16 * tiles_.thread, 16);
+    }
 #pragma unroll 1
     for (int tile = tiles.first; tile < tiles.end; ++tile) {
       make_room();
-      tiles_.copy_keys(keys_.slot, tile, first_row);
+      if constexpr (Layout::kHasFire) {
+        tiles_.copy_keys_and_psi(keys_.slot, tile, first_row, spans_);
+      } else {
+        tiles_.copy_keys(keys_.slot, tile, first_row);
+      }
       tiles_.copy_values(values_.slot, tile);
       copies_commit();
       if (unannounced_) announce<1>();
@@ -302,6 +342,7 @@ class QueryCopies {
   QueryBarriers<Layout> barriers_;
   SlotTurn<Layout::kKeySlots> keys_;
   SlotTurn<Layout::kValueSlots> values_;
+  SpanFinder spans_;
   int begun_ = 0;
   bool unannounced_ = false;
 };

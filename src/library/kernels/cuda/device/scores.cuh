@@ -7,7 +7,7 @@
 
 namespace posenc::cuda {
 
-enum Mods : int { kPlain = 0, kToeplitz = 1, kCope = 2, kTokens = 4 };
+enum Mods : int { kPlain = 0, kToeplitz = 1, kCope = 2, kTokens = 4, kFire = 8 };
 
 inline constexpr float kLog2e = 1.4426950408889634f;
 inline constexpr float kLn2 = 0.6931471805599453f;

@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/device/barriers.cuh"
 #include "kernels/cuda/device/embedding.cuh"
+#include "kernels/cuda/device/fire_stream.cuh"
 #include "kernels/cuda/device/pair_window.cuh"
 #include "kernels/cuda/device/tokens.cuh"
 
@@ -18,9 +19,6 @@ struct StreamSizes {
   static constexpr int kStages = kDim == 64 ? 3 : 2;
   static constexpr int kThreads = (kGroups + 1) * 128;
   static constexpr int kRows = kGroups * 64;
-  // All 64 Ki registers of a multiprocessor, most of them for those who compute.
-  static constexpr int kComputing = kDim == 64 ? 160 : 232;
-  static constexpr int kCopying = kDim == 64 ? 32 : 40;
 };
 
 inline constexpr int kStreamKeys = 128;  // of a tile
@@ -35,10 +33,13 @@ struct StreamLayout {
   static constexpr int kStage = 2 * kOperand;
   static constexpr int kWindows = kQueries + Of::kStages * kStage;
   // What accumulators of a tile start from.
-  static constexpr int kBarriers =
-      kWindows + ((kMods & kToeplitz) != 0 ? Of::kStages * Pairs::kBytes
-                  : (kMods & kTokens) != 0 ? TokenTiles::bytes(kStreamKeys, Of::kStages)
-                                           : 0);
+  static constexpr int kSpans = kWindows + Of::kStages * Pairs::kBytes;
+  static constexpr int kFireTable = kSpans + Of::kStages * 128;
+  static constexpr int kBarriers = (kMods & kToeplitz) != 0 ? kSpans
+                                   : (kMods & kFire) != 0   ? kFireTable + kFireTableBytes
+                                   : (kMods & kTokens) != 0
+                                       ? kWindows + Of::kStages * TokenParts::bytes(kStreamKeys)
+                                       : kWindows;
   static constexpr int kTables = kBarriers + 128;
   static_assert(4 * Of::kStages * 8 <= 128);
   static int bytes(int npos) {
@@ -98,7 +99,16 @@ struct StreamBlock {
     return reinterpret_cast<float*>(smem + Layout::kWindows +
                                     i % Of::kStages * Layout::Pairs::kBytes);
   }
-  __device__ TokenTiles token_tiles() const { return {base + Layout::kWindows, kStreamKeys}; }
+  // Of a tile, by warp.
+  __device__ FireSpan* spans_at(int i) const {
+    return reinterpret_cast<FireSpan*>(smem + Layout::kSpans + i % Of::kStages * 128);
+  }
+  __device__ FireEntry* fire_table() const {
+    return reinterpret_cast<FireEntry*>(smem + Layout::kFireTable);
+  }
+  __device__ TokenParts token_parts(int i) const {
+    return {base + Layout::kWindows + i % Of::kStages * TokenParts::bytes(kStreamKeys)};
+  }
   __device__ float* tables() const { return reinterpret_cast<float*>(smem + Layout::kTables); }
   __device__ std::uint32_t barrier(int kind, int i) const {
     return base + Layout::kBarriers + (kind * Of::kStages + i % Of::kStages) * 8;
@@ -120,6 +130,9 @@ struct StreamBlock {
         barrier_init(barrier(kFreeKeys, i), 4 * Of::kGroups);
         barrier_init(barrier(kFreeValues, i), 4 * Of::kGroups);
       }
+    }
+    if constexpr ((kMods & kFire) != 0) {
+      load_fire_table(params, head, static_cast<int>(threadIdx.x), fire_table());
     }
     if constexpr ((kMods & kCope) != 0) {
       const bool plain = params.cope.plain_q.data != nullptr;
@@ -163,6 +176,7 @@ class StreamCopies {
     const int kv_head = b_.head / (p.heads / p.kv_heads);
     k_ = rows_of<T>(p.k, b_.s.batch, kv_head, b_.s.first_key);
     v_ = rows_of<T>(p.v, b_.s.batch, kv_head, b_.s.first_key);
+    if constexpr ((kMods & kFire) != 0) spans_.read_rows(p, b_.s, b_.first_row + 16 * thread_, 16);
   }
 
   __device__ void run() {
@@ -198,12 +212,16 @@ class StreamCopies {
     const int i = tile_of(n, count);
     if (i >= Of::kStages) b_.wait(keys ? kFreeKeys : kFreeValues, i - Of::kStages);
     const int first = b_.tile(i) * kStreamKeys;
-    WindowCopy<typename Layout::Pairs, kStreamKeys> window;
-    const bool has_window = (kMods & kToeplitz) != 0 && keys;
+    WindowCopy<typename Layout::Pairs> window;
+    constexpr bool kHasFire = (kMods & kFire) != 0;
+    const bool has_window = (kHasFire || (kMods & kToeplitz) != 0) && keys;
     const AttentionParams& p = b_.params;
     if (has_window) {
-      window.read(p.toeplitz, b_.head, b_.s.place(b_.first_row), first, thread_);
+      window.read(kHasFire ? psi_table(p.fire, false) : p.toeplitz, b_.head,
+                  b_.s.place(b_.first_row), first, thread_);
     }
+    const bool has_span = kHasFire && keys && thread_ < 4 * Of::kGroups;
+    if (has_span) spans_.read_keys(p.fire, first, kStreamKeys);
     const bool has_tokens = (kMods & kTokens) != 0 && keys;
     static_assert(kStreamKeys == 128, "a thread has one key");
     float part = 0.0f;
@@ -214,8 +232,9 @@ class StreamCopies {
     // Not a reference to one of two: that would take both to memory.
     const RowsOf<T> from{keys ? k_.data : v_.data, keys ? k_.stride : v_.stride};
     copy_rows(keys ? b_.keys_at(i) : b_.values_at(i), from, first);
-    if (has_window) window.store(b_.window_at(i), p.scale, thread_);
-    if (has_tokens) b_.token_tiles().store(i % Of::kStages, thread_, part / p.scale);
+    if (has_window) window.store(b_.window_at(i), kHasFire ? 1.0f : p.scale, thread_);
+    if (has_span) b_.spans_at(i)[thread_] = spans_.find(b_.fire_table(), p.fire.segments);
+    if (has_tokens) b_.token_parts(i).store(thread_, part / p.scale);
   }
   __device__ void copy_rows(std::uint32_t to, const RowsOf<T>& from, int first) const {
     if constexpr ((kMods & kCope) == 0) {
@@ -236,6 +255,7 @@ class StreamCopies {
   int thread_;
   RowsOf<T> k_;
   RowsOf<T> v_;
+  SpanFinder spans_;
 };
 
 #endif

@@ -36,49 +36,29 @@ struct TokenRow {
 
 #if defined(__CUDACC__)
 
-// Keys' parts as an operand of the tensor cores, one step of 16 columns of a tile of keys: three bfloat16 numbers,
-// whose sum is the part exactly, and zeros. A product of ones with them starts the accumulators at the parts, which
-// takes no instruction of the threads that compute. A tile has four such steps, so that it serves four stages.
-struct TokenTiles {
-  static constexpr int kSteps = 4;
-  static constexpr int bytes(int keys, int stages) {
-    return (stages + kSteps - 1) / kSteps * keys * 128;
-  }
-  std::uint32_t base;  // a multiple of 1024
-  int keys;            // of a tile
+// Keys' parts of a tile in shared memory, over the scale of scores. Loads go straight to the accumulators of one row,
+// and a copy to those of the other: a load for each takes longer.
+struct TokenParts {
+  static constexpr int bytes(int keys) { return 4 * keys; }
+  std::uint32_t base;
 
-  __device__ std::uint32_t tile(int stage) const { return base + stage / kSteps * keys * 128; }
-  // `part` is over the scale of scores.
-  __device__ void store(int stage, int key, float part) const {
-    const float rest = part - rounded(part);
-    const std::uint32_t low = pack<Bf16>(part, rest);
-    const std::uint32_t high = pack<Bf16>(rest - rounded(rest), 0.0f);
-    const int chunk = 2 * (stage % kSteps);
-    store_chunk(tile(stage) + chunk_offset(key, chunk), low, high);
-    store_chunk(tile(stage) + chunk_offset(key, chunk + 1), 0, 0);
+  __device__ void store(int key, float part) const {
+    asm volatile("st.shared.f32 [%0], %1;" ::"r"(base + 4 * key), "f"(part) : "memory");
   }
-
- private:
-  __device__ static float rounded(float x) { return __uint_as_float(pack<Bf16>(x, 0.0f) << 16); }
-  __device__ static void store_chunk(std::uint32_t to, std::uint32_t low, std::uint32_t high) {
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %3};" ::"r"(to), "r"(low), "r"(high), "r"(0)
-                 : "memory");
+  // 64 keys, from column 8 `first` on.
+  __device__ void load(int first, int column, Accum& x) const {
+    const std::uint32_t from = base + 32 * first + 8 * column;
+#pragma unroll
+    for (int m = 0; m < 8; ++m) {
+      asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+                   : "=f"(x[m][0]), "=f"(x[m][1])
+                   : "r"(from + 32 * m)
+                   : "memory");
+      x[m][2] = x[m][0];
+      x[m][3] = x[m][1];
+    }
   }
 };
-
-#endif
-
-#if POSENC_WGMMA
-
-// Begins to set accumulators to the parts of a stage's keys.
-template <class Scores>
-__device__ inline void start_from_tokens(const TokenTiles& tiles, int stage, int column,
-                                         Scores& x) {
-  constexpr std::uint32_t kOne = 0x3f80;
-  const std::uint32_t ones = column == 0 ? kOne << 16 | kOne : column == 1 ? kOne : 0;
-  const std::uint32_t left[4] = {ones, ones, 0, 0};
-  wgmma_start(x, left, step_of<false>(descriptor(tiles.tile(stage)), stage % TokenTiles::kSteps));
-}
 
 #endif
 
