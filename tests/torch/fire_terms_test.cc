@@ -1,11 +1,12 @@
-// FIRE's tables for the fused kernels: the biases that they give, and the gradients that follow from the
-// kernels' sums, which are added up here by brute force.
+// FIRE's tables for the fused kernels, filled here entry by entry as kernels/cuda/fire_tables.h does: the biases that
+// they give, and the gradients that follow from the kernels' sums, which are added up by brute force.
 #include "torch/composed/fire_terms.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/torch.h>
 
+#include "kernels/fire_segments.h"
 #include "posenc/encodings/fire.h"
 
 namespace posenc {
@@ -75,9 +76,55 @@ struct Problem {
   at::Tensor q_places, k_places;
 };
 
+// width + 1 segments; those of units that never switch come last. Float32.
+struct Tables {
+  explicit Tables(const Problem& p) {
+    std::vector<std::vector<double>> v;
+    for (const at::Tensor& x : p.parameters) {
+      v.emplace_back(x.data_ptr<double>(), x.data_ptr<double>() + x.numel());
+    }
+    const FireWeights network{v[2].data(), v[3].data(), v[4].data(), v[5].data(), p.config.width};
+    std::vector<double> wide = {-INFINITY, INFINITY};
+    for (std::int64_t n = 0; n < p.config.width; ++n) {
+      const double at = network.switch_of(n);
+      wide.push_back(std::isfinite(at) ? at : INFINITY);
+    }
+    std::sort(wide.begin(), wide.end());
+    bounds = at::tensor(wide, at::kDouble).to(at::kFloat);
+    slopes = at::empty({kHeads, segments()}, at::kFloat);
+    intercepts = at::empty_like(slopes);
+    for (std::int64_t i = 0; i < kHeads * segments(); ++i) {
+      const auto s = static_cast<std::size_t>(i % segments());
+      const FireLine line = fire_line(network, i / segments(), wide[s], wide[s + 1]);
+      slopes.data_ptr<float>()[i] = static_cast<float>(line.slope);
+      intercepts.data_ptr<float>()[i] = static_cast<float>(line.intercept);
+    }
+    fill_inputs(p, v[0][0], v[1][0]);
+  }
+  void fill_inputs(const Problem& p, double c, double threshold_scale) {
+    std::vector<double> at_distance, slope, at_place;
+    for (std::int64_t i = 0; i < p.range.distances.span; ++i) {
+      const auto both = fire_psi(c, i - p.range.distances.before);
+      at_distance.push_back(both.value);
+      slope.push_back(both.slope);
+    }
+    for (std::int64_t i = 0; i < p.range.places; ++i) {
+      at_place.push_back(
+          fire_row_scale(p.config.init_threshold, c, threshold_scale, p.range.lowest_place + i, 1.0)
+              .value);
+    }
+    psi = at::tensor(at_distance, at::kDouble).to(at::kFloat);
+    dpsi = at::tensor(slope, at::kDouble).to(at::kFloat);
+    row_scale = at::tensor(at_place, at::kDouble).to(at::kFloat);
+  }
+  [[nodiscard]] std::int64_t segments() const { return bounds.size(0) - 1; }
+
+  at::Tensor bounds, slopes, intercepts, psi, dpsi, row_scale;
+};
+
 // What a kernel reads for every query and key, in float64 from the float32 tables: [Tq, Tk].
 struct Reading {
-  Reading(const ops::FireTerms& terms, const Problem& p) {
+  Reading(const Tables& terms, const Problem& p) {
     const at::Tensor apart = p.q_places.unsqueeze(1) - p.k_places.unsqueeze(0);
     const at::Tensor at = apart + p.range.distances.before;
     psi = terms.psi.index({at}).to(at::kDouble);
@@ -99,13 +146,7 @@ struct Reading {
 TEST(FireTerms, TablesGiveTheBiasForEveryQueryAndKey) {
   for (const Setting& s : settings()) {
     const Problem p(s);
-    const ops::FireTerms terms(p.config, p.parameters, p.range);
-    ASSERT_EQ(terms.segments(), s.width + 1);
-    for (const at::Tensor& x : {terms.bounds, terms.slopes, terms.psi, terms.row_scale}) {
-      ASSERT_EQ(x.scalar_type(), at::kFloat);
-    }
-    ASSERT_EQ(terms.row_scale.size(0), p.range.places);
-    const Reading r(terms, p);
+    const Reading r(Tables(p), p);
     const at::Tensor got = r.slope * r.u + r.intercept;
     const at::Tensor want = p.bias(p.parameters);
     EXPECT_LT((got - want).abs().max().item<double>(), 1e-5) << "width " << s.width;
@@ -119,7 +160,7 @@ TEST(FireTerms, TablesGiveTheScalarFormula) {
   for (const at::Tensor& x : p.parameters) {
     values.emplace_back(x.data_ptr<double>(), x.data_ptr<double>() + x.numel());
   }
-  const Reading r(ops::FireTerms(p.config, p.parameters, p.range), p);
+  const Reading r(Tables(p), p);
   const at::Tensor got = r.slope * r.u + r.intercept;
   for (std::int64_t n = 0; n < p.q_places.size(0); ++n) {
     for (std::int64_t m = 0; m < p.k_places.size(0); m += 7) {
@@ -131,7 +172,7 @@ TEST(FireTerms, TablesGiveTheScalarFormula) {
 
 // The kernels' sums for gradients db [B, H, Tq, Tk] at the biases.
 struct Sums {
-  Sums(const ops::FireTerms& terms, const Reading& r, const at::Tensor& db) {
+  Sums(const Tables& terms, const Reading& r, const at::Tensor& db) {
     const at::Tensor within =
         (r.segment.unsqueeze(-1) == at::arange(terms.segments(), at::kLong)).to(at::kDouble);
     const at::Tensor all = db.sum(0);
@@ -143,6 +184,10 @@ struct Sums {
   at::Tensor segments, rows;
 };
 
+Tensors gradients(const Problem& p, const Sums& sums) {
+  return ops::fire_gradients(p.config, p.parameters, sums.segments, sums.rows, p.q_places);
+}
+
 double apart(const at::Tensor& got, const at::Tensor& want) {
   return ((got - want).norm() / (want.norm() + 1e-3)).item<double>();
 }
@@ -150,11 +195,11 @@ double apart(const at::Tensor& got, const at::Tensor& want) {
 TEST(FireTerms, SumsGiveTheGradientsOfAllParameters) {
   for (const Setting& s : settings()) {
     const Problem p(s);
-    const ops::FireTerms terms(p.config, p.parameters, p.range);
+    const Tables terms(p);
     const Reading r(terms, p);
     const at::Tensor db = at::randn({kBatch, kHeads, s.queries, s.keys}, at::kDouble);
     const Sums sums(terms, r, db);
-    const Tensors got = terms.gradients(sums.segments, sums.rows, p.q_places);
+    const Tensors got = gradients(p, sums);
     Tensors leaves;
     for (const at::Tensor& x : p.parameters) leaves.push_back(x.clone().set_requires_grad(true));
     const Tensors want = torch::autograd::grad({p.bias(leaves)}, leaves, {db.sum(0)});
@@ -170,10 +215,10 @@ TEST(FireTerms, GradientsAreThoseOfFiniteDifferences) {
   for (const Setting& s : {Setting{}, Setting{.c = -0.7, .threshold_scale = -1.3},
                            Setting{.queries = 40, .keys = 25}}) {
     const Problem p(s);
-    const ops::FireTerms terms(p.config, p.parameters, p.range);
+    const Tables terms(p);
     const at::Tensor db = at::randn({1, kHeads, s.queries, s.keys}, at::kDouble);
     const Sums sums(terms, Reading(terms, p), db);
-    const Tensors got = terms.gradients(sums.segments, sums.rows, p.q_places);
+    const Tensors got = gradients(p, sums);
     constexpr double kStep = 1e-6;
     for (std::size_t i = 0; i < got.size(); ++i) {
       Tensors moved = p.parameters;
@@ -192,14 +237,14 @@ TEST(FireTerms, GradientsAreThoseOfFiniteDifferences) {
 // Packed sequences: queries at places of their own, some before the first key.
 TEST(FireTerms, RowsAreSummedAtTheirPlaces) {
   const Problem p({.queries = 40, .keys = 25});
-  const ops::FireTerms terms(p.config, p.parameters, p.range);
   const at::Tensor places = at::tensor({-15, -2, 0, 3, 24, 0, 11}, at::kLong);
   const at::Tensor rows = at::randn({kBatch, kHeads, places.size(0), 2}, at::kDouble);
-  const at::Tensor segments = at::zeros({kHeads, terms.segments(), 2}, at::kDouble);
-  const Tensors got = terms.gradients(segments, rows, places);
+  const at::Tensor segments = at::zeros({kHeads, p.config.width + 1, 2}, at::kDouble);
+  const Tensors got = ops::fire_gradients(p.config, p.parameters, segments, rows, places);
   Tensors sum = {at::zeros({1}, at::kDouble), at::zeros({1}, at::kDouble)};
   for (std::int64_t n = 0; n < places.size(0); ++n) {
-    const Tensors one = terms.gradients(segments, rows.narrow(2, n, 1), places.narrow(0, n, 1));
+    const Tensors one = ops::fire_gradients(p.config, p.parameters, segments, rows.narrow(2, n, 1),
+                                            places.narrow(0, n, 1));
     for (std::size_t i = 0; i < 2; ++i) sum[i] = sum[i] + one[i];
   }
   for (std::size_t i = 0; i < 2; ++i) {

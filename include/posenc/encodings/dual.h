@@ -34,6 +34,11 @@ POSENC_HOST_DEVICE Real magnitude(Real x) {
   return x < Real(0) ? -x : x;
 }
 
+template <std::floating_point Real>
+POSENC_HOST_DEVICE Real sign_of(Real x) {
+  return x < Real(0) ? Real(-1) : Real(1);
+}
+
 // A slope times the derivative of a function. What does not move stays so, whatever it goes through.
 template <std::floating_point Real>
 POSENC_HOST_DEVICE Real chained(Real slope, Real derivative) {
@@ -65,6 +70,20 @@ struct Dual {
   }
   POSENC_HOST_DEVICE friend Dual operator*(const Dual& a, const Real& b) {
     return {a.value * b, chained(a.slope, b)};
+  }
+  POSENC_HOST_DEVICE friend Dual operator*(const Dual& a,
+                                           double b) requires(!std::floating_point<Real>) {
+    return {a.value * b, a.slope * b};
+  }
+  POSENC_HOST_DEVICE friend Dual operator+(const Dual& a, double b) {
+    return {a.value + b, a.slope};
+  }
+  POSENC_HOST_DEVICE friend Dual operator/(double a, const Dual& b) {
+    const Real inverse = 1.0 / b.value;
+    return {inverse * a, chained(b.slope, -(inverse * inverse * a))};
+  }
+  POSENC_HOST_DEVICE friend Dual magnitude(const Dual& a) {
+    return {magnitude(a.value), chained(a.slope, sign_of(a.value))};
   }
   POSENC_HOST_DEVICE friend Dual log1p(const Dual& a) {
     using std::log1p;

@@ -11,6 +11,7 @@
 #pragma once
 
 #include "posenc/encodings/common.h"
+#include "posenc/encodings/dual.h"
 
 namespace posenc {
 
@@ -42,6 +43,24 @@ struct Fire {
                     .open_min = true});
   }
   bool operator==(const Fire&) const = default;
+
+  // The network's input, u = psi(c, |i - j|) * row_scale(init_threshold, c, threshold_scale, i), once for all backends:
+  // numbers, duals and tensors of them (dual.h). A row at L itself is measured against its place, so that L has no
+  // gradient there; a NaN shows.
+  template <class Real, class Distance>
+  POSENC_HOST_DEVICE static Real psi(const Real& c, const Distance& distance) {
+    using formulas::magnitude;
+    using std::log1p;
+    return log1p(magnitude(c) * distance);
+  }
+  template <class Real, class Place>
+  POSENC_HOST_DEVICE static Real row_scale(double init_threshold, const Real& c,
+                                           const Real& threshold_scale, const Place& place) {
+    using formulas::at_least;
+    using formulas::magnitude;
+    constexpr double kEpsilon = 1e-6;
+    return 1.0 / (psi(c, at_least(magnitude(threshold_scale) * init_threshold, place)) + kEpsilon);
+  }
 };
 
 void validate(const Fire& config, const ModelShape& shape);

@@ -8,46 +8,30 @@
 namespace posenc {
 namespace {
 
-constexpr double kEpsilon = 1e-6;
 enum Index : std::size_t { kC, kThresholdScale, kW1, kB1, kW2, kB2 };
+using formulas::Dual;
 
 double relu(double x) { return x <= 0.0 ? 0.0 : x; }  // NaN stays NaN
 
-// The network's input, and what its gradient needs.
-struct Ratio {
-  double distance;
-  double reach;      // max(i, L)
-  double numerator;  // psi(distance)
-  double denominator;
-  bool threshold_rules;  // L > i, so that L has a gradient
-
-  [[nodiscard]] double value() const { return numerator / denominator; }
-};
-
-Ratio ratio(const Fire& config, const Parameters& parameters, std::int64_t i, std::int64_t j) {
-  const double c = std::abs(parameters[kC][0]);
-  const double threshold = std::abs(parameters[kThresholdScale][0]) * config.init_threshold;
-  const auto position = static_cast<double>(i);
+// The network's input.
+template <class Real>
+Real input(const Fire& config, const Real& c, const Real& threshold_scale, std::int64_t i,
+           std::int64_t j) {
+  const auto place = static_cast<double>(i);
   const auto distance = static_cast<double>(std::abs(i - j));
-  const bool threshold_rules = !(threshold <= position);  // so does a NaN, which must show
-  const double reach = threshold_rules ? threshold : position;
-  return {distance, reach, std::log1p(c * distance), std::log1p(c * reach) + kEpsilon,
-          threshold_rules};
+  return Fire::psi(c, distance) * Fire::row_scale(config.init_threshold, c, threshold_scale, place);
+}
+double input(const Fire& config, const Parameters& parameters, std::int64_t i, std::int64_t j) {
+  return input(config, parameters[kC][0], parameters[kThresholdScale][0], i, j);
 }
 
-void add_ratio_gradient(const Fire& config, const Parameters& parameters, const Ratio& r,
-                        double dratio, Parameters& gradient) {
-  const double c = std::abs(parameters[kC][0]);
-  const double sign_c = parameters[kC][0] < 0 ? -1.0 : 1.0;
-  const double dnumerator = dratio / r.denominator;
-  const double ddenominator = -dratio * r.numerator / (r.denominator * r.denominator);
-  gradient[kC][0] += sign_c * (dnumerator * r.distance / (1.0 + c * r.distance) +
-                               ddenominator * r.reach / (1.0 + c * r.reach));
-  if (r.threshold_rules) {
-    const double sign = parameters[kThresholdScale][0] < 0 ? -1.0 : 1.0;
-    gradient[kThresholdScale][0] +=
-        sign * config.init_threshold * ddenominator * c / (1.0 + c * r.reach);
-  }
+void add_input_gradient(const Fire& config, const Parameters& parameters, std::int64_t i,
+                        std::int64_t j, double du, Parameters& gradient) {
+  const double c = parameters[kC][0];
+  const double scale = parameters[kThresholdScale][0];
+  gradient[kC][0] += du * input(config, Dual<double>{c, 1.0}, Dual<double>{scale, 0.0}, i, j).slope;
+  gradient[kThresholdScale][0] +=
+      du * input(config, Dual<double>{c, 0.0}, Dual<double>{scale, 1.0}, i, j).slope;
 }
 
 }  // namespace
@@ -75,7 +59,7 @@ std::vector<ParameterInfo> parameters(const Fire& config, const ModelShape& shap
 
 double bias(const Fire& config, const Parameters& parameters, std::int64_t head, std::int64_t i,
             std::int64_t j) {
-  const double u = ratio(config, parameters, i, j).value();
+  const double u = input(config, parameters, i, j);
   const auto width = static_cast<std::size_t>(config.width);
   const std::size_t row = static_cast<std::size_t>(head) * width;
   double result = parameters[kB2][static_cast<std::size_t>(head)];
@@ -87,11 +71,10 @@ double bias(const Fire& config, const Parameters& parameters, std::int64_t head,
 
 void add_bias_gradient(const Fire& config, const Parameters& parameters, std::int64_t head,
                        std::int64_t i, std::int64_t j, double dbias, Parameters& gradient) {
-  const Ratio r = ratio(config, parameters, i, j);
-  const double u = r.value();
+  const double u = input(config, parameters, i, j);
   const auto width = static_cast<std::size_t>(config.width);
   const std::size_t row = static_cast<std::size_t>(head) * width;
-  double dratio = 0.0;
+  double du = 0.0;
   gradient[kB2][static_cast<std::size_t>(head)] += dbias;
   for (std::size_t n = 0; n < width; ++n) {
     const double hidden = relu(parameters[kW1][n] * u + parameters[kB1][n]);
@@ -100,9 +83,9 @@ void add_bias_gradient(const Fire& config, const Parameters& parameters, std::in
     const double dhidden = dbias * parameters[kW2][row + n];
     gradient[kW1][n] += dhidden * u;
     gradient[kB1][n] += dhidden;
-    dratio += dhidden * parameters[kW1][n];
+    du += dhidden * parameters[kW1][n];
   }
-  add_ratio_gradient(config, parameters, r, dratio, gradient);
+  add_input_gradient(config, parameters, i, j, du, gradient);
 }
 
 }  // namespace posenc

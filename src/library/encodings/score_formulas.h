@@ -10,7 +10,8 @@ namespace posenc::formulas {
 // units switch. It compares the unit's own point with them: a point in between need not exist in
 // floating point. A NaN is active, so that it reaches the bias. For numbers and for tensors of them.
 template <class Real>
-inline auto fire_unit_active(const Real& w, const Real& b, const Real& low, const Real& high) {
+POSENC_HOST_DEVICE inline auto fire_unit_active(const Real& w, const Real& b, const Real& low,
+                                                const Real& high) {
   const Real switches = -b / w;
   return ((w > 0.0) & (switches <= low)) | ((w < 0.0) & (switches >= high)) |
          ((w == 0.0) & (b > 0.0)) | (w != w) | (b != b);  // NOLINT(misc-redundant-expression)

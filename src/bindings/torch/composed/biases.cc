@@ -209,15 +209,13 @@ at::Tensor toeplitz_bias(const Encoding& encoding, const Tensors& parameters,
 at::Tensor fire_bias(const Fire& config, const Tensors& parameters, const at::Tensor& q_positions,
                      const at::Tensor& k_positions) {
   const auto type = parameters[0].scalar_type();
-  const at::Tensor c = parameters[0].abs();
-  const at::Tensor threshold = parameters[1].abs() * config.init_threshold;
   const at::Tensor i = q_positions.unsqueeze(2);
-  const at::Tensor distance = (i - k_positions.unsqueeze(1)).abs().to(type);  // [B, Tq, Tk]
-  const at::Tensor place = i.to(type);
-  // Not maximum(): where both are equal, its gradient would be halved between them. A NaN rules.
-  const at::Tensor reach = at::where(threshold <= place, place, threshold);
-  const at::Tensor ratio = (distance * c).log1p() / ((reach * c).log1p() + 1e-6);
-  const at::Tensor hidden = at::relu(ratio.unsqueeze(-1) * parameters[2] + parameters[3]);
+  const Numbers distance{(i - k_positions.unsqueeze(1)).abs().to(type)};  // [B, Tq, Tk]
+  const Numbers c{parameters[0]};
+  const Numbers scale =
+      Fire::row_scale(config.init_threshold, c, Numbers{parameters[1]}, Numbers{i.to(type)});
+  const at::Tensor u = (Fire::psi(c, distance) * scale).all;
+  const at::Tensor hidden = at::relu(u.unsqueeze(-1) * parameters[2] + parameters[3]);
   return (at::matmul(hidden, parameters[4].transpose(0, 1)) + parameters[5]).permute({0, 3, 1, 2});
 }
 

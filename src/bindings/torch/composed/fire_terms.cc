@@ -1,17 +1,19 @@
 #include "torch/composed/fire_terms.h"
 
+#include <array>
 #include <limits>
 
 #include "encodings/score_formulas.h"
+#include "torch/composed/numbers.h"
 
 namespace posenc::ops {
 namespace {
 
-constexpr double kEpsilon = 1e-6;
+using formulas::Dual;
+using formulas::Numbers;
+
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 enum Index : std::size_t { kC, kThresholdScale, kW1, kB1, kW2, kB2 };
-
-at::Tensor floats(const at::Tensor& x) { return x.to(at::kFloat).contiguous(); }
 
 // Where hidden units switch, in order, from -infinity to infinity. Units that never do, and those of a
 // network that has diverged, come last.
@@ -22,64 +24,52 @@ at::Tensor segment_bounds(const at::Tensor& w1, const at::Tensor& b1) {
   return at::cat({-end, std::get<0>(known.sort()), end});
 }
 
-at::Tensor sign_of(const at::Tensor& x) { return 1.0 - 2.0 * (x < 0); }
+// A parameter and its derivative by itself, or (not `moves`) by another.
+Dual<Numbers> parameter(const at::Tensor& x, bool moves) {
+  return {{x}, {moves ? at::ones_like(x) : at::Tensor()}};
+}
+
+// [segments, width], 1 where a unit is active.
+at::Tensor active_units(const at::Tensor& w1, const at::Tensor& b1) {
+  const at::Tensor bounds = segment_bounds(w1, b1);
+  const at::Tensor low = bounds.narrow(0, 0, bounds.size(0) - 1).unsqueeze(1);
+  const at::Tensor high = bounds.narrow(0, 1, bounds.size(0) - 1).unsqueeze(1);
+  return formulas::fire_unit_active(w1, b1, low, high).to(at::kDouble);
+}
+
+// Of c and of the threshold's scale, from the rows' sums [Tq, 2].
+std::array<at::Tensor, 2> row_gradients(const Fire& config, const std::vector<at::Tensor>& p,
+                                        const at::Tensor& sums, const at::Tensor& places) {
+  const auto scale = [&](bool by_c) {
+    return Fire::row_scale(config.init_threshold, parameter(p[kC], by_c),
+                           parameter(p[kThresholdScale], !by_c), Numbers{places});
+  };
+  const Dual<Numbers> by_c = scale(true);
+  const at::Tensor from_psi = sums.select(1, 0);
+  const at::Tensor from_scale = sums.select(1, 1);
+  return {(from_psi * by_c.value.all + from_scale * by_c.slope.all).sum(0, true),
+          (from_scale * scale(false).slope.all).sum(0, true)};
+}
 
 }  // namespace
 
-FireTerms::FireTerms(const Fire& config, const std::vector<at::Tensor>& parameters,
-                     const FireRange& range)
-    : init_threshold_(config.init_threshold) {
-  for (const at::Tensor& p : parameters) parameters_.push_back(p.to(at::kDouble));
-  c_ = parameters_[kC].abs();
-  threshold_ = parameters_[kThresholdScale].abs() * init_threshold_;
-  const auto doubles = c_.options();
-  const BiasTable& d = range.distances;
-  const at::Tensor apart = at::arange(-d.before, d.span - d.before, doubles).abs();
-  psi = floats((c_ * apart).log1p());
-  dpsi = floats(apart / (c_ * apart + 1.0));
-  row_scale = floats(
-      rows_at(at::arange(range.lowest_place, range.lowest_place + range.places, doubles)).scale);
-  const at::Tensor& w1 = parameters_[kW1];
-  const at::Tensor& b1 = parameters_[kB1];
-  const at::Tensor wide = segment_bounds(w1, b1);
-  const at::Tensor low = wide.narrow(0, 0, wide.size(0) - 1).unsqueeze(1);
-  const at::Tensor high = wide.narrow(0, 1, wide.size(0) - 1).unsqueeze(1);
-  active_ = formulas::fire_unit_active(w1, b1, low, high).to(at::kDouble);
-  const at::Tensor by_unit = active_.transpose(0, 1);
-  bounds = floats(wide);
-  slopes = floats(at::matmul(parameters_[kW2] * w1, by_unit));
-  intercepts = floats(at::matmul(parameters_[kW2] * b1, by_unit) + parameters_[kB2].unsqueeze(1));
-}
-
-FireTerms::Rows FireTerms::rows_at(const at::Tensor& places) const {
-  const at::Tensor within = (threshold_ <= places).logical_not();  // so is a NaN
-  const at::Tensor reach = at::where(within, threshold_, places);
-  const at::Tensor scale = 1.0 / ((c_ * reach).log1p() + kEpsilon);
-  const at::Tensor slope = -scale * scale / (c_ * reach + 1.0);
-  return {scale, slope * reach, slope * c_ * within};
-}
-
-std::vector<at::Tensor> FireTerms::gradients(const at::Tensor& dsegments, const at::Tensor& drows,
-                                             const at::Tensor& q_places) const {
+std::vector<at::Tensor> fire_gradients(const Fire& config,
+                                       const std::vector<at::Tensor>& parameters,
+                                       const at::Tensor& dsegments, const at::Tensor& drows,
+                                       const at::Tensor& q_places) {
+  std::vector<at::Tensor> p;
+  for (const at::Tensor& x : parameters) p.push_back(x.to(at::kDouble));
+  const at::Tensor active = active_units(p[kW1], p[kB1]);
   const at::Tensor wide = dsegments.to(at::kDouble);
   const at::Tensor dintercepts = wide.select(2, 1);
   // Per head and unit, over the segments in which the unit is active.
-  const at::Tensor at_slopes = at::matmul(wide.select(2, 0), active_);
-  const at::Tensor at_intercepts = at::matmul(dintercepts, active_);
-  const at::Tensor& w2 = parameters_[kW2];
-  const at::Tensor dw2 = at_slopes * parameters_[kW1] + at_intercepts * parameters_[kB1];
+  const at::Tensor at_slopes = at::matmul(wide.select(2, 0), active);
+  const at::Tensor at_intercepts = at::matmul(dintercepts, active);
+  const at::Tensor dw2 = at_slopes * p[kW1] + at_intercepts * p[kB1];
   const at::Tensor by_row = drows.sum(at::IntArrayRef{0, 1}, false, at::kDouble);  // [Tq, 2]
-  const Rows rows = rows_at(q_places.to(at::kDouble));
-  const at::Tensor from_psi = by_row.select(1, 0);
-  const at::Tensor from_scale = by_row.select(1, 1);
-  const at::Tensor dc = (from_psi * rows.scale + from_scale * rows.dc).sum(0, true);
-  const at::Tensor dthreshold = (from_scale * rows.dthreshold).sum(0, true);
-  return {sign_of(parameters_[kC]) * dc,
-          sign_of(parameters_[kThresholdScale]) * init_threshold_ * dthreshold,
-          (at_slopes * w2).sum(0),
-          (at_intercepts * w2).sum(0),
-          dw2,
-          dintercepts.sum(1)};
+  const auto [dc, dthreshold] = row_gradients(config, p, by_row, q_places.to(at::kDouble));
+  return {dc,  dthreshold,        (at_slopes * p[kW2]).sum(0), (at_intercepts * p[kW2]).sum(0),
+          dw2, dintercepts.sum(1)};
 }
 
 }  // namespace posenc::ops

@@ -1,6 +1,5 @@
-// FIRE as the fused kernels read it: a piecewise linear function of psi(distance) * row scale, made from
-// the parameters where they are, and back from the kernels' sums to the gradients of the parameters. The
-// formulas are those of kernels/fire_tables.h, as operations on tensors of any device.
+// From what the fused kernels sum up for FIRE to the gradients of its parameters, as operations on tensors of any device.
+// The formulas are those of posenc/encodings/fire.h.
 #pragma once
 
 #include "torch/composed/biases.h"
@@ -14,44 +13,12 @@ struct FireRange {
   std::int64_t places = 0;
 };
 
-class FireTerms {
- public:
-  // `parameters` are c, threshold_scale, w1, b1, w2, b2.
-  FireTerms(const Fire& config, const std::vector<at::Tensor>& parameters, const FireRange& range);
-
-  // Segments between the points where a hidden unit switches: one more than there are units, some of
-  // them empty where units never switch or switch together.
-  [[nodiscard]] std::int64_t segments() const { return active_.size(0); }
-
-  // Gradients of the parameters, float64, from the sums of db u and of db per segment [heads, segments, 2],
-  // and of db slope dpsi and db slope psi per row [B, H, Tq, 2] at the queries' places [Tq]. Sums run in a
-  // fixed order.
-  [[nodiscard]] std::vector<at::Tensor> gradients(const at::Tensor& dsegments,
-                                                  const at::Tensor& drows,
-                                                  const at::Tensor& q_places) const;
-
-  // Float32, as kernels/cuda/attention.h names them.
-  at::Tensor bounds;      // [segments + 1]
-  at::Tensor slopes;      // [heads, segments]
-  at::Tensor intercepts;  // [heads, segments]
-  at::Tensor psi;         // [distances.span]
-  at::Tensor dpsi;        // [distances.span]
-  at::Tensor row_scale;   // [places]
-
- private:
-  // What rows at places are measured against, and how that moves with |c| and L.
-  struct Rows {
-    at::Tensor scale;
-    at::Tensor dc;
-    at::Tensor dthreshold;
-  };
-  [[nodiscard]] Rows rows_at(const at::Tensor& places) const;
-
-  double init_threshold_;
-  std::vector<at::Tensor> parameters_;  // float64
-  at::Tensor c_;                        // |c|
-  at::Tensor threshold_;                // L
-  at::Tensor active_;                   // [segments, width], 1 where the unit is active
-};
+// Float64, from the sums of db u and of db per segment [heads, segments, 2], and of db slope dpsi and db slope psi per
+// row [B, H, Tq, 2] at the queries' places [Tq]. `parameters` are c, threshold_scale, w1, b1, w2, b2; the segments are
+// width + 1, those of units that never switch last (kernels/cuda/fire_tables.h). Sums run in a fixed order.
+std::vector<at::Tensor> fire_gradients(const Fire& config,
+                                       const std::vector<at::Tensor>& parameters,
+                                       const at::Tensor& dsegments, const at::Tensor& drows,
+                                       const at::Tensor& q_places);
 
 }  // namespace posenc::ops

@@ -17,7 +17,9 @@ struct Numbers {
     return b.all.defined() ? Numbers{a.all + b.all} : a;
   }
   friend Numbers operator*(const Numbers& a, const Numbers& b) { return {a.all * b.all}; }
-  friend Numbers operator*(const Numbers& a, double b) { return {a.all * b}; }
+  friend Numbers operator*(const Numbers& a, double b) {
+    return a.all.defined() ? Numbers{a.all * b} : a;
+  }
   friend Numbers operator+(const Numbers& a, double b) { return {a.all + b}; }
   friend Numbers operator/(double a, const Numbers& b) { return {b.all.reciprocal() * a}; }
 
@@ -28,9 +30,15 @@ struct Numbers {
     return {base.all.pow(power.all)};
   }
   friend Numbers magnitude(const Numbers& a) { return {a.all.abs()}; }
+  friend Numbers sign_of(const Numbers& a) {
+    return {1.0 - 2.0 * (a.all < 0).to(a.all.scalar_type())};
+  }
   // Not clamp_min(): its gradient is 0 for a NaN, and at the bound it is not.
   friend Numbers at_least(const Numbers& a, double low) {
     return {at::where(a.all <= low, at::full({}, low, a.all.options()), a.all)};
+  }
+  friend Numbers at_least(const Numbers& a, const Numbers& low) {
+    return {at::where(a.all <= low.all, low.all, a.all)};
   }
   friend Numbers at_most(const Numbers& a, double high) {
     return {at::where(a.all >= high, at::full({}, high, a.all.options()), a.all)};
@@ -44,9 +52,17 @@ struct Numbers {
   friend Numbers slope_above(const Numbers& slope, const Numbers& x, double bound) {
     return slope.all.defined() ? Numbers{slope.all.masked_fill(x.all <= bound, 0.0)} : slope;
   }
+  friend Numbers slope_above(const Numbers& slope, const Numbers& x, const Numbers& bound) {
+    if (!slope.all.defined()) return slope;
+    return {at::where(x.all <= bound.all, at::zeros({}, slope.all.options()), slope.all)};
+  }
   friend Numbers slope_below(const Numbers& slope, const Numbers& x, double bound) {
     return slope.all.defined() ? Numbers{slope.all.masked_fill(x.all >= bound, 0.0)} : slope;
   }
 };
+
+inline Dual<Numbers> at_least(const Dual<Numbers>& a, const Numbers& low) {
+  return {at_least(a.value, low), slope_above(a.slope, a.value, low)};
+}
 
 }  // namespace posenc::formulas

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "kernels/cuda/fire_tables.h"
 #include "torch/composed/paths.h"
 #include "torch/cuda/bias_terms.h"
 #include "torch/cuda/stream.h"
@@ -118,17 +119,16 @@ void FusedCall::fill_fire() {
   if (!call_.state().fire) return;
   const std::size_t index = *call_.state().fire;
   const auto& config = std::get<Fire>(call_.state().spec.encodings[index]);
-  fire = std::make_unique<FireTerms>(config, parameters[index], range);
-  p.fire.segments = static_cast<int>(fire->segments());
-  p.fire.bounds = fire->bounds.data_ptr<float>();
-  p.fire.slopes = fire->slopes.data_ptr<float>();
-  p.fire.intercepts = fire->intercepts.data_ptr<float>();
-  p.fire.psi = fire->psi.data_ptr<float>();
-  p.fire.dpsi = fire->dpsi.data_ptr<float>();
-  p.fire.zero = range.distances.before;
-  p.fire.span = range.distances.span;
-  p.fire.row_scale = fire->row_scale.data_ptr<float>();
-  p.fire.lowest_place = range.lowest_place;
+  std::vector<at::Tensor> flat;
+  for (const at::Tensor& x : parameters[index]) flat.push_back(x.reshape({-1}));
+  const at::Tensor values = at::cat(flat).to(at::kDouble);
+  const cuda::FireTablesCall tables{
+      values.data_ptr<double>(), config.width,         config.init_threshold, p.heads,
+      range.distances.before,    range.distances.span, range.lowest_place,    range.places};
+  fire_tables_ = at::empty({static_cast<std::int64_t>(cuda::fire_tables_bytes(tables))},
+                           at::TensorOptions(call_.device()).dtype(at::kByte));
+  cuda::fill_fire_tables(tables, fire_tables_.data_ptr(), p.fire, current_stream(call_.device()))
+      .throw_if_error();
 }
 
 void FusedCall::fill_cope() {

@@ -1,8 +1,6 @@
 // A call in the terms of the CUDA kernels, and the memory that these point into.
 #pragma once
 
-#include <memory>
-
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/token_sums.h"
 #include "torch/composed/fire_terms.h"
@@ -41,13 +39,12 @@ class FusedCall {
   Turned turned;
   cuda::AttentionParams p;
   std::vector<std::vector<at::Tensor>> parameters;
-  FireRange range;                  // of distances and places
-  cuda::TokenScan token_scan;       // where the spec has a term per token
-  std::unique_ptr<FireTerms> fire;  // where the spec has one
+  FireRange range;             // of distances and places
+  cuda::TokenScan token_scan;  // where the spec has a term per token
 
  private:
   at::Tensor v_, plain_q_, gates_, segments_, table_, cope_table_, workspace_;
-  at::Tensor token_input_, token_queries_, token_keys_;
+  at::Tensor token_input_, token_queries_, token_keys_, fire_tables_;
 };
 
 }  // namespace posenc::ops

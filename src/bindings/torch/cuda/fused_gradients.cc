@@ -62,8 +62,8 @@ void FusedGradients::fill_tables() {
     dtable_ = at::empty({heads, fused_.range.distances.span}, floats);
     b_.dtoeplitz = dtable_.data_ptr<float>();
   }
-  if (fused_.fire) {
-    dfire_segments_ = at::empty({heads, fused_.fire->segments(), 2}, floats);
+  if (fused_.p.fire.segments > 0) {
+    dfire_segments_ = at::empty({heads, fused_.p.fire.segments, 2}, floats);
     dfire_rows_ = at::empty({call_.q.size(0), heads, call_.q.size(2), 2}, floats);
     b_.dfire_segments = dfire_segments_.data_ptr<float>();
     b_.dfire_rows = dfire_rows_.data_ptr<float>();
@@ -121,8 +121,9 @@ std::vector<std::vector<at::Tensor>> FusedGradients::table_gradients() const {
         bias_table_gradient(*call_.prepared, fused_.parameters, fused_.range.distances, dtable_);
   }
   if (dfire_rows_.defined()) {
-    gradients[*state.fire] =
-        fused_.fire->gradients(dfire_segments_, dfire_rows_, call_.tokens->q_places());
+    const auto& config = std::get<Fire>(state.spec.encodings[*state.fire]);
+    gradients[*state.fire] = fire_gradients(config, fused_.parameters[*state.fire], dfire_segments_,
+                                            dfire_rows_, call_.tokens->q_places());
   }
   if (dcope_.defined()) gradients[*state.cope] = {dcope_};
   return gradients;

@@ -60,7 +60,7 @@ struct FireTable {
   const float* slopes = nullptr;      // [heads, segments]
   const float* intercepts = nullptr;  // [heads, segments]
   const float* psi = nullptr;   // [span] by distance n - m, index `zero` for 0, as ToeplitzTable
-  const float* dpsi = nullptr;  // [span], its derivative by |c|; for the backward
+  const float* dpsi = nullptr;  // [span], its derivative by c; for the backward
   std::int64_t zero = 0;
   std::int64_t span = 0;
   const float* row_scale = nullptr;  // by place n: row_scale[n - lowest_place]
@@ -155,7 +155,7 @@ struct AttentionBackwardParams {
   float* dtoken_queries = nullptr;
   float* dtoken_keys = nullptr;
   // FIRE, all written, or null: not wanted. Per segment the sums of db u and of db; per row those of
-  // db slope dpsi (what |c| asks through psi, still to be multiplied by the row's scale) and of
+  // db slope dpsi (what c asks through psi, still to be multiplied by the row's scale) and of
   // db slope psi (the gradient of the row's scale).
   float* dfire_segments = nullptr;  // [heads, segments, 2]
   float* dfire_rows = nullptr;      // [B, H, Tq, 2]
