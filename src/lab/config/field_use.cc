@@ -4,6 +4,7 @@
 
 #include "config/load.h"
 #include "core/bind.h"
+#include "core/strings.h"
 
 namespace posenc::config {
 namespace {
@@ -17,13 +18,8 @@ bool holds(std::string_view condition, const Value& part) {
   const std::size_t equals = condition.find('=');
   const Value* other = part.find(condition.substr(0, equals));
   if (other == nullptr) return true;
-  const std::string value = text_of(*other);
-  for (std::size_t begin = equals + 1; begin <= condition.size();) {
-    const std::size_t end = std::min(condition.find(',', begin), condition.size());
-    if (condition.substr(begin, end - begin) == value) return true;
-    begin = end + 1;
-  }
-  return false;
+  const std::vector<std::string_view> values = split(condition.substr(equals + 1), ',');
+  return std::find(values.begin(), values.end(), text_of(*other)) != values.end();
 }
 
 // Visits the fields of a part and the parts below it.

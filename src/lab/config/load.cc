@@ -7,6 +7,7 @@
 #include "config/rate.h"
 #include "core/bind.h"
 #include "core/plain_text.h"
+#include "core/strings.h"
 
 namespace posenc::config {
 namespace {
@@ -44,14 +45,8 @@ Value& child(Value& node, const std::string& key, const std::string& assignment)
   return map.back().value;
 }
 
-// FNV-1a, as of specs.
-std::string hash_text(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : text) {
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  }
-  return fmt::format("{:016x}", hash);
-}
+// As of specs.
+std::string hash_text(std::string_view text) { return fmt::format("{:016x}", fnv1a(text)); }
 
 // A field that came later: configs that leave it at its default keep the hashes they had before it.
 void drop_default(Value::Map& fields, std::string_view key, const Value& value) {

@@ -2,21 +2,16 @@
 
 #include <cmath>
 
+#include "core/strings.h"
 #include "model/transformer.h"
 #include "posenc/core/rng.h"
 
 namespace posenc::model {
 namespace {
 
-std::uint64_t name_stream(const std::string& name) {
-  std::uint64_t hash = 0xcbf29ce484222325U;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3U;
-  return hash;
-}
-
 void fill_normal(at::Tensor& weight, double deviation, std::uint64_t seed,
                  const std::string& name) {
-  Rng rng(seed, name_stream(name));
+  Rng rng(seed, fnv1a(name));
   at::Tensor values = at::empty_like(weight, at::TensorOptions().device(at::kCPU));
   float* out = values.data_ptr<float>();
   for (std::int64_t i = 0; i < values.numel(); ++i) {

@@ -8,6 +8,7 @@
 
 #include "core/bind.h"
 #include "core/open_file.h"
+#include "core/strings.h"
 #include "posenc/core/error.h"
 #include "tasks/corpus_names.h"
 
@@ -22,13 +23,10 @@ struct FoundFile {
   std::uint64_t size = 0;
 };
 
-std::vector<std::string> split(const std::string& text, char separator) {
+std::vector<std::string> parts_of(const std::string& text, char separator) {
   std::vector<std::string> parts;
-  std::size_t start = 0;
-  while (start <= text.size()) {
-    const std::size_t end = std::min(text.find(separator, start), text.size());
-    if (end > start) parts.push_back(text.substr(start, end - start));
-    start = end + 1;
+  for (const std::string_view part : split(text, separator)) {
+    if (!part.empty()) parts.emplace_back(part);
   }
   return parts;
 }
@@ -36,7 +34,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 class Finder {
  public:
   Finder(const CorpusFiles& files, std::string_view scope)
-      : files_(files), scope_(scope), suffixes_(split(files.suffixes, ',')) {}
+      : files_(files), scope_(scope), suffixes_(parts_of(files.suffixes, ',')) {}
 
   std::vector<FoundFile> find() {
     for (const std::string& root : roots()) add_root(root);
@@ -71,7 +69,7 @@ class Finder {
           files_.path.empty() ? "or corpus must be given" : "and corpus exclude each other", "",
           "name files or folders with path, or a fetched corpus with corpus");
     }
-    if (files_.corpus.empty()) return split(files_.path, ':');
+    if (files_.corpus.empty()) return parts_of(files_.path, ':');
     return {corpus_folder(files_.corpus)};
   }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "core/strings.h"
 #include "tasks/draw.h"
 #include "tasks/task.h"
 
@@ -47,7 +48,7 @@ std::vector<Unit> units_by_hash(std::span<const Document> files, const CorpusFil
     const std::string folder = folder_of(file.name);
     const std::string& key = folder.empty() || folders[folder] > most ? file.name : folder;
     Unit& unit = units[key];
-    unit.hash = mixed(hash_text(key));
+    unit.hash = mixed(fnv1a(key));
     unit.files.push_back(file);
     const auto size = static_cast<std::int64_t>(file.bytes.size());
     if (size > config.longest_context) unit.long_bytes += static_cast<double>(size);

@@ -74,10 +74,4 @@ constexpr std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-constexpr std::uint64_t hash_text(std::string_view text) {  // FNV-1a
-  std::uint64_t hash = 0xCBF29CE484222325u;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3u;
-  return hash;
-}
-
 }  // namespace posenc::tasks

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "core/strings.h"
 #include "core/value.h"
 #include "tasks/draw.h"
 
@@ -89,10 +90,7 @@ ExampleFile parse_examples(const std::string& text, const std::string& path) {
   ExampleFile file;
   std::optional<bool> is_text;
   std::int64_t number = 0;
-  for (std::size_t start = 0; start < text.size();) {
-    const std::size_t end = std::min(text.find('\n', start), text.size());
-    const std::string_view line(text.data() + start, end - start);
-    start = end + 1;
+  for (const std::string_view line : split_lines(text)) {
     ++number;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     file.examples.push_back(

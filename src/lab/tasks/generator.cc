@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/bind.h"
+#include "core/strings.h"
 
 namespace posenc::tasks {
 namespace {
@@ -12,8 +13,8 @@ namespace {
 constexpr std::int64_t kMaxLength = std::int64_t{1} << 30;
 
 std::uint64_t stream_key(const std::string& task, const Condition& condition, std::uint64_t seed) {
-  std::uint64_t key = mixed(mixed(seed) ^ hash_text(task));
-  key = mixed(key ^ hash_text(condition.axis));
+  std::uint64_t key = mixed(mixed(seed) ^ fnv1a(task));
+  key = mixed(key ^ fnv1a(condition.axis));
   key = mixed(key ^ static_cast<std::uint64_t>(condition.length));
   return mixed(key ^ static_cast<std::uint64_t>(condition.split));
 }

@@ -4,6 +4,8 @@
 #include <cctype>
 #include <string_view>
 
+#include "core/strings.h"
+
 namespace posenc::tasks {
 namespace {
 
@@ -38,10 +40,7 @@ bool is_number_table(Bytes bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   std::int64_t lines = 0;
   std::int64_t of_table = 0;
-  for (std::size_t start = 0; start < text.size();) {
-    const std::size_t end = std::min(text.find('\n', start), text.size());
-    const std::string_view line = text.substr(start, end - start);
-    start = end + 1;
+  for (const std::string_view line : split_lines(text)) {
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     ++lines;
     of_table += is_table_line(line) ? 1 : 0;

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "core/bind.h"
+#include "core/strings.h"
 #include "encodings/spec_text.h"
 #include "encodings/spec_tree.h"
 #include "posenc/core/error.h"
@@ -77,13 +78,7 @@ Spec parse_spec_json(std::string_view json) { return bind_spec(parse_json(json, 
 std::string to_text(const Spec& spec) { return spec_text(canonical_tree(spec)); }
 std::string to_json(const Spec& spec) { return to_json(canonical_tree(spec)); }
 
-std::string hash(const Spec& spec) {
-  std::uint64_t state = 0xcbf29ce484222325u;
-  for (const char c : to_text(spec)) {
-    state = (state ^ static_cast<unsigned char>(c)) * 0x100000001b3u;
-  }
-  return fmt::format("{:016x}", state);
-}
+std::string hash(const Spec& spec) { return fmt::format("{:016x}", fnv1a(to_text(spec))); }
 
 bool follows_length(const Spec& spec, const Lengths& lengths) {
   return std::any_of(spec.encodings.begin(), spec.encodings.end(),

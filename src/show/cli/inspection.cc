@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/strings.h"
 #include "posenc/core/error.h"
 
 namespace posenc::cli {
@@ -16,26 +17,14 @@ Error option_error(const std::string& option, const std::string& rule, const std
       {.scope = "inspect", .key = option, .rule = rule, .value = "'" + value + "'", .hint = ""}};
 }
 
-std::int64_t parse_integer(const std::string& option, const std::string& text) {
+std::int64_t parse_integer(const std::string& option, std::string_view text) {
   std::int64_t number = 0;
   const char* end = text.data() + text.size();
   const auto [stop, problem] = std::from_chars(text.data(), end, number);
   if (problem != std::errc() || stop != end || text.empty()) {
-    throw option_error(option, "must hold integers, such as 0,1,7", text);
+    throw option_error(option, "must hold integers, such as 0,1,7", std::string(text));
   }
   return number;
-}
-
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::size_t begin = 0;
-  for (std::size_t end = text.find(separator); end != std::string::npos;
-       end = text.find(separator, begin)) {
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  parts.push_back(text.substr(begin));
-  return parts;
 }
 
 std::int64_t largest_coordinate(const std::vector<std::vector<std::int64_t>>& positions) {
@@ -106,14 +95,14 @@ struct Add {
 
 std::vector<std::vector<std::int64_t>> parse_positions(const std::string& text) {
   std::vector<std::vector<std::int64_t>> positions;
-  for (const std::string& part : split(text, ',')) {
-    if (part.find(':') != std::string::npos) {
-      const auto [first, last] = parse_range("--positions", part);
+  for (const std::string_view part : split(text, ',')) {
+    if (part.find(':') != std::string_view::npos) {
+      const auto [first, last] = parse_range("--positions", std::string(part));
       for (std::int64_t n = first; n <= last; ++n) positions.push_back({n});
       continue;
     }
     auto& position = positions.emplace_back();
-    for (const std::string& one : split(part, '/')) {
+    for (const std::string_view one : split(part, '/')) {
       position.push_back(parse_integer("--positions", one));
     }
   }
@@ -122,7 +111,7 @@ std::vector<std::vector<std::int64_t>> parse_positions(const std::string& text) 
 
 std::pair<std::int64_t, std::int64_t> parse_range(const std::string& option,
                                                   const std::string& text) {
-  const std::vector<std::string> ends = split(text, ':');
+  const std::vector<std::string_view> ends = split(text, ':');
   if (ends.size() != 2) throw option_error(option, "must be a range such as -8:8", text);
   const std::int64_t first = parse_integer(option, ends[0]);
   const std::int64_t last = parse_integer(option, ends[1]);

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/strings.h"
+
 namespace posenc::cli {
 
 Value number_or_word(const std::string& word) {
@@ -24,10 +26,8 @@ Value number_list(const std::vector<std::string>& words) {
   Value::List list;
   for (const std::string& word : words) {
     if (word.empty()) continue;  // --theta '' is a list of none, where a kind has one by default
-    std::size_t begin = 0;
-    for (std::size_t end = 0; end != std::string::npos; begin = end + 1) {
-      end = word.find(',', begin);
-      list.push_back(number_or_word(word.substr(begin, end - begin)));
+    for (const std::string_view part : split(word, ',')) {
+      list.push_back(number_or_word(std::string(part)));
     }
   }
   return {Value::Data(std::move(list))};

@@ -4,21 +4,13 @@
 
 #include <cmath>
 
+#include "core/strings.h"
 #include "plots/inputs.h"
 
 namespace posenc::plots {
 namespace {
 
 constexpr std::size_t kMostWords = 48;
-
-std::uint64_t fnv1a(std::string_view text) {
-  std::uint64_t hash = 14695981039346656037ULL;
-  for (const char c : text) {
-    hash ^= static_cast<unsigned char>(c);
-    hash *= 1099511628211ULL;
-  }
-  return hash;
-}
 
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 bool is_mark(char c) { return std::string_view(".,;:!?()\"").find(c) != std::string_view::npos; }

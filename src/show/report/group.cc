@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "config/field_use.h"
+#include "core/strings.h"
 #include "report/sharing.h"
 #include "runs/run_search.h"
 
@@ -20,16 +21,6 @@ std::string lines_text(const FlatConfig& flat) {
     if (key != kEncoding && key != kSeed) text += fmt::format("{}={}\n", key, value);
   }
   return text;
-}
-
-std::vector<std::string> lines_of(const std::string& text) {
-  std::vector<std::string> lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find('\n', begin);
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
 }
 
 std::string variant_name(std::size_t index) {
@@ -55,7 +46,9 @@ std::vector<Variant> name_variants(const std::vector<SharedFields>& shared) {
   for (const SharedFields& fields : shared) {
     Variant variant;
     if (shared.size() > 1) variant.name = variant_name(variants.size());
-    for (const std::string& line : lines_of(fields.training + fields.eval)) {
+    const std::string all = fields.training + fields.eval;
+    for (const std::string_view view : split_lines(all)) {
+      const std::string line(view);
       const bool all = std::all_of(shared.begin(), shared.end(),
                                    [&](const SharedFields& other) { return fits(other, line); });
       if (!all) variant.settings.push_back(line);

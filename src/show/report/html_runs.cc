@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "core/strings.h"
 #include "report/html_parts.h"
 #include "report/html_text.h"
 
@@ -20,10 +21,8 @@ struct Line {
 std::vector<Line> config_lines(const std::string& text) {
   std::vector<Line> lines;
   std::vector<std::pair<std::size_t, std::string>> above;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    const std::string line = text.substr(begin, end - begin);
-    begin = end + 1;
+  for (const std::string_view view : split_lines(text)) {
+    const std::string line(view);
     const std::size_t indent = line.find_first_not_of(' ');
     if (indent == std::string::npos) continue;
     while (!above.empty() && above.back().first >= indent) above.pop_back();

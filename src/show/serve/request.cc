@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "core/plain_text.h"
+#include "core/strings.h"
 #include "posenc/core/error.h"
 #include "weights/messages.h"
 
@@ -58,16 +59,6 @@ std::string lower(std::string_view text) {
   std::transform(result.begin(), result.end(), result.begin(),
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   return result;
-}
-
-std::vector<std::string_view> split(std::string_view text, char at) {
-  std::vector<std::string_view> parts;
-  for (std::size_t begin = 0; begin <= text.size();) {
-    const std::size_t end = std::min(text.find(at, begin), text.size());
-    parts.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
 }
 
 std::vector<std::string> parse_segments(std::string_view path) {
