@@ -4,24 +4,26 @@
 
 #include "core/plain_text.h"
 #include "fuzz/memory_file.h"
-#include "runs/findings.h"
 #include "runs/scores.h"
+#include "statistics/findings.h"
 
 namespace {
 
 using posenc::fuzz::require;
 namespace runs = posenc::runs;
+namespace statistics = posenc::statistics;
 
 // One condition as three encodings of three seeds each.
 void compare(const runs::ConditionTallies& tallies, runs::Region region, posenc::Metric metric) {
-  runs::ConditionScores condition{tallies.name, metric, tallies.clusters, {}};
+  statistics::ConditionScores condition{tallies.name, metric, tallies.clusters, {}};
   for (const char* name : {"a", "b", "none"}) {
-    const runs::RunScores run{0, runs::row_sums(tallies.tallies(region), metric), false};
+    const statistics::RunScores run{0, runs::row_sums(tallies.tallies(region), metric), false};
     condition.encodings.push_back({name, {run, run, run}});
   }
-  const runs::TestedTable table({condition});
+  const statistics::TestedTable table({condition});
   require(!table.backed_best(0));
-  for (const runs::Finding& finding : runs::findings(table)) require(!finding.text.empty());
+  for (const statistics::Finding& finding : statistics::findings(table))
+    require(!finding.text.empty());
 }
 
 }  // namespace

@@ -224,7 +224,7 @@ void write_text(const TemporaryFolder& folder, const TextModel& model) {
 
 std::string said_of(const TaskTable& table) {
   std::string said;
-  for (const runs::Finding& finding : table.findings) said += finding.text + "\n";
+  for (const statistics::Finding& finding : table.findings) said += finding.text + "\n";
   return said;
 }
 

@@ -53,7 +53,7 @@ class ScheduledRows : public ::testing::Test {
   [[nodiscard]] const Entry& rope() const { return table().entries.at(1); }
   [[nodiscard]] std::string findings() const {
     std::string text;
-    for (const runs::Finding& finding : table().findings) text += finding.text + "\n";
+    for (const statistics::Finding& finding : table().findings) text += finding.text + "\n";
     return text;
   }
 
@@ -131,7 +131,7 @@ bool is_ahead(double lead, const std::vector<Scheduled>& more) {
   rope.insert(rope.end(), more.begin(), more.end());
   write_seeds(folder, "rope", rope, 3);
   const TaskTable table = compare(find_runs({folder.path()})).tasks.at(0);
-  for (const runs::Finding& finding : table.findings) {
+  for (const statistics::Finding& finding : table.findings) {
     const bool over_rope = finding.text.find("alibi is ahead") != std::string::npos;
     if (over_rope && finding.text.find("at 2x") != std::string::npos) return true;
   }

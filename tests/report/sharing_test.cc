@@ -38,10 +38,10 @@ TaskTable table_of(const std::string& none, const std::string& rope) {
 }
 
 bool compares_speeds(const TaskTable& table) {
-  const bool found =
-      std::any_of(table.findings.begin(), table.findings.end(), [](const runs::Finding& finding) {
-        return finding.text.find("training speed") != std::string::npos;
-      });
+  const bool found = std::any_of(table.findings.begin(), table.findings.end(),
+                                 [](const statistics::Finding& finding) {
+                                   return finding.text.find("training speed") != std::string::npos;
+                                 });
   const bool costs = std::any_of(
       table.entries.begin(), table.entries.end(),
       [](const Entry& entry) { return entry.encoding != "none" && entry.cost.has_value(); });

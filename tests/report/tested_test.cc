@@ -45,7 +45,7 @@ TaskTable table_in(const TemporaryFolder& folder) {
 
 std::string all_findings(const TaskTable& table) {
   std::string text;
-  for (const runs::Finding& finding : table.findings) text += finding.text + "\n";
+  for (const statistics::Finding& finding : table.findings) text += finding.text + "\n";
   return text;
 }
 

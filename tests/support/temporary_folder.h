@@ -1,10 +1,12 @@
 // Folders that vanish, and whole files in them.
 #pragma once
 
+#include <ftw.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -19,9 +21,12 @@ class TemporaryFolder {
     std::string name = ::testing::TempDir() + "posenc_XXXXXX";
     path_ = mkdtemp(name.data());
   }
+  // Not std::filesystem::remove_all: programs next to PyTorch 2.11's libraries crash in it.
   ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
+    const auto remove = [](const char* path, const struct stat*, int, struct FTW*) {
+      return std::remove(path);
+    };
+    ::nftw(path_.c_str(), remove, 16, FTW_DEPTH | FTW_PHYS);
   }
   TemporaryFolder(TemporaryFolder&&) = delete;
   TemporaryFolder& operator=(TemporaryFolder&&) = delete;

@@ -173,8 +173,8 @@ TEST_F(Evaluation, AnErrorHasItsBoundsInOrder) {
   task.wrong = {{0, 8}, {0, 11}, {4, 15}, {1, 2}};
   const EvalRow row = evaluate(task, 16);
   EXPECT_NEAR(row.headline().value, 3.0 / 48.0, 1e-12);
-  const std::vector<runs::RowSum> rows = {{6, 8}, {8, 8}, {8, 8}, {8, 8}, {7, 8}, {8, 8}};
-  const runs::Estimate right = runs::proportion_over_rows(rows);
+  const std::vector<statistics::RowSum> rows = {{6, 8}, {8, 8}, {8, 8}, {8, 8}, {7, 8}, {8, 8}};
+  const statistics::Estimate right = statistics::proportion_over_rows(rows);
   EXPECT_DOUBLE_EQ(row.headline().interval.low, 1.0 - right.interval.high);
   EXPECT_DOUBLE_EQ(row.headline().interval.high, 1.0 - right.interval.low);
   EXPECT_EQ(score_of(row, Metric::kError), -row.headline().value);
@@ -212,13 +212,14 @@ TEST_F(Evaluation, ClustersAreTheUnitsOfAnInterval) {
   const EvalRow together = evaluate(task, 16);
   EXPECT_EQ(together.tallies.clusters, (std::vector<std::uint32_t>{0, 1, 0, 1, 0, 1}));
   EXPECT_NEAR(together.headline().value, apart.headline().value, 1e-12);
-  std::array<runs::RowSum, 2> documents;
+  std::array<statistics::RowSum, 2> documents;
   for (std::size_t row = 0; row < 6; ++row) {
     const runs::Tally& tally = together.tallies.tallies(runs::Region::kHeadline)[row];
     documents[row % 2].total += static_cast<double>(tally.loss) / std::log(2.0);
     documents[row % 2].weight += tally.weight;
   }
-  EXPECT_NEAR(together.headline().interval.low, runs::mean_over_rows(documents).interval.low, 1e-4);
+  EXPECT_NEAR(together.headline().interval.low, statistics::mean_over_rows(documents).interval.low,
+              1e-4);
 }
 
 TEST_F(Evaluation, RowsAreKeptForPairedComparisons) {

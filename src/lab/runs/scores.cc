@@ -176,8 +176,8 @@ RunTallies parse_scores(std::string_view bytes, const fs::path& path) {
   return scores;
 }
 
-std::vector<RowSum> row_sums(std::span<const Tally> tallies, Metric metric) {
-  std::vector<RowSum> rows;
+std::vector<statistics::RowSum> row_sums(std::span<const Tally> tallies, Metric metric) {
+  std::vector<statistics::RowSum> rows;
   if (metric == Metric::kTokensPerSecond) return rows;
   for (const Tally& tally : tallies) {
     rows.push_back({total_of(tally, metric), static_cast<double>(tally.weight)});
@@ -185,12 +185,12 @@ std::vector<RowSum> row_sums(std::span<const Tally> tallies, Metric metric) {
   return rows;
 }
 
-std::vector<RowSum> whole_row_sums(std::span<const Tally> tallies, Metric metric) {
-  std::vector<RowSum> rows;
+std::vector<statistics::RowSum> whole_row_sums(std::span<const Tally> tallies, Metric metric) {
+  std::vector<statistics::RowSum> rows;
   for (const Tally& tally : tallies) {
     const bool right = tally.correct == tally.weight;
     const double total = right == (metric == Metric::kAccuracy) ? 1.0 : 0.0;
-    rows.push_back(tally.weight > 0 ? RowSum{total, 1.0} : RowSum{});
+    rows.push_back(tally.weight > 0 ? statistics::RowSum{total, 1.0} : statistics::RowSum{});
   }
   return rows;
 }

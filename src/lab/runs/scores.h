@@ -2,7 +2,7 @@
 //
 //   write_scores(scores_path(run), scores);
 //   const RunTallies scores = read_scores(scores_path(run));
-//   const std::vector<RowSum> rows = row_sums(scores.conditions[0].tallies(Region::kHeadline), metric);
+//   const std::vector<statistics::RowSum> rows = row_sums(scores.conditions[0].tallies(Region::kHeadline), metric);
 //
 // The file, all numbers little-endian, texts as a uint16 length and UTF-8 bytes:
 //
@@ -32,7 +32,7 @@
 
 #include "core/metric.h"
 #include "runs/score_regions.h"
-#include "runs/statistics.h"
+#include "statistics/estimates.h"
 
 namespace posenc::runs {
 
@@ -74,8 +74,8 @@ RunTallies parse_scores(std::string_view bytes, const std::filesystem::path& pat
 
 // Rows in the unit of a metric, each weighing as many answers as it has: correct answers, wrong ones, or
 // bits. A speed has no rows: the result is empty.
-std::vector<RowSum> row_sums(std::span<const Tally> tallies, Metric metric);
+std::vector<statistics::RowSum> row_sums(std::span<const Tally> tallies, Metric metric);
 // Accuracy or error of whole rows: a row is right where all of its answers are. Rows without one weigh 0.
-std::vector<RowSum> whole_row_sums(std::span<const Tally> tallies, Metric metric);
+std::vector<statistics::RowSum> whole_row_sums(std::span<const Tally> tallies, Metric metric);
 
 }  // namespace posenc::runs

@@ -12,7 +12,7 @@
 #include "core/open_file.h"
 #include "runs/files.h"
 #include "runs/run_directory.h"
-#include "runs/stop_request.h"
+#include "system/stop_request.h"
 
 namespace posenc::sweep {
 namespace {
@@ -150,7 +150,7 @@ class Runner {
   void finish(JobReport& report, const Ending& ending, Clock::time_point since) {
     const auto status = status_of(report);
     report.seconds = std::chrono::duration<double>(Clock::now() - since).count();
-    const bool by_itself = options_.time_box && ending.code == runs::kTimeIsUp;
+    const bool by_itself = options_.time_box && ending.code == kTimeIsUp;
     time_is_up_ = time_is_up_ || by_itself;  // what is left is too short for another job, too
     report.state = end_state(ending, status, signal_ != 0 || time_box_closed_ || by_itself);
     report.boxed = report.state == JobState::kStopped && signal_ == 0;

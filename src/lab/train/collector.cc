@@ -24,15 +24,15 @@ runs::Tally compact(const Tally& tally) {
 }
 
 // Rows of a cluster are one unit: they are alike, and more of them say less than more clusters.
-std::vector<runs::RowSum> by_cluster(const std::vector<runs::RowSum>& rows,
-                                     const std::vector<std::uint32_t>& clusters) {
+std::vector<statistics::RowSum> by_cluster(const std::vector<statistics::RowSum>& rows,
+                                           const std::vector<std::uint32_t>& clusters) {
   if (clusters.empty()) return rows;
-  std::map<std::uint32_t, runs::RowSum> sums;
+  std::map<std::uint32_t, statistics::RowSum> sums;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     sums[clusters[i]].total += rows[i].total;
     sums[clusters[i]].weight += rows[i].weight;
   }
-  std::vector<runs::RowSum> merged;
+  std::vector<statistics::RowSum> merged;
   for (const auto& [cluster, sum] : sums) merged.push_back(sum);
   return merged;
 }
@@ -114,8 +114,8 @@ void Collector::choose_ranges() {
   }
 }
 
-std::vector<runs::RowSum> Collector::row_sums(std::size_t region) const {
-  std::vector<runs::RowSum> sums;
+std::vector<statistics::RowSum> Collector::row_sums(std::size_t region) const {
+  std::vector<statistics::RowSum> sums;
   for (const RegionTallies& row : rows_) {
     const Tally& tally = row[region];
     const auto correct = static_cast<double>(tally.correct);
@@ -132,10 +132,10 @@ std::vector<runs::RowSum> Collector::row_sums(std::size_t region) const {
   return by_cluster(sums, clusters_);
 }
 
-runs::Estimate Collector::estimate(std::size_t region) const {
-  const std::vector<runs::RowSum> rows = row_sums(region);
-  if (task_.info().metric == Metric::kBitsPerByte) return runs::mean_over_rows(rows);
-  const runs::Estimate right = runs::proportion_over_rows(rows);
+statistics::Estimate Collector::estimate(std::size_t region) const {
+  const std::vector<statistics::RowSum> rows = row_sums(region);
+  if (task_.info().metric == Metric::kBitsPerByte) return statistics::mean_over_rows(rows);
+  const statistics::Estimate right = statistics::proportion_over_rows(rows);
   if (task_.info().metric != Metric::kError) return right;
   return {1.0 - right.value, {1.0 - right.interval.high, 1.0 - right.interval.low}};
 }

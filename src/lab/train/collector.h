@@ -31,8 +31,8 @@ class Collector {
   void add_answer(RegionTallies& row, std::int64_t position, bool correct, double loss);
   void add_depth(const tasks::Batch& batch, std::int64_t row);
   void choose_ranges();
-  [[nodiscard]] std::vector<runs::RowSum> row_sums(std::size_t region) const;
-  [[nodiscard]] runs::Estimate estimate(std::size_t region) const;
+  [[nodiscard]] std::vector<statistics::RowSum> row_sums(std::size_t region) const;
+  [[nodiscard]] statistics::Estimate estimate(std::size_t region) const;
   void add_chances();
   [[nodiscard]] runs::ConditionTallies condition_tallies() const;
 

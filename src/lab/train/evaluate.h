@@ -15,7 +15,7 @@
 #include "config/train_config.h"
 #include "model/transformer.h"
 #include "runs/scores.h"
-#include "runs/statistics.h"
+#include "statistics/estimates.h"
 #include "tasks/task.h"
 
 namespace posenc::train {
@@ -43,15 +43,15 @@ struct DepthBucket {
 struct RegionScore {
   runs::PositionRange positions;
   Tally tally;
-  runs::Estimate estimate;  // in the task's metric, with its interval over rows or documents
-  double chance = 0.0;      // on the same positions
+  statistics::Estimate estimate;  // in the task's metric, with its interval over rows or documents
+  double chance = 0.0;            // on the same positions
 };
 
 // Answers of several tokens, generated from the model's own (free_running.h).
 struct FreeRunning {
   std::int64_t samples = 0;
-  runs::Estimate tokens;  // share of answers that are right
-  runs::Estimate rows;    // share of rows whose answers all are
+  statistics::Estimate tokens;  // share of answers that are right
+  statistics::Estimate rows;    // share of rows whose answers all are
 };
 
 struct EvalRow {
@@ -73,7 +73,7 @@ struct EvalRow {
   [[nodiscard]] const RegionScore& region(runs::Region region) const {
     return regions[static_cast<std::size_t>(region)];
   }
-  [[nodiscard]] const runs::Estimate& headline() const {
+  [[nodiscard]] const statistics::Estimate& headline() const {
     return region(runs::Region::kHeadline).estimate;
   }
 };

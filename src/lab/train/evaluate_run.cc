@@ -18,7 +18,7 @@ namespace {
 class RunEvaluation {
  public:
   RunEvaluation(const std::filesystem::path& path, const EvalOptions& options,
-                runs::Progress& progress, const runs::StopRequest& stop)
+                runs::Progress& progress, const StopRequest& stop)
       : directory_(runs::RunDirectory::open(path, runs::Access::kRead)),
         options_(options),
         progress_(progress),
@@ -125,7 +125,7 @@ void check_schedule(const std::string& name) {
 }
 
 std::optional<Evaluated> evaluate_run(const std::filesystem::path& run, const EvalOptions& options,
-                                      runs::Progress& progress, const runs::StopRequest& stop) {
+                                      runs::Progress& progress, const StopRequest& stop) {
   return RunEvaluation(run, options, progress, stop).run();
 }
 

@@ -29,9 +29,9 @@ class Generation {
   }
 
   // Right answers of a row.
-  [[nodiscard]] runs::RowSum score(std::int64_t row) const {
+  [[nodiscard]] statistics::RowSum score(std::int64_t row) const {
     const AnswerSpan& span = spans_[static_cast<std::size_t>(row)];
-    runs::RowSum sum{0.0, static_cast<double>(span.end - span.begin)};
+    statistics::RowSum sum{0.0, static_cast<double>(span.end - span.begin)};
     for (std::int64_t t = span.begin; t < span.end; ++t) {
       const auto place = static_cast<std::size_t>(row * batch_.length + t);
       sum.total += said_[place] == batch_.targets[place] ? 1.0 : 0.0;
@@ -81,12 +81,12 @@ bool any_longer(const std::vector<AnswerSpan>& spans) {
                      [](const AnswerSpan& span) { return span.end - span.begin > 1; });
 }
 
-FreeRunning summarised(const std::vector<runs::RowSum>& answers) {
-  std::vector<runs::RowSum> rows;
-  for (const runs::RowSum& row : answers)
+FreeRunning summarised(const std::vector<statistics::RowSum>& answers) {
+  std::vector<statistics::RowSum> rows;
+  for (const statistics::RowSum& row : answers)
     rows.push_back({row.total == row.weight ? 1.0 : 0.0, 1.0});
-  return {static_cast<std::int64_t>(rows.size()), runs::proportion_over_rows(answers),
-          runs::proportion_over_rows(rows)};
+  return {static_cast<std::int64_t>(rows.size()), statistics::proportion_over_rows(answers),
+          statistics::proportion_over_rows(rows)};
 }
 
 }  // namespace
@@ -123,7 +123,7 @@ std::optional<FreeRunning> free_running(model::Transformer& model, const tasks::
   }
   const EvalMode mode(model);
   const MixedPrecision mixed(setting.train.precision);
-  std::vector<runs::RowSum> answers;
+  std::vector<statistics::RowSum> answers;
   for (std::int64_t done = 0; done < samples; done += per_batch) {
     if (stopped(setting)) return std::nullopt;
     tasks::Batch batch;

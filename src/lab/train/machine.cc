@@ -10,7 +10,7 @@
 #include <set>
 #include <thread>
 
-#include "runs/memory.h"
+#include "system/memory.h"
 #include "system/restart.h"
 #include "torch/torch_version.h"
 
@@ -42,7 +42,7 @@ void set_onednn(bool on) { at::globalContext().setUserEnabledMkldnn(on); }
 
 std::optional<double> available_bytes(at::Device device) {
   if (device.is_cpu()) {
-    const auto bytes = runs::available_memory_bytes();
+    const auto bytes = available_memory_bytes();
     return bytes ? std::optional(static_cast<double>(*bytes)) : std::nullopt;
   }
   // By name: this program is built without CUDA's headers, and libtorch brings the library.

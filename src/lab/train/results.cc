@@ -58,7 +58,7 @@ Value depths_value(const EvalRow& row) {
   return {Value::Data(std::move(list))};
 }
 
-Value estimate_value(const runs::Estimate& e) {
+Value estimate_value(const statistics::Estimate& e) {
   return map({{"value", number(e.value)},
               {"low", number(e.interval.low)},
               {"high", number(e.interval.high)}});
@@ -98,7 +98,7 @@ Value effective_lengths(const tasks::Task& task, const std::vector<EvalRow>& row
   const MetricTraits metric = traits_of(task.info().metric);
   if (!metric.share) return {};
   const double limit = metric.higher_better ? threshold : 1.0 - threshold;
-  std::map<std::string, std::vector<runs::LengthValue>> lengths;
+  std::map<std::string, std::vector<statistics::LengthValue>> lengths;
   for (const EvalRow& named : rows) {
     const std::string name =
         named.axis + (named.schedule.empty() ? "" : fmt::format(", {}", named.schedule));
@@ -110,7 +110,8 @@ Value effective_lengths(const tasks::Task& task, const std::vector<EvalRow>& row
   }
   Value::Map members;
   for (const auto& [name, values] : lengths) {
-    members.push_back({name, integer(runs::effective_length(values, limit, metric.higher_better))});
+    members.push_back(
+        {name, integer(statistics::effective_length(values, limit, metric.higher_better))});
   }
   return map(std::move(members));
 }

@@ -11,7 +11,7 @@
 #include "runs/progress.h"
 #include "runs/run_directory.h"
 #include "runs/scores.h"
-#include "runs/stop_request.h"
+#include "system/stop_request.h"
 
 namespace posenc::train {
 
@@ -28,7 +28,7 @@ enum class Outcome { kFinished, kStopped, kDiverged };
 // Trains into options.out, or takes up what is there. Everything that happens is in the directory's
 // files; `progress` is for whoever watches.
 Outcome train_run(const config::Loaded& loaded, const TrainOptions& options,
-                  runs::Progress& progress, const runs::StopRequest& stop);
+                  runs::Progress& progress, const StopRequest& stop);
 
 struct EvalOptions {
   std::string encoding;  // another spec for every layer, with the same parameters
@@ -49,7 +49,7 @@ void check_schedule(const std::string& name);
 
 // Nothing where it was stopped.
 std::optional<Evaluated> evaluate_run(const std::filesystem::path& run, const EvalOptions& options,
-                                      runs::Progress& progress, const runs::StopRequest& stop);
+                                      runs::Progress& progress, const StopRequest& stop);
 
 // Writes what an evaluation found into the run. A run that has trained to its end and failed or was stopped
 // in its evaluation is finished with that.

@@ -28,7 +28,7 @@ double ratio(std::int64_t part, std::int64_t whole) {
 }  // namespace
 
 Session::Session(const config::Loaded& loaded, const TrainOptions& options,
-                 runs::Progress& progress, const runs::StopRequest& stop)
+                 runs::Progress& progress, const StopRequest& stop)
     : loaded_(loaded),
       options_(options),
       progress_(progress),
@@ -378,7 +378,7 @@ Outcome Session::run() {
 }
 
 Outcome train_run(const config::Loaded& loaded, const TrainOptions& options,
-                  runs::Progress& progress, const runs::StopRequest& stop) {
+                  runs::Progress& progress, const StopRequest& stop) {
   return Session(loaded, options, progress, stop).run();
 }
 

@@ -58,7 +58,7 @@ struct Memory {
 class Session {
  public:
   Session(const config::Loaded& loaded, const TrainOptions& options, runs::Progress& progress,
-          const runs::StopRequest& stop);
+          const StopRequest& stop);
   Outcome run();
 
  private:
@@ -85,7 +85,7 @@ class Session {
   config::Loaded loaded_;
   TrainOptions options_;
   runs::Progress& progress_;
-  const runs::StopRequest& stop_;
+  const StopRequest& stop_;
   std::unique_ptr<tasks::Task> task_;
   Trainer trainer_;
   std::optional<runs::RunDirectory> directory_;

@@ -46,7 +46,7 @@ void SessionLog::add(const TrainRow& row) {
 }
 
 void SessionLog::add(const EvalRow& row, Metric metric, std::int64_t step, bool in_domain) {
-  const runs::Estimate& e = row.headline();
+  const statistics::Estimate& e = row.headline();
   const std::string name(name_of(metric));
   metrics_.append({Value::Data(Value::Map{{"kind", text("eval")},
                                           {"step", integer(step)},

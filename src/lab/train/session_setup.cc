@@ -12,7 +12,7 @@
 namespace posenc::train {
 
 EvalSetting eval_setting(const config::LabConfig& config, at::Device device,
-                         const runs::StopRequest& stop) {
+                         const StopRequest& stop) {
   EvalSetting setting;
   setting.config = config.eval;
   setting.train = config.train;
@@ -38,7 +38,7 @@ std::vector<Evaluations> evaluations_to_come(const config::LabConfig& config, bo
 }
 
 std::unique_ptr<tasks::Task> checked_task(const config::LabConfig& config, bool evaluate,
-                                          runs::Progress& progress, const runs::StopRequest& stop) {
+                                          runs::Progress& progress, const StopRequest& stop) {
   auto task = tasks::make_task(config.task);
   if (config.train.stop_at > 0.0 && task->info().metric == Metric::kBitsPerByte) {
     throw Error(ErrorKind::kConflict, {.scope = "train",

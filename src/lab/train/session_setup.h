@@ -6,13 +6,13 @@
 
 #include "config/load.h"
 #include "runs/progress.h"
-#include "runs/stop_request.h"
+#include "system/stop_request.h"
 #include "train/evaluate.h"
 
 namespace posenc::train {
 
 EvalSetting eval_setting(const config::LabConfig& config, at::Device device,
-                         const runs::StopRequest& stop);
+                         const StopRequest& stop);
 
 struct Evaluations {
   EvalSetting setting;
@@ -25,6 +25,6 @@ std::vector<Evaluations> evaluations_to_come(const config::LabConfig& config, bo
 
 // Before there is a model, which may not fit into memory.
 std::unique_ptr<tasks::Task> checked_task(const config::LabConfig& config, bool evaluate,
-                                          runs::Progress& progress, const runs::StopRequest& stop);
+                                          runs::Progress& progress, const StopRequest& stop);
 
 }  // namespace posenc::train

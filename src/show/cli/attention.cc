@@ -21,9 +21,9 @@
 #include "report/attention_figures.h"
 #include "runs/checkpoints.h"
 #include "runs/run_directory.h"
-#include "runs/stop_request.h"
 #include "system/process.h"
 #include "system/restart.h"
+#include "system/stop_request.h"
 
 namespace posenc::cli {
 namespace {
@@ -63,7 +63,7 @@ bool is_current(const fs::path& record, const runs::RunDirectory& run, bool best
 }
 
 // A signal that asks this process to stop ends the command, too: it would go on unseen.
-Ending run_until(const runs::StopRequest& stop, const Command& command) {
+Ending run_until(const StopRequest& stop, const Command& command) {
   Process process(command);
   while (!stop.requested()) {
     if (const auto ending = process.poll()) return *ending;
@@ -93,7 +93,7 @@ int compute(const AttentionOptions& options, const std::string& run, std::int64_
       .output = log,
       .environment = patient_threads()};
   if (options.best) command.words.emplace_back("--best");
-  const runs::StopRequest stop;
+  const StopRequest stop;
   const Ending ending = run_until(stop, command);
   const std::string said = last_line(log);
   std::error_code ignored;

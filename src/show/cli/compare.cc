@@ -83,7 +83,7 @@ void print_findings(const report::TaskTable& table, bool markdown) {
   if (table.findings.empty()) return;
   const char* mark = markdown ? "**" : "";
   print("{}{}: findings{}\n\n", mark, one_line(table.task), mark);
-  for (const runs::Finding& finding : table.findings) {
+  for (const statistics::Finding& finding : table.findings) {
     if (markdown) {
       print("- {}\n", one_line(finding.text));
     } else {

@@ -9,7 +9,7 @@
 #include "cli/verbs.h"
 #include "datasets/fetch.h"
 #include "posenc/core/error.h"
-#include "runs/stop_request.h"
+#include "system/stop_request.h"
 #include "tasks/corpus_files.h"
 
 namespace posenc::cli {
@@ -55,7 +55,7 @@ int print_list() {
 
 int fetch(const DataOptions& options) {
   const datasets::Corpus& corpus = datasets::find_corpus(options.name);
-  const runs::StopRequest stop;
+  const StopRequest stop;
   const std::string folder = target(options, corpus.name);
   const datasets::Fetched fetched = fetch_corpus(
       corpus,

@@ -12,8 +12,8 @@
 #include "cli/verbs.h"
 #include "posenc/core/error.h"
 #include "report/evidence_verdict.h"
-#include "runs/stop_request.h"
 #include "system/process.h"
+#include "system/stop_request.h"
 
 namespace posenc::cli {
 namespace {
@@ -158,7 +158,7 @@ int run_parts(const EvidenceFiles& files, const sweep::EvidenceFile& file,
   const std::vector<sweep::Plan> plans = make_plans(files, options, parts);
   const auto box = time_box(options.session);  // for all parts together
   for (std::size_t i = 0; i < parts.size(); ++i) {
-    if (box && !box->may_start()) return code == kFine ? runs::kTimeIsUp : code;
+    if (box && !box->may_start()) return code == kFine ? kTimeIsUp : code;
     print_line(fmt::format("{}, part {}: {}", file.name, parts[i].name, parts[i].about));
     const SessionResult result = run_session(plans[i], plans[i].jobs, options.session, box);
     if (result.interrupted) return result.code;

@@ -12,8 +12,8 @@
 #include "runs/pack.h"
 #include "runs/run_directory.h"
 #include "runs/run_search.h"
-#include "runs/stop_request.h"
 #include "runs/unpack.h"
+#include "system/stop_request.h"
 
 namespace posenc::cli {
 namespace {
@@ -41,7 +41,7 @@ std::string counted_runs(std::size_t count) {
 // After a signal, nothing is put in place and the exit code is the signal's, whatever failed because of it.
 template <class Work>
 int run_unless_stopped(const Work& work) {
-  const runs::StopRequest stop;
+  const StopRequest stop;
   try {
     work(stop.flag());
     return kFine;

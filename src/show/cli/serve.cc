@@ -12,9 +12,9 @@
 #include "cli/print.h"
 #include "cli/verbs.h"
 #include "posenc/core/error.h"
-#include "runs/stop_request.h"
 #include "serve/http.h"
 #include "serve/site.h"
+#include "system/stop_request.h"
 
 namespace posenc::cli {
 namespace {
@@ -66,7 +66,7 @@ int run_serve(const ServeOptions& options) {
     require_folder(options.folder, "name the folder that runs are in");
   }
   if (!options.web.empty()) require_folder(options.web, "make web builds the explorer");
-  runs::StopRequest stop;
+  StopRequest stop;
   serve::SiteOptions site_options;
   site_options.folder = options.folder;
   site_options.web = find_web(options.web);

@@ -18,8 +18,8 @@
 #include "cli/print.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
-#include "runs/stop_request.h"
 #include "sweep/gpu_service.h"
+#include "system/stop_request.h"
 
 namespace posenc::cli {
 namespace {
@@ -173,7 +173,7 @@ int exit_code(const std::vector<JobReport>& reports, const sweep::RunOptions& op
   if (signal_seen != 0) return 128 + signal_seen;
   const sweep::Tally t = sweep::tally(reports);
   if (t.failed + t.diverged > 0) return kFailure;
-  return time_is_up(t, options) ? runs::kTimeIsUp : kFine;
+  return time_is_up(t, options) ? kTimeIsUp : kFine;
 }
 
 std::size_t left_to_do(const std::vector<JobReport>& reports) {

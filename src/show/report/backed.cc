@@ -4,21 +4,21 @@
 
 #include <algorithm>
 
-#include "runs/finding_words.h"
+#include "statistics/finding_words.h"
 
 namespace posenc::report {
 namespace {
 
 using Conditions = std::vector<TestedCondition>;
 
-std::optional<TestedRow> best_row(const runs::TestedTable& tested, const Conditions& conditions,
-                                  std::size_t c) {
+std::optional<TestedRow> best_row(const statistics::TestedTable& tested,
+                                  const Conditions& conditions, std::size_t c) {
   const auto best = tested.backed_best(c);
   return best ? std::optional(conditions[c].rows[*best]) : std::nullopt;
 }
 
 // Whether a condition allows the row to be called best beyond training.
-bool allows(const runs::TestedTable& tested, const TestedCondition& condition, std::size_t c,
+bool allows(const statistics::TestedTable& tested, const TestedCondition& condition, std::size_t c,
             const TestedRow& row) {
   const TestedRow here{row.entry, condition.longer ? row.schedule : ""};
   const auto found = std::find(condition.rows.begin(), condition.rows.end(), here);
@@ -32,14 +32,14 @@ bool allows(const runs::TestedTable& tested, const TestedCondition& condition, s
 
 std::string support_text(const std::vector<std::string>& won,
                          const std::vector<std::string>& level) {
-  std::string text = "ahead of every other encoding " + runs::list_text(won);
-  if (!level.empty()) text += "; nothing is ahead of it " + runs::list_text(level);
+  std::string text = "ahead of every other encoding " + statistics::list_text(won);
+  if (!level.empty()) text += "; nothing is ahead of it " + statistics::list_text(level);
   return text;
 }
 
 // Of the conditions of one variant and merit.
-std::optional<BackedBest> best_of(const runs::TestedTable& tested, const Conditions& conditions,
-                                  std::size_t variant, Merit merit) {
+std::optional<BackedBest> best_of(const statistics::TestedTable& tested,
+                                  const Conditions& conditions, std::size_t variant, Merit merit) {
   std::optional<TestedRow> best;
   std::vector<std::size_t> mine;
   for (std::size_t c = 0; c < conditions.size(); ++c) {
@@ -59,13 +59,14 @@ std::optional<BackedBest> best_of(const runs::TestedTable& tested, const Conditi
 
 }  // namespace
 
-runs::TestedTable test_conditions(const Conditions& conditions) {
-  std::vector<runs::ConditionScores> scores;
+statistics::TestedTable test_conditions(const Conditions& conditions) {
+  std::vector<statistics::ConditionScores> scores;
   for (const TestedCondition& condition : conditions) scores.push_back(condition.scores);
-  return runs::TestedTable(std::move(scores));
+  return statistics::TestedTable(std::move(scores));
 }
 
-void add_backed(const runs::TestedTable& tested, const Conditions& conditions, TaskTable& table) {
+void add_backed(const statistics::TestedTable& tested, const Conditions& conditions,
+                TaskTable& table) {
   for (std::size_t variant = 0; variant < table.variants.size(); ++variant) {
     for (const Merit merit : {Merit::kInDistribution, Merit::kBeyondTraining, Merit::kSpeed}) {
       if (const auto best = best_of(tested, conditions, variant, merit))

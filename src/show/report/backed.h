@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "report/compare.h"
-#include "runs/tested_table.h"
+#include "statistics/tested_table.h"
 
 namespace posenc::report {
 
@@ -20,17 +20,17 @@ struct TestedRow {
 struct TestedCondition {
   std::size_t variant = 0;
   Merit merit = Merit::kInDistribution;
-  runs::ConditionScores scores;
+  statistics::ConditionScores scores;
   std::vector<TestedRow> rows;  // of the table, in the order of the scores' encodings
   std::size_t shown = 0;        // rows that the table has here, also those without scores
   bool longer = false;          // than the trained length: models have other schedules there alone
 };
 
-runs::TestedTable test_conditions(const std::vector<TestedCondition>& conditions);
+statistics::TestedTable test_conditions(const std::vector<TestedCondition>& conditions);
 
 // In domain and in speed: ahead of every other entry. Beyond training: so in one condition or more, and
 // nothing ahead of it in the others. An entry that could not be tested leaves no best.
-void add_backed(const runs::TestedTable& tested, const std::vector<TestedCondition>& conditions,
-                TaskTable& table);
+void add_backed(const statistics::TestedTable& tested,
+                const std::vector<TestedCondition>& conditions, TaskTable& table);
 
 }  // namespace posenc::report

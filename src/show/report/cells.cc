@@ -27,13 +27,15 @@ Rows rows_at(const SeedGroup& group, const Place& place) {
   return rows;
 }
 
-double mean_of(const std::vector<double>& values) { return runs::mean_over_seeds(values).value; }
+double mean_of(const std::vector<double>& values) {
+  return statistics::mean_over_seeds(values).value;
+}
 
 // A failed run has the worst value; where the metric has none, nor has the mean.
 RegionFigure make_figure(const Rows& rows, std::size_t region, std::size_t failed, Metric metric) {
   const MetricTraits traits = traits_of(metric);
   RegionFigure figure{.positions = rows.front()->regions[region].positions};
-  std::vector<runs::Estimate> estimates;
+  std::vector<statistics::Estimate> estimates;
   std::vector<double> chances;
   for (const ResultRow* row : rows) {
     estimates.push_back(row->regions[region].estimate);
@@ -43,11 +45,11 @@ RegionFigure make_figure(const Rows& rows, std::size_t region, std::size_t faile
   figure.chance = mean_of(chances);
   const double worst = traits.worst.value_or(std::numeric_limits<double>::quiet_NaN());
   estimates.insert(estimates.end(), failed, {worst, {worst, worst}});
-  const runs::Estimate all = runs::combine_seeds(estimates);
+  const statistics::Estimate all = statistics::combine_seeds(estimates);
   figure.mean = all.value;
-  if (estimates.size() < runs::kFewestSeeds || !std::isfinite(all.value)) return figure;
+  if (estimates.size() < statistics::kFewestSeeds || !std::isfinite(all.value)) return figure;
   const double highest = traits.share ? 1.0 : std::numeric_limits<double>::infinity();
-  figure.interval = runs::clamp(all.interval, 0.0, highest);
+  figure.interval = statistics::clamp(all.interval, 0.0, highest);
   return figure;
 }
 
@@ -118,7 +120,7 @@ Cell make_cell(const SeedGroup& group, const ResultRow& first, Metric metric, bo
 }
 
 std::int64_t effective_length_of(const Results& results, const EffectiveLength& of, double limit) {
-  std::vector<runs::LengthValue> values;
+  std::vector<statistics::LengthValue> values;
   for (const ResultRow& row : results.rows) {
     // Rows no longer than the trained length are the model's own under every schedule.
     const bool counts = row.schedule == of.schedule || (row.schedule.empty() && row.factor <= 1.0);
@@ -126,7 +128,7 @@ std::int64_t effective_length_of(const Results& results, const EffectiveLength& 
       values.push_back({row.length, row.headline().value});
     }
   }
-  return runs::effective_length(values, limit, traits_of(results.metric).higher_better);
+  return statistics::effective_length(values, limit, traits_of(results.metric).higher_better);
 }
 
 }  // namespace

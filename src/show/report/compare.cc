@@ -21,7 +21,7 @@ void add_once(std::vector<T>& list, const T& item) {
   if (std::find(list.begin(), list.end(), item) == list.end()) list.push_back(item);
 }
 
-double mean(const std::vector<double>& values) { return runs::mean_over_seeds(values).value; }
+double mean(const std::vector<double>& values) { return statistics::mean_over_seeds(values).value; }
 
 // What is the same for every run of the entry, and means of what is not.
 void add_run_figures(const SeedGroup& group, Entry& entry) {
@@ -117,14 +117,14 @@ void note_failures(TaskTable& table) {
 
 void note_intervals(TaskTable& table) {
   const bool few = std::any_of(table.entries.begin(), table.entries.end(), [](const Entry& entry) {
-    return entry.runs() < runs::kFewestSeeds;
+    return entry.runs() < statistics::kFewestSeeds;
   });
   table.notes.emplace_back(
       "[low,high] is a 95 % interval over seeds and over the rows of the evaluation");
   if (few) {
     table.notes.push_back(fmt::format(
         "with fewer than {} seeds there is no interval: the values are those of the seeds",
-        runs::kFewestSeeds));
+        statistics::kFewestSeeds));
   }
 }
 

@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "report/collect.h"
-#include "runs/findings.h"
-#include "runs/paired.h"
-#include "runs/statistics.h"
+#include "statistics/estimates.h"
+#include "statistics/findings.h"
+#include "statistics/paired.h"
 
 namespace posenc::report {
 
@@ -28,8 +28,8 @@ struct RegionFigure {
   std::vector<double> points;  // of the finished runs, by seed
   // Failed runs count as the metric's worst value; NaN where it has none.
   double mean = 0.0;
-  // 95 %, over seeds and rows (statistics.h). Nothing for fewer than runs::kFewestSeeds runs.
-  std::optional<runs::Interval> interval;
+  // 95 %, over seeds and rows (statistics/estimates.h). Nothing for fewer than statistics::kFewestSeeds runs.
+  std::optional<statistics::Interval> interval;
   double chance = 0.0;
 };
 
@@ -128,7 +128,7 @@ struct TaskTable {
   std::vector<Entry> entries;  // by variant, none first, then as found
   std::vector<std::string> notes;
   std::string sharing;  // why training speeds are not compared (sharing.h); also among the notes
-  std::vector<runs::Finding> findings;
+  std::vector<statistics::Finding> findings;
   std::vector<BackedBest> best;
 };
 

@@ -6,7 +6,9 @@
 namespace posenc::report {
 namespace {
 
-double loss_of(const Cell& cell) { return runs::mean_over_seeds(cell.headline().points).value; }
+double loss_of(const Cell& cell) {
+  return statistics::mean_over_seeds(cell.headline().points).value;
+}
 
 // An axis scores the same bytes at each of its lengths. Those in domain are others, so only figures whose
 // intervals are apart differ.

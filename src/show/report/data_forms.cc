@@ -109,7 +109,7 @@ Value entry_value(const Entry& entry, const TaskTable& table) {
        {"runs", list(entry.paths, text)}});
 }
 
-Value finding_value(const runs::Finding& finding) {
+Value finding_value(const statistics::Finding& finding) {
   return map({{"place", text(finding.place)}, {"text", text(finding.text)}});
 }
 

@@ -29,7 +29,7 @@ void replace_all(std::string& text, const std::string& from, const std::string& 
 // machine, so their speeds say nothing.
 std::string findings_text(const TaskTable& table) {
   std::string text;
-  for (const runs::Finding& finding : table.findings) {
+  for (const statistics::Finding& finding : table.findings) {
     if (finding.place.starts_with("in training speed")) continue;
     std::string sentence = one_line(finding.text);
     for (const Variant& variant : table.variants) {

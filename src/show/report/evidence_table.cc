@@ -151,7 +151,7 @@ Cell single_answers(const Cell& cell) {
   Cell single = cell;
   RegionFigure& figure = single.regions[static_cast<std::size_t>(runs::Region::kHeadline)];
   figure.points = cell.single;
-  figure.mean = runs::mean_over_seeds(cell.single).value;
+  figure.mean = statistics::mean_over_seeds(cell.single).value;
   figure.interval = std::nullopt;
   return single;
 }

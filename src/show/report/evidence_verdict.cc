@@ -51,10 +51,10 @@ std::vector<Row> rows_of(const std::vector<Run>& runs, const Comparison& compari
 }
 
 // Where the figure may lie: the interval, or with too few seeds on either side the range of the seeds.
-runs::Interval range_of(const RegionFigure& figure, bool by_interval) {
+statistics::Interval range_of(const RegionFigure& figure, bool by_interval) {
   if (by_interval) return *figure.interval;
   const auto [low, high] = std::minmax_element(figure.points.begin(), figure.points.end());
-  runs::Interval range{*low, *high};
+  statistics::Interval range{*low, *high};
   if (figure.interval) {
     range.low = std::min(range.low, figure.interval->low);
     range.high = std::max(range.high, figure.interval->high);
@@ -64,8 +64,8 @@ runs::Interval range_of(const RegionFigure& figure, bool by_interval) {
 
 std::string verdict_words(const RegionFigure& here, const RegionFigure& there, Metric metric) {
   const bool intervals = here.interval && there.interval;
-  const runs::Interval a = range_of(here, intervals);
-  const runs::Interval b = range_of(there, intervals);
+  const statistics::Interval a = range_of(here, intervals);
+  const statistics::Interval b = range_of(there, intervals);
   if (a.low <= b.high && b.low <= a.high) {
     return intervals ? "agrees within the intervals" : "agrees within the seeds";
   }

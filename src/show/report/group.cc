@@ -46,8 +46,8 @@ std::vector<Variant> name_variants(const std::vector<SharedFields>& shared) {
   for (const SharedFields& fields : shared) {
     Variant variant;
     if (shared.size() > 1) variant.name = variant_name(variants.size());
-    const std::string all = fields.training + fields.eval;
-    for (const std::string_view view : split_lines(all)) {
+    const std::string text = fields.training + fields.eval;
+    for (const std::string_view view : split_lines(text)) {
       const std::string line(view);
       const bool all = std::all_of(shared.begin(), shared.end(),
                                    [&](const SharedFields& other) { return fits(other, line); });

@@ -101,7 +101,7 @@ std::string findings_list(const TaskTable& table) {
            "why.</p>\n";
   }
   std::string items;
-  for (const runs::Finding& finding : table.findings) {
+  for (const statistics::Finding& finding : table.findings) {
     items += fmt::format("<li>{}</li>\n", escaped(finding.text));
   }
   return "<ul class=\"findings\">\n" + items + "</ul>\n";

@@ -21,7 +21,8 @@ std::string plain_cell(double value, const std::string& shown) {
 
 // A bar from 0 to 100 % with its interval, and a dot per seed.
 std::string bar(const RegionFigure& figure) {
-  const runs::Interval band = figure.interval.value_or(runs::Interval{figure.mean, figure.mean});
+  const statistics::Interval band =
+      figure.interval.value_or(statistics::Interval{figure.mean, figure.mean});
   std::string dots;
   for (const double point : figure.points) {
     dots += fmt::format("<b style=\"--v:{:.4f}\"></b>", point);

@@ -11,14 +11,14 @@
 #include "core/metric.h"
 #include "core/value.h"
 #include "runs/score_regions.h"
-#include "runs/statistics.h"
+#include "statistics/estimates.h"
 
 namespace posenc::report {
 
 // One figure of a condition.
 struct RegionResult {
   runs::PositionRange positions;  // that it is over
-  runs::Estimate estimate;        // in the metric; 95 % over rows or documents
+  statistics::Estimate estimate;  // in the metric; 95 % over rows or documents
   double chance = 0.0;            // on the same positions
   std::optional<double> right;    // share of single answers that are, whatever the metric counts
 };
@@ -54,7 +54,7 @@ struct ResultRow {
   [[nodiscard]] const RegionResult& region(runs::Region region) const {
     return regions[static_cast<std::size_t>(region)];
   }
-  [[nodiscard]] const runs::Estimate& headline() const {
+  [[nodiscard]] const statistics::Estimate& headline() const {
     return region(runs::Region::kHeadline).estimate;
   }
 };

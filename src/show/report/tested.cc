@@ -9,7 +9,7 @@
 #include "posenc/core/error.h"
 #include "report/backed.h"
 #include "report/words.h"
-#include "runs/finding_words.h"
+#include "statistics/finding_words.h"
 
 namespace posenc::report {
 namespace {
@@ -30,8 +30,8 @@ const runs::ConditionTallies* tallies_at(const Run& run, const Cell& cell,
   return found == all.end() ? nullptr : &*found;
 }
 
-std::vector<runs::RowSum> headline_rows(const runs::ConditionTallies& tallies,
-                                        const TaskTable& table) {
+std::vector<statistics::RowSum> headline_rows(const runs::ConditionTallies& tallies,
+                                              const TaskTable& table) {
   const auto& rows = tallies.tallies(runs::Region::kHeadline);
   return table.row_metric ? runs::whole_row_sums(rows, table.metric)
                           : runs::row_sums(rows, table.metric);
@@ -45,9 +45,9 @@ bool says_nothing(const Entry& entry, const Cell& cell) {
 void add_row(const SeedGroup& group, const Cell& cell, const TaskTable& table, const TestedRow& row,
              TestedCondition& condition) {
   if (says_nothing(table.entries[row.entry], cell)) return;
-  runs::EncodingScores scores{.encoding = name_in_sentence(group.encoding, row.schedule),
-                              .runs = {},
-                              .same_runs = !row.schedule.empty()};
+  statistics::EncodingScores scores{.encoding = name_in_sentence(group.encoding, row.schedule),
+                                    .runs = {},
+                                    .same_runs = !row.schedule.empty()};
   for (const auto& [seed, run] : group.runs) {
     const runs::ConditionTallies* tallies = tallies_at(*run, cell, row.schedule);
     if (tallies == nullptr) continue;
@@ -127,9 +127,9 @@ std::optional<TestedCondition> speed_condition(const TaskGroup& group, const Tas
   std::string machine;
   for (const std::size_t entry : entries_of(table, variant)) {
     const SeedGroup& seeds = seeds_of(group, table.entries[entry]);
-    if (seeds.runs.size() < runs::kFewestSeeds) return std::nullopt;
+    if (seeds.runs.size() < statistics::kFewestSeeds) return std::nullopt;
     if (machine.empty()) machine = seeds.runs.begin()->second->machine;
-    runs::EncodingScores scores{.encoding = seeds.encoding, .runs = {}};
+    statistics::EncodingScores scores{.encoding = seeds.encoding, .runs = {}};
     for (const auto& [seed, run] : seeds.runs) {
       const double speed = run->results->tokens_per_s;
       if (run->machine != machine || !(speed > 0.0)) return std::nullopt;
@@ -165,8 +165,8 @@ void test_scores(const TaskGroup& group, TaskTable& table) {
     }
   }
   if (conditions.empty()) return;
-  const runs::TestedTable tested = test_conditions(conditions);
-  table.findings = runs::findings(tested);
+  const statistics::TestedTable tested = test_conditions(conditions);
+  table.findings = statistics::findings(tested);
   add_backed(tested, conditions, table);
 }
 
@@ -177,8 +177,8 @@ void test_speeds(const TaskGroup& group, TaskTable& table) {
     std::vector<const Entry*> entries;
     for (const TestedRow& row : condition->rows) entries.push_back(&table.entries[row.entry]);
     if (note_sharing(group, entries, table)) continue;
-    const runs::TestedTable tested = test_conditions({*condition});
-    for (const runs::Finding& finding : runs::findings(tested)) {
+    const statistics::TestedTable tested = test_conditions({*condition});
+    for (const statistics::Finding& finding : statistics::findings(tested)) {
       if (!finding.place.empty()) table.findings.push_back(finding);
     }
     add_backed(tested, {*condition}, table);

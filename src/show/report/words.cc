@@ -61,7 +61,7 @@ std::optional<double> seeds_mean(const Cell* cell, SeedFigures figures, Metric m
   const std::optional<double> worst = traits_of(metric).worst;
   if (cell->failed > 0 && !worst) return std::nullopt;
   values.insert(values.end(), cell->failed, worst.value_or(0.0));
-  return runs::mean_over_seeds(values).value;
+  return statistics::mean_over_seeds(values).value;
 }
 
 std::string seeds_mean_text(const Cell* cell, SeedFigures figures, Metric metric) {
@@ -99,7 +99,7 @@ bool any_failed(const TaskTable& table) {
 
 bool has_intervals(const TaskTable& table) {
   return std::any_of(table.entries.begin(), table.entries.end(),
-                     [](const Entry& entry) { return entry.runs() >= runs::kFewestSeeds; });
+                     [](const Entry& entry) { return entry.runs() >= statistics::kFewestSeeds; });
 }
 
 std::string effective_text(const EffectiveLength& length) {

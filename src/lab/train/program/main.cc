@@ -69,7 +69,7 @@ void use_onednn_of(const std::string& run, const std::vector<std::string>& overr
 }
 
 int train(const Arguments& a, const std::vector<std::string>& command_line) {
-  runs::StopRequest stop;
+  StopRequest stop;
   if (a.minutes > 0.0) stop.end_within(a.minutes);
   const config::Loaded loaded = config::load_config(a.config, a.overrides);
   const auto mode = mode_of(a.progress);
@@ -107,7 +107,7 @@ void require_own_results(const std::vector<std::string>& overrides) {
 }
 
 int evaluate(const Arguments& a) {
-  const runs::StopRequest stop;
+  const StopRequest stop;
   const auto mode = mode_of(a.progress);
   runs::Progress progress(mode, output_of(mode));
   set_threads(a.threads);

@@ -1,4 +1,4 @@
-#include "runs/stop_request.h"
+#include "system/stop_request.h"
 
 #include <gtest/gtest.h>
 #include <sys/time.h>
@@ -8,7 +8,7 @@
 
 #include "runs/run_case.h"
 
-namespace posenc::runs {
+namespace posenc {
 namespace {
 
 using posenc::testing::Child;
@@ -153,4 +153,4 @@ TEST(StopRequest, HandlersComeBackAndIgnoredSignalsStayIgnored) {
 }
 
 }  // namespace
-}  // namespace posenc::runs
+}  // namespace posenc

@@ -1,10 +1,10 @@
-#include "runs/memory.h"
+#include "system/memory.h"
 
 #include <gtest/gtest.h>
 
 #include "support/temporary_folder.h"
 
-namespace posenc::runs {
+namespace posenc {
 namespace {
 
 using testing::TemporaryFolder;
@@ -49,4 +49,4 @@ TEST_F(AvailableMemory, IsUnknownWhereTheSystemSaysNothing) {
 }
 
 }  // namespace
-}  // namespace posenc::runs
+}  // namespace posenc

@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "posenc/core/rng.h"
-#include "runs/paired.h"
+#include "statistics/paired.h"
 
 namespace posenc::testing {
 
 inline double mean_of(const std::vector<double>& values) {
-  return runs::mean_over_seeds(values).value;
+  return statistics::mean_over_seeds(values).value;
 }
 
 // Variance of the mean.
@@ -23,19 +23,19 @@ inline double mean_variance(const std::vector<double>& values) {
   return squares / (n - 1.0) / n;
 }
 
-inline runs::Interval around(double centre, double variance, double freedom) {
+inline statistics::Interval around(double centre, double variance, double freedom) {
   const double half =
-      variance > 0.0 ? runs::student_t_quantile(0.975, freedom) * std::sqrt(variance) : 0.0;
+      variance > 0.0 ? statistics::student_t_quantile(0.975, freedom) * std::sqrt(variance) : 0.0;
   return {centre - half, centre + half};
 }
 
 // Per run the mean of every cluster, all of the same size; a failed run of a share has 0.
-inline std::vector<std::vector<double>> cluster_means(const runs::ConditionScores& scores,
+inline std::vector<std::vector<double>> cluster_means(const statistics::ConditionScores& scores,
                                                       std::size_t encoding) {
   const std::size_t clusters = scores.clusters.back() + 1;
   const double size = static_cast<double>(scores.clusters.size()) / static_cast<double>(clusters);
   std::vector<std::vector<double>> means;
-  for (const runs::RunScores& run : scores.encodings[encoding].runs) {
+  for (const statistics::RunScores& run : scores.encodings[encoding].runs) {
     means.emplace_back(clusters, 0.0);
     for (std::size_t row = 0; row < run.rows.size(); ++row) {
       means.back()[scores.clusters[row]] += run.rows[row].total / run.rows[row].weight / size;
@@ -45,9 +45,9 @@ inline std::vector<std::vector<double>> cluster_means(const runs::ConditionScore
 }
 
 // Welch's interval of the seeds' figures: the rows are taken as the only ones there are.
-inline runs::Interval seeds_alone(const runs::ConditionScores& scores) {
-  const auto a = runs::run_values(scores.encodings[0], scores.metric);
-  const auto b = runs::run_values(scores.encodings[1], scores.metric);
+inline statistics::Interval seeds_alone(const statistics::ConditionScores& scores) {
+  const auto a = statistics::run_values(scores.encodings[0], scores.metric);
+  const auto b = statistics::run_values(scores.encodings[1], scores.metric);
   const double va = mean_variance(a);
   const double vb = mean_variance(b);
   const double freedom =
@@ -56,7 +56,7 @@ inline runs::Interval seeds_alone(const runs::ConditionScores& scores) {
 }
 
 // Student's interval of differences between runs of the same seed, plus the variance over rows.
-inline runs::Interval seeds_paired(const runs::ConditionScores& scores) {
+inline statistics::Interval seeds_paired(const statistics::ConditionScores& scores) {
   const auto a = cluster_means(scores, 0);
   const auto b = cluster_means(scores, 1);
   const auto n = static_cast<double>(a.size());
@@ -77,7 +77,7 @@ inline runs::Interval seeds_paired(const runs::ConditionScores& scores) {
 }
 
 // The hierarchical bootstrap: seeds of each encoding and the rows of both are drawn again, percentiles.
-inline runs::Interval bootstrap(const runs::ConditionScores& scores, Rng& rng) {
+inline statistics::Interval bootstrap(const statistics::ConditionScores& scores, Rng& rng) {
   constexpr std::size_t kResamples = 200;
   const std::vector<std::vector<double>> means[] = {cluster_means(scores, 0),
                                                     cluster_means(scores, 1)};

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "runs/tested_table.h"
+#include "statistics/tested_table.h"
 
-namespace posenc::runs {
+namespace posenc::statistics {
 
 // The margin of a pair as a sentence goes on, positive for the better one: "by 92 points [85, 98]", or
 // "in 22 of 25 pairs of runs" where failed runs leave the order alone.
@@ -25,4 +25,4 @@ std::string failure_text(const EncodingScores& encoding, Metric metric);
 // The largest share of trainings that may do something else without showing it in so many seeds, at 95 %.
 std::string unseen_text(std::size_t seeds);
 
-}  // namespace posenc::runs
+}  // namespace posenc::statistics

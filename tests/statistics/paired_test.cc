@@ -1,5 +1,5 @@
 // Differences between encodings against figures worked out by hand.
-#include "runs/paired.h"
+#include "statistics/paired.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 
 #include "posenc/core/rng.h"
 #include "runs/run_case.h"
-#include "runs/score_case.h"
+#include "statistics/score_case.h"
 
-namespace posenc::runs {
+namespace posenc::statistics {
 namespace {
 
 using testing::additive;
@@ -241,4 +241,4 @@ TEST(PairedDifference, OtherRowsAreAnError) {
 }
 
 }  // namespace
-}  // namespace posenc::runs
+}  // namespace posenc::statistics

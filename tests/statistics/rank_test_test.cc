@@ -1,4 +1,4 @@
-#include "runs/rank_test.h"
+#include "statistics/rank_test.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "posenc/core/rng.h"
-#include "runs/statistics.h"
+#include "statistics/estimates.h"
 
-namespace posenc::runs {
+namespace posenc::statistics {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -65,4 +65,4 @@ TEST(ShareOfGreater, CountsTiesHalf) {
 }
 
 }  // namespace
-}  // namespace posenc::runs
+}  // namespace posenc::statistics

@@ -1,5 +1,5 @@
 // Figures of the statistics against published tables, other formulas and simulation.
-#include "runs/statistics.h"
+#include "statistics/estimates.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "posenc/core/rng.h"
 
-namespace posenc::runs {
+namespace posenc::statistics {
 namespace {
 
 // R. Newcombe, Statistics in Medicine 17 (1998), table I, method 3.
@@ -221,4 +221,4 @@ TEST(Ranks, EqualsShareTheirMean) {
 }
 
 }  // namespace
-}  // namespace posenc::runs
+}  // namespace posenc::statistics

@@ -5,11 +5,11 @@
 #include <optional>
 #include <string>
 
-namespace posenc::runs {
+namespace posenc {
 
 // The least of what the machine has free (MemAvailable and swap), what the control groups of this process
 // (v1 and v2) have left, and its limit on address space. Nothing where the system says none of them.
 // `root` stands before /proc and /sys, for tests.
 std::optional<std::int64_t> available_memory_bytes(const std::string& root = "");
 
-}  // namespace posenc::runs
+}  // namespace posenc

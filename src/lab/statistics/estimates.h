@@ -13,7 +13,7 @@
 #include <span>
 #include <vector>
 
-namespace posenc::runs {
+namespace posenc::statistics {
 
 struct Interval {
   double low = 0.0;
@@ -103,4 +103,4 @@ class TokenLoss {
 // Ranks from 1 for the best; equals share the mean of their ranks. NaN ranks last.
 std::vector<double> ranks(std::span<const double> values, bool higher_better);
 
-}  // namespace posenc::runs
+}  // namespace posenc::statistics

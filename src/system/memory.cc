@@ -1,4 +1,4 @@
-#include "runs/memory.h"
+#include "system/memory.h"
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace posenc::runs {
+namespace posenc {
 namespace {
 
 namespace fs = std::filesystem;
@@ -97,4 +97,4 @@ std::optional<std::int64_t> available_memory_bytes(const std::string& root) {
   return smaller(smaller(of_machine(at), of_groups(at)), of_address_space());
 }
 
-}  // namespace posenc::runs
+}  // namespace posenc

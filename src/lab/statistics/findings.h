@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "runs/tested_table.h"
+#include "statistics/tested_table.h"
 
-namespace posenc::runs {
+namespace posenc::statistics {
 
 struct Finding {
   std::string place;  // of the condition; empty for a remark on the whole table
@@ -27,4 +27,4 @@ struct FindingOptions {
 
 std::vector<Finding> findings(const TestedTable& table, const FindingOptions& options = {});
 
-}  // namespace posenc::runs
+}  // namespace posenc::statistics

@@ -8,11 +8,11 @@
 #include <functional>
 #include <sstream>
 
-#include "runs/coverage_case.h"
-#include "runs/coverage_methods.h"
-#include "runs/tested_table.h"
+#include "statistics/coverage_case.h"
+#include "statistics/coverage_methods.h"
+#include "statistics/tested_table.h"
 
-namespace posenc::runs {
+namespace posenc::statistics {
 namespace {
 
 using testing::Setting;
@@ -149,4 +149,4 @@ TEST(Coverage, SlowPairedSeedsAreAsWideAsThePageSays) {
 }
 
 }  // namespace
-}  // namespace posenc::runs
+}  // namespace posenc::statistics

@@ -1,12 +1,12 @@
 // Sentences on made-up runs with known answers.
-#include "runs/findings.h"
+#include "statistics/findings.h"
 
 #include <gtest/gtest.h>
 
-#include "runs/finding_words.h"
-#include "runs/score_case.h"
+#include "statistics/finding_words.h"
+#include "statistics/score_case.h"
 
-namespace posenc::runs {
+namespace posenc::statistics {
 namespace {
 
 using testing::condition;
@@ -190,4 +190,4 @@ TEST(FindingWords, ABoundNearZeroDoesNotLookLikeZero) {
 }
 
 }  // namespace
-}  // namespace posenc::runs
+}  // namespace posenc::statistics

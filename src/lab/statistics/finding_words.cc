@@ -1,4 +1,4 @@
-#include "runs/finding_words.h"
+#include "statistics/finding_words.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace posenc::runs {
+namespace posenc::statistics {
 namespace {
 
 constexpr int kMostDigits = 3;
@@ -67,4 +67,4 @@ std::string unseen_text(std::size_t seeds) {
       100.0 * share);
 }
 
-}  // namespace posenc::runs
+}  // namespace posenc::statistics

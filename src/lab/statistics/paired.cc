@@ -1,4 +1,4 @@
-#include "runs/paired.h"
+#include "statistics/paired.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 #include <map>
 
 #include "posenc/core/error.h"
-#include "runs/rank_test.h"
+#include "statistics/rank_test.h"
 
-namespace posenc::runs {
+namespace posenc::statistics {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -228,4 +228,4 @@ Difference paired_difference(const ConditionScores& condition, const EncodingSco
   return difference;
 }
 
-}  // namespace posenc::runs
+}  // namespace posenc::statistics

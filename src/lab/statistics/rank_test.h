@@ -3,7 +3,7 @@
 
 #include <span>
 
-namespace posenc::runs {
+namespace posenc::statistics {
 
 // Two-sided p-value: the share of all ways to divide the values into groups of these sizes whose rank sum
 // is at least as far from its mean. Equal values share the mean of their ranks, infinities are the largest
@@ -13,4 +13,4 @@ double rank_test(std::span<const double> a, std::span<const double> b);
 // Of all pairs, the share in which a's value is the greater one; equal values count half.
 double share_of_greater(std::span<const double> a, std::span<const double> b);
 
-}  // namespace posenc::runs
+}  // namespace posenc::statistics

@@ -1,13 +1,13 @@
-#include "runs/rank_test.h"
+#include "statistics/rank_test.h"
 
 #include <cmath>
 #include <cstddef>
 #include <cstdlib>
 #include <vector>
 
-#include "runs/statistics.h"
+#include "statistics/estimates.h"
 
-namespace posenc::runs {
+namespace posenc::statistics {
 namespace {
 
 // Ranks times two, so that the mean of two neighbours is whole.
@@ -66,4 +66,4 @@ double share_of_greater(std::span<const double> a, std::span<const double> b) {
   return greater / static_cast<double>(a.size() * b.size());
 }
 
-}  // namespace posenc::runs
+}  // namespace posenc::statistics

@@ -14,9 +14,9 @@
 #include <span>
 #include <vector>
 
-#include "runs/paired.h"
+#include "statistics/paired.h"
 
-namespace posenc::runs {
+namespace posenc::statistics {
 
 inline constexpr double kSignificance = 0.05;
 // Fewer seeds than this miss rare failures of a training so often that a claim needs the second level
@@ -71,4 +71,4 @@ class TestedTable {
   std::vector<Pair> pairs_;
 };
 
-}  // namespace posenc::runs
+}  // namespace posenc::statistics

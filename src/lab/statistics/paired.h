@@ -20,9 +20,9 @@
 #include <vector>
 
 #include "core/metric.h"
-#include "runs/statistics.h"
+#include "statistics/estimates.h"
 
-namespace posenc::runs {
+namespace posenc::statistics {
 
 using posenc::Metric;
 
@@ -75,4 +75,4 @@ struct Difference {
 Difference paired_difference(const ConditionScores& condition, const EncodingScores& a,
                              const EncodingScores& b);
 
-}  // namespace posenc::runs
+}  // namespace posenc::statistics

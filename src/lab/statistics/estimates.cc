@@ -1,4 +1,4 @@
-#include "runs/statistics.h"
+#include "statistics/estimates.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include "posenc/core/rng.h"
 
-namespace posenc::runs {
+namespace posenc::statistics {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -254,4 +254,4 @@ std::vector<double> ranks(std::span<const double> values, bool higher_better) {
   return result;
 }
 
-}  // namespace posenc::runs
+}  // namespace posenc::statistics

@@ -1,4 +1,4 @@
-#include "runs/findings.h"
+#include "statistics/findings.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -7,9 +7,9 @@
 #include <set>
 #include <span>
 
-#include "runs/finding_words.h"
+#include "statistics/finding_words.h"
 
-namespace posenc::runs {
+namespace posenc::statistics {
 namespace {
 
 using Indices = std::vector<std::size_t>;
@@ -212,4 +212,4 @@ std::vector<Finding> findings(const TestedTable& table, const FindingOptions& op
   return result;
 }
 
-}  // namespace posenc::runs
+}  // namespace posenc::statistics

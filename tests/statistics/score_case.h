@@ -7,18 +7,18 @@
 #include <utility>
 #include <vector>
 
-#include "runs/paired.h"
+#include "statistics/paired.h"
 
 namespace posenc::testing {
 
 inline constexpr double kFailed = std::numeric_limits<double>::quiet_NaN();
 
 // A run per value, each row of which has that value; kFailed is a run that diverged.
-inline runs::EncodingScores encoding(std::string name, const std::vector<double>& values,
-                                     std::size_t rows = 1000) {
-  runs::EncodingScores scores{std::move(name), {}};
+inline statistics::EncodingScores encoding(std::string name, const std::vector<double>& values,
+                                           std::size_t rows = 1000) {
+  statistics::EncodingScores scores{std::move(name), {}};
   for (const double value : values) {
-    runs::RunScores run{.seed = static_cast<std::int64_t>(scores.runs.size()), .rows = {}};
+    statistics::RunScores run{.seed = static_cast<std::int64_t>(scores.runs.size()), .rows = {}};
     run.failed = !(value == value);
     if (!run.failed) run.rows.assign(rows, {value, 1.0});
     scores.runs.push_back(std::move(run));
@@ -26,17 +26,17 @@ inline runs::EncodingScores encoding(std::string name, const std::vector<double>
   return scores;
 }
 
-inline runs::ConditionScores condition(std::string place, Metric metric,
-                                       std::vector<runs::EncodingScores> encodings) {
+inline statistics::ConditionScores condition(std::string place, Metric metric,
+                                             std::vector<statistics::EncodingScores> encodings) {
   return {std::move(place), metric, {}, std::move(encodings)};
 }
 
 // The sum of an effect of the run and one of the row, at every row.
-inline runs::EncodingScores additive(std::string name, const std::vector<double>& of_runs,
-                                     const std::vector<double>& of_rows) {
-  runs::EncodingScores scores{std::move(name), {}};
+inline statistics::EncodingScores additive(std::string name, const std::vector<double>& of_runs,
+                                           const std::vector<double>& of_rows) {
+  statistics::EncodingScores scores{std::move(name), {}};
   for (const double run_effect : of_runs) {
-    runs::RunScores run;
+    statistics::RunScores run;
     for (const double row_effect : of_rows) run.rows.push_back({run_effect + row_effect, 1.0});
     scores.runs.push_back(std::move(run));
   }

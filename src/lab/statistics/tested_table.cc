@@ -1,10 +1,10 @@
-#include "runs/tested_table.h"
+#include "statistics/tested_table.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-namespace posenc::runs {
+namespace posenc::statistics {
 namespace {
 
 // Larger is better, whatever the metric.
@@ -134,4 +134,4 @@ std::optional<std::size_t> TestedTable::backed_best(std::size_t condition) const
   return clear ? std::optional(ordered.front()) : std::nullopt;
 }
 
-}  // namespace posenc::runs
+}  // namespace posenc::statistics

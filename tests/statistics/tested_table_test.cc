@@ -1,10 +1,10 @@
-#include "runs/tested_table.h"
+#include "statistics/tested_table.h"
 
 #include <gtest/gtest.h>
 
-#include "runs/score_case.h"
+#include "statistics/score_case.h"
 
-namespace posenc::runs {
+namespace posenc::statistics {
 namespace {
 
 using testing::condition;
@@ -115,4 +115,4 @@ TEST(TestedTable, ByRankAnInfiniteMeanCanBeAhead) {
 }
 
 }  // namespace
-}  // namespace posenc::runs
+}  // namespace posenc::statistics

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "posenc/core/rng.h"
-#include "runs/paired.h"
+#include "statistics/paired.h"
 
 namespace posenc::testing {
 
@@ -64,19 +64,19 @@ inline std::vector<double> uniform_effects(Rng& rng, int count, double width) {
   return effects;
 }
 
-inline runs::RowSum draw_row(Rng& rng, const Setting& setting, double level) {
+inline statistics::RowSum draw_row(Rng& rng, const Setting& setting, double level) {
   const auto weight = static_cast<double>(setting.positions);
   if (setting.metric == Metric::kBitsPerByte) {
     return {weight * (level + 0.05 * rng.normal()), weight};
   }
-  runs::RowSum row{0.0, weight};
+  statistics::RowSum row{0.0, weight};
   for (int i = 0; i < setting.positions; ++i) row.total += rng.uniform() < level ? 1.0 : 0.0;
   return row;
 }
 
-inline runs::RunScores draw_run(Rng& rng, const Setting& setting, const Trainings& trainings,
-                                double of_seed, const std::vector<double>& of_document) {
-  runs::RunScores run;
+inline statistics::RunScores draw_run(Rng& rng, const Setting& setting, const Trainings& trainings,
+                                      double of_seed, const std::vector<double>& of_document) {
+  statistics::RunScores run;
   const bool rare = rng.uniform() < trainings.rare_rate;
   const double own = std::sqrt(1.0 - trainings.shared * trainings.shared);
   const double ordinary =
@@ -92,8 +92,8 @@ inline runs::RunScores draw_run(Rng& rng, const Setting& setting, const Training
 }
 
 // Two encodings with so many seeds each.
-inline runs::ConditionScores draw_experiment(Rng& rng, const Setting& setting, int seeds) {
-  runs::ConditionScores scores{"", setting.metric, {}, {{"a", {}}, {"b", {}}}};
+inline statistics::ConditionScores draw_experiment(Rng& rng, const Setting& setting, int seeds) {
+  statistics::ConditionScores scores{"", setting.metric, {}, {{"a", {}}, {"b", {}}}};
   const int documents = setting.rows / setting.rows_per_document;
   const std::vector<double> hardness = uniform_effects(rng, documents, setting.hardness);
   std::vector<double> of_seeds;

@@ -1,4 +1,4 @@
-#include "runs/stop_request.h"
+#include "system/stop_request.h"
 
 #include <fmt/format.h>
 #include <sys/time.h>
@@ -10,7 +10,7 @@
 
 #include "posenc/core/error.h"
 
-namespace posenc::runs {
+namespace posenc {
 namespace {
 
 std::atomic<bool> asked = false;
@@ -119,4 +119,4 @@ void StopRequest::request(int signal_number) {
   asked = true;
 }
 
-}  // namespace posenc::runs
+}  // namespace posenc

@@ -11,7 +11,7 @@
 #include <csignal>
 #include <string>
 
-namespace posenc::runs {
+namespace posenc {
 
 // Exit code of a command that a time box ended: not done, and the same command goes on (EX_TEMPFAIL).
 inline constexpr int kTimeIsUp = 75;
@@ -45,4 +45,4 @@ class StopRequest {
   double minutes_ = 0.0;  // of the time box
 };
 
-}  // namespace posenc::runs
+}  // namespace posenc
