@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/device/fire_stream.cuh"
 #include "kernels/fire_tables.h"
+#include "support/device_call.h"
 
 namespace posenc::cuda {
 namespace {
@@ -45,21 +46,11 @@ class Network {
     }
     const DistanceRange range{shape.queries - 1, shape.keys, shape.keys - shape.queries, 0, 0};
     tables_ = FireTables(config, parameters, 1, range);
-    const cpu::FireProblem from = tables_.problem(0);
     p.scale = 0.25f;
     p.heads = 1;
     p.queries = shape.queries;
     p.keys = shape.keys;
-    p.fire = {static_cast<int>(from.segments),
-              from.bounds,
-              from.slopes,
-              from.intercepts,
-              from.psi - range.before,
-              from.dpsi - range.before,
-              range.before,
-              range.span(),
-              from.row_scale + range.lowest_place,
-              range.lowest_place};
+    p.fire = testing::host_table(tables_, range);
     for (int i = 0; i < p.fire.segments; ++i) entries.push_back(fire_entry(p, 0, i));
   }
   [[nodiscard]] const Sequence& sequence() const { return s_; }

@@ -10,6 +10,21 @@
 
 namespace posenc::cuda::testing {
 
+// Tables of the host as the device reads its own.
+inline FireTable host_table(const FireTables& tables, const DistanceRange& range) {
+  const cpu::FireProblem first = tables.problem(0);
+  return {static_cast<int>(first.segments),
+          first.bounds,
+          first.slopes,
+          first.intercepts,
+          first.psi - range.before,
+          first.dpsi - range.before,
+          range.before,
+          range.span(),
+          first.row_scale + range.lowest_place,
+          range.lowest_place};
+}
+
 using cases::AttentionData;
 
 using Floats = std::vector<float>;
@@ -121,17 +136,7 @@ class HostCall {
     range.places = std::max(d.c.queries, d.c.keys);
     range.lowest_place = std::min<std::int64_t>(d.c.keys - d.c.queries, 0);
     fire_tables = FireTables(x, d.parameters[e], d.c.heads, range);
-    const cpu::FireProblem first = fire_tables.problem(0);
-    p.fire = {static_cast<int>(first.segments),
-              first.bounds,
-              first.slopes,
-              first.intercepts,
-              first.psi - range.before,
-              first.dpsi - range.before,
-              range.before,
-              range.span(),
-              first.row_scale + range.lowest_place,
-              range.lowest_place};
+    p.fire = host_table(fire_tables, range);
   }
 };
 

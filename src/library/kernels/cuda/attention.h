@@ -3,9 +3,9 @@
 // turned); nothing here allocates, and every launch is asynchronous on the stream.
 //
 // Two families of kernels serve a call. The tuned ones: bfloat16 and float16, Toeplitz biases, CoPE with
-// gates from the scores and up to kTunedPositions positions, a term per token without other terms. The general
-// ones (general.h) serve the rest: float32, FIRE, CoPE with gates of other keys, long tables, a term per token
-// with biases, dropout or a padding mask.
+// gates from the scores and up to kTunedPositions positions, FIRE or a term per token without other terms. The
+// general ones (general.h) serve the rest: float32, CoPE with gates of other keys, long tables, FIRE and a term per
+// token with other terms, dropout or a padding mask.
 //
 // Not served (launch_* then says kUnsupported): channels above 256 or no multiple of 8, and the few
 // combinations whose tiles do not fit into the shared memory of the GPU.

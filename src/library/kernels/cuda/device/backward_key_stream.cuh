@@ -89,7 +89,7 @@ class BackwardKeyStream {
     if (walk.b.dtoken_keys == nullptr) return;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float sum = sum_over_lanes(sums_[h]);
+      const float sum = row_sum(sums_[h]);
       const int key = key_ + mine_.row[h];
       if (mine_.column == 0 && key < s_.keys) walk.token_gradients(head)[key] = sum;
     }
@@ -272,7 +272,7 @@ class BackwardKeyStream {
   // By the computing warpgroups, which wait for each other.
   __device__ void load_next_table(int head) {
     compute_sync();
-    load_fire_table(b_.walk.p, head, static_cast<int>(threadIdx.x) - 128, b_.fire_table());
+    load_fire_table(b_.walk.p, head, static_cast<int>(threadIdx.x) - 128, b_.fire_table(), true);
     compute_sync();
   }
   __device__ static void compute_sync() {

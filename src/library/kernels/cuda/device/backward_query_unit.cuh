@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kQueryStreamThreads<kGroups>, 1)
     attention_query_stream_kernel(const __grid_constant__ AttentionBackwardParams b,
                                   const __grid_constant__ BackwardSpace space) {
 #if POSENC_WGMMA
-  using Of = StreamRegisters<kGroups, (kMods & kFire) != 0>;
+  using Of = StreamRegisters<kGroups>;
   using Layout = QueryLayout<kDim, kMods, kGroups, kStages, true>;
   extern __shared__ std::uint8_t raw_smem[];
   std::uint8_t* smem = aligned_smem(raw_smem);

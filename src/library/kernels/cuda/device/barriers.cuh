@@ -57,6 +57,13 @@ __device__ inline bool barrier_is_over(std::uint32_t barrier, int parity) {
   return over != 0;
 }
 
+// Registers of a block with kGroups computing warpgroups and one that copies: all 64 Ki of a multiprocessor, most of
+// them for those who compute.
+template <int kGroups>
+struct StreamRegisters {
+  static constexpr int kComputing = kGroups == 3 ? 160 : 232;
+  static constexpr int kCopying = kGroups == 3 ? 32 : 40;
+};
 template <int kCount>
 __device__ inline void take_registers() {
   asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));

@@ -109,11 +109,6 @@ struct FireRowSums {
   }
 };
 
-__device__ inline float row_sum(float x) {
-  x += __shfl_xor_sync(~0u, x, 1);
-  return x + __shfl_xor_sync(~0u, x, 2);
-}
-
 // Adds the row's 64 keys of a tile, sixteen per thread; db are the gradients at the biases, and `scale` is
 // the row's: psi = u / scale. Rows of a warp go on together, those that are done with nothing to add.
 __device__ inline void add_fire_row(const FireNetwork& network, const float (&u)[16],

@@ -10,14 +10,6 @@
 
 namespace posenc::cuda {
 
-// Registers of a block with kGroups computing warpgroups and one that copies: all 64 Ki of a multiprocessor, most of
-// them for those who compute. With FIRE those who copy look up segments.
-template <int kGroups, bool kHasFire>
-struct StreamRegisters {
-  static constexpr int kComputing = kGroups == 3 ? (kHasFire ? 160 : 160) : 232;
-  static constexpr int kCopying = kGroups == 3 ? (kHasFire ? 32 : 32) : 40;
-};
-
 inline constexpr int kStreamSegments = 64;  // that sums in shared memory have room for
 
 // Segments that a warp needs at a tile.
@@ -31,6 +23,7 @@ __device__ inline float psi_at(const FireTable& fire, int distance) {
   const std::int64_t d = min(static_cast<std::int64_t>(distance), farthest);
   return fire.psi[fire.zero + d < fire.span ? fire.zero + d : fire.zero - d];
 }
+
 // A segment of one head's network; all but the bound over the scale of scores.
 struct FireEntry {
   float bound;  // its lower one
@@ -48,10 +41,16 @@ __device__ inline FireEntry fire_entry(const AttentionParams& p, int head, int s
           (slope - before) * unscaled};
 }
 inline constexpr int kFireTableBytes = kStreamSegments * static_cast<int>(sizeof(FireEntry));
-// By at least kStreamSegments threads, into shared memory.
+// By at least kStreamSegments threads, into shared memory. Bounds are those of all heads: a table that replaces another
+// leaves them, which other warps may be reading.
 __device__ inline void load_fire_table(const AttentionParams& p, int head, int thread,
-                                       FireEntry* to) {
-  if (thread < p.fire.segments) to[thread] = fire_entry(p, head, thread);
+                                       FireEntry* to, bool replaces = false) {
+  if (thread >= p.fire.segments) return;
+  const FireEntry entry = fire_entry(p, head, thread);
+  if (!replaces) to[thread].bound = entry.bound;
+  to[thread].slope = entry.slope;
+  to[thread].intercept = entry.intercept;
+  to[thread].jump = entry.jump;
 }
 
 // How one of those who copy finds a warp's segments, tile after tile. What is read from memory is needed only in
@@ -91,7 +90,7 @@ class SpanFinder {
   int segment_ = 0;  // of the tile before
 };
 
-// Calls f(element, pair of psi, h) for the 64 keys from column 8 `first` on; see start_from_biases().
+// Calls f(m, e, psi) for element [m][e] of the accumulators of the 64 keys from column 8 `first` on.
 template <class F>
 __device__ inline void for_each_pair(const float2* pairs, int first, F&& f) {
 #pragma unroll
@@ -188,16 +187,12 @@ class FireGradient {
     flush(table, sums);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      const float2 sum = {scale * over_row(rows_[h].x), scale * over_row(rows_[h].y)};
+      const float2 sum = {scale * row_sum(rows_[h].x), scale * row_sum(rows_[h].y)};
       if (mine.column == 0 && mine.row[h] < rows) to[mine.row[h]] = sum;
     }
   }
 
  private:
-  __device__ static float over_row(float x) {
-    x += __shfl_xor_sync(~0u, x, 1);
-    return x + __shfl_xor_sync(~0u, x, 2);
-  }
   __device__ static float over_warp(float x) {
 #pragma unroll
     for (int step = 16; step > 0; step /= 2) x += __shfl_xor_sync(~0u, x, step);

@@ -329,10 +329,10 @@ __global__ void __launch_bounds__(StreamSizes<kDim>::kThreads, 1)
   if (block.first_row >= block.s.queries) return;
   block.start();
   if (warpgroup() == 0) {
-    leave_registers<StreamRegisters<Of::kGroups, (kMods & kFire) != 0>::kCopying>();
+    leave_registers<StreamRegisters<Of::kGroups>::kCopying>();
     StreamCopies<T, kDim, kMods>(block).run();
   } else {
-    take_registers<StreamRegisters<Of::kGroups, (kMods & kFire) != 0>::kComputing>();
+    take_registers<StreamRegisters<Of::kGroups>::kComputing>();
     StreamForward<T, kDim, kMods>(block).run();
   }
 #endif

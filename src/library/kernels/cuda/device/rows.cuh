@@ -99,6 +99,12 @@ struct ThreadRows {
   }
 };
 
+// The sum over the four lanes of a row, in each of them.
+__device__ inline float row_sum(float own) {
+  const float two = own + __shfl_xor_sync(~0u, own, 1);
+  return two + __shfl_xor_sync(~0u, two, 2);
+}
+
 // An accumulator as a tile of 64 rows.
 template <class T>
 __device__ inline void store_tile(std::uint8_t* to, const ThreadRows& mine, const Accum& x) {

@@ -75,11 +75,6 @@ __device__ inline void add_row_sums(const Accum& ds, float (&sums)[2]) {
     sums[h] += part[0] + part[1];
   }
 }
-// The sum over the four lanes of a row.
-__device__ inline float sum_over_lanes(float own) {
-  const float two = own + __shfl_xor_sync(~0u, own, 1);
-  return two + __shfl_xor_sync(~0u, two, 2);
-}
 // By the queries' kernels: sums of rows from `query` on.
 __device__ inline void store_row_sums(const AttentionBackwardParams& b, const Sequence& s, int head,
                                       int query, const ThreadRows& mine, const float (&sums)[2]) {
@@ -88,7 +83,7 @@ __device__ inline void store_row_sums(const AttentionBackwardParams& b, const Se
       (static_cast<std::int64_t>(s.batch) * p.heads + head) * p.queries + s.first_query + query;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const float sum = sum_over_lanes(sums[h]);
+    const float sum = row_sum(sums[h]);
     if (mine.column == 0 && query + mine.row[h] < s.queries) {
       b.dtoken_queries[first + mine.row[h]] = sum;
     }
