@@ -78,24 +78,15 @@ def _inputs(spec: str, inputs: Inputs, heads: int, head_dim: int) -> list[Tensor
 
 
 _is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
-_checked_paths: set[tuple] = set()
 
 
 def _warn_if_slow(text: str, q: Tensor, k: Tensor, explicit_positions: bool) -> None:
-    """Once per spec, type and shape but for the lengths, which a cache changes at every step: attention
-    that no fused kernel serves is slow, or takes memory of Tq x Tk."""
-    if _is_compiling() or torch.jit.is_tracing() or q.device.type not in ("cpu", "cuda"):
+    """Once per kind of call: what no fused kernel serves is slow, or takes memory of Tq x Tk."""
+    if _is_compiling() or torch.jit.is_tracing():
         return
-    few = q.shape[2] <= 8  # decoding has paths of its own
-    key = (text, q.shape[1], k.shape[1], q.shape[3], q.dtype, q.device.type, few, explicit_positions)
-    if key in _checked_paths:
-        return
-    _checked_paths.add(key)
-    shape = (q.shape[0], q.shape[1], k.shape[1], q.shape[2], k.shape[2], q.shape[3])
-    dtype = str(q.dtype).rpartition(".")[2]
-    slow = torch.ops.posenc._slow_path(text, *shape, q.device.type, dtype, explicit_positions)
+    slow = torch.ops.posenc._slow_path(text, q, k, explicit_positions)
     if slow:
-        warnings.warn(f"[posenc] attention with {text!r} is not fused: {slow}", stacklevel=4)
+        warnings.warn(slow, stacklevel=4)
 
 
 def _shape(q: Tensor) -> tuple[int, int]:

@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <functional>
+
 #include "bench/torch/compositions.h"
 #include "posenc/core/error.h"
 #include "posenc/encodings/common.h"
@@ -262,6 +264,35 @@ TEST(BenchCompositions, AreTheOperatorOrAnError) {
     EXPECT_THROW((void)bench::add_encodings(spec, {{}}, bench::Distances(3, spec), q, q), Error)
         << text;
   }
+}
+
+// What libtorch's warnings say while something runs.
+std::string warnings_of(const std::function<void()>& run) {
+  ::testing::internal::CaptureStderr();
+  run();
+  return ::testing::internal::GetCapturedStderr();
+}
+
+TEST(SlowCalls, AreWarnedOfOncePerKindOfCall) {
+  const at::Tensor q = at::randn({1, 2, 9, 24});
+  const at::Tensor exact = q.to(at::kDouble);
+  const at::Tensor places = at::arange(9);
+  const AttentionOptions placed{.q_positions = places, .k_positions = places};
+  const auto attend = [&](const at::Tensor& x, const AttentionOptions& options) {
+    return warnings_of([&] { (void)ops::attention(x, x, x, "alibi", {}, options); });
+  };
+  EXPECT_EQ(attend(q, {}), "");
+  EXPECT_EQ(attend(exact, placed), "");  // asks for the reference
+  const std::string words = attend(q, placed);
+  EXPECT_NE(words.find("'alibi' is not fused: reference (float64): biases with explicit positions"),
+            std::string::npos)
+      << words;
+  EXPECT_EQ(attend(q, placed), "");
+  const std::string decoded = warnings_of([&] {
+    (void)ops::attention_decode(q.slice(2, 7, 9), q, q, "alibi", {},
+                                {.q_positions = places.slice(0, 7, 9), .k_positions = places});
+  });
+  EXPECT_NE(decoded.find("is not fused"), std::string::npos) << decoded;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "torch/attention_arguments.h"
 #include "torch/autograd.h"
+#include "torch/call_capability.h"
 
 namespace posenc::ops {
 namespace {
@@ -114,6 +115,10 @@ AttentionForward attention_autograd(const at::Tensor& q, const at::Tensor& k, co
   return {results[0], results[1]};
 }
 
+bool are_given(const OptionalTensor& q_positions, const OptionalTensor& k_positions) {
+  return or_undefined(q_positions).defined() || or_undefined(k_positions).defined();
+}
+
 // What users call: parameters one by one, as they train.
 AttentionForward attention_composite(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                      std::string spec, at::TensorList parameters,
@@ -124,6 +129,7 @@ AttentionForward attention_composite(const at::Tensor& q, const at::Tensor& k, c
                                      const OptionalTensor& q_positions,
                                      const OptionalTensor& k_positions, c10::optional<double> scale,
                                      double dropout, std::int64_t seed, bool keys_are_turned) {
+  warn_if_slow(spec, q, k, are_given(q_positions, k_positions));
   return call_attention(q, k, v, joined(parameters, q), POSENC_ATTENTION_NAMES);
 }
 
@@ -132,6 +138,7 @@ at::Tensor decode_composite(const at::Tensor& q, const at::Tensor& k, const at::
                             std::int64_t window_left, const OptionalTensor& key_mask,
                             const OptionalTensor& q_positions, const OptionalTensor& k_positions,
                             c10::optional<double> scale, bool keys_are_turned) {
+  warn_if_slow(spec, q, k, are_given(q_positions, k_positions));
   return std::get<0>(call_attention(q, k, v, joined(parameters, q), inputs, spec, true, window_left,
                                     -1, key_mask, {}, {}, q_positions, k_positions, scale, 0.0, 0,
                                     keys_are_turned));

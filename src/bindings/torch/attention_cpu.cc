@@ -53,7 +53,7 @@ AttentionArguments::AttentionArguments(
 AttentionCall AttentionArguments::call(const at::Tensor& out, const at::Tensor& lse) const {
   AttentionCall call;
   call.plan = &prepared->plan;
-  call.allow_reference = true;  // callers from Python are warned
+  call.allow_reference = true;  // callers are warned (call_capability.h)
   call.parameters = &values;
   call.q = view_of(q);
   call.k = view_of(k);

@@ -77,8 +77,6 @@ TORCH_LIBRARY(posenc, m) {
   m.def(
       "explain(str spec, int batch, int heads, int kv_heads, int queries, int keys, int head_dim, "
       "str device=\"cpu\", str dtype=\"float32\") -> str");
-  m.def(
-      "_slow_path(str spec, int batch, int heads, int kv_heads, int queries, int keys, int "
-      "head_dim, str device, str dtype, bool explicit_positions) -> str");
+  m.def("_slow_path(str spec, Tensor q, Tensor k, bool explicit_positions) -> str");
   m.def("_last_path(bool backward=False) -> str");  // for the tests of explain
 }

@@ -7,7 +7,7 @@
 #include "kernels/path_trace.h"
 #include "posenc/encodings/hf_config.h"
 #include "torch/attention_arguments.h"
-#include "torch/composed/paths.h"
+#include "torch/call_capability.h"
 
 namespace posenc::ops {
 namespace {
@@ -252,49 +252,23 @@ at::ScalarType type_named(const std::string& name) {
   return at::kFloat;
 }
 
-Capability capability_of(const std::string& spec, const AttentionShapes& shapes,
-                         const std::string& device, const std::string& dtype) {
-  const bool cuda = device == "cuda" || device.rfind("cuda:", 0) == 0;
-  TORCH_CHECK(cuda || device == "cpu", "[explain] device must be cpu or cuda but got '", device,
-              "'");
-  const at::ScalarType type = type_named(dtype);
-  if (cuda) {
-    const auto prepared = prepare(spec, {.head_dim = shapes.head_dim, .heads = shapes.heads},
-                                  shapes.kv_heads, shapes.keys);
-    return cuda_capability(prepared->plan.state(),
-                           {.numbers = cuda_numbers(type),
-                            .head_dim = shapes.head_dim,
-                            .batch = shapes.batch,
-                            .queries = shapes.queries,
-                            .keys = shapes.keys,
-                            .explicit_positions = shapes.explicit_positions});
-  }
-  Capability found = capability(parse_any(spec), shapes);
-  if (type != at::kDouble) return found;
-  const Capability::Pass exact{AttentionPath::kReference, "float64", -1};
-  return {.forward = exact, .backward = exact, .terms = "", .device = ""};
-}
-
 std::string explain_op(std::string spec, std::int64_t batch, std::int64_t heads,
                        std::int64_t kv_heads, std::int64_t queries, std::int64_t keys,
                        std::int64_t head_dim, std::string device, std::string dtype) {
-  return to_string(
-      capability_of(spec, {batch, heads, kv_heads, queries, keys, head_dim}, device, dtype));
+  const bool cuda = device == "cuda" || device.rfind("cuda:", 0) == 0;
+  TORCH_CHECK(cuda || device == "cpu", "[explain] device must be cpu or cuda but got '", device,
+              "'");
+  return to_string(call_capability(spec, {batch, heads, kv_heads, queries, keys, head_dim}, cuda,
+                                   type_named(dtype)));
+}
+
+std::string slow_path_op(std::string spec, const at::Tensor& q, const at::Tensor& k,
+                         bool explicit_positions) {
+  return slow_path(spec, q, k, explicit_positions);
 }
 
 std::string last_path_op(bool backward) {
   return path_name(backward ? path_trace().backward : path_trace().forward);
-}
-
-// What a call should be warned of: empty where it is fused, or asks for float64 on a CPU.
-std::string slow_path_op(std::string spec, std::int64_t batch, std::int64_t heads,
-                         std::int64_t kv_heads, std::int64_t queries, std::int64_t keys,
-                         std::int64_t head_dim, std::string device, std::string dtype,
-                         bool explicit_positions) {
-  if (device == "cpu" && dtype == "float64") return "";
-  const AttentionShapes shapes{batch, heads, kv_heads, queries, keys, head_dim, explicit_positions};
-  const Capability found = capability_of(spec, shapes, device, dtype);
-  return found.is_slow() ? to_string(found) : "";
 }
 
 }  // namespace

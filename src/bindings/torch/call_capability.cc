@@ -1,0 +1,67 @@
+#include "torch/call_capability.h"
+
+#include <set>
+
+#include "torch/composed/paths.h"
+
+namespace posenc::ops {
+namespace {
+
+using CallKind = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t, at::ScalarType,
+                            at::DeviceType, bool, bool>;
+
+// Whether a call of this kind is seen for the first time.
+bool is_new(const CallKind& kind) {
+  static std::mutex mutex;
+  static std::set<CallKind> seen;
+  const std::lock_guard lock(mutex);
+  return seen.insert(kind).second;
+}
+
+}  // namespace
+
+Capability call_capability(const std::string& spec, const AttentionShapes& shapes, bool cuda,
+                           at::ScalarType type) {
+  if (cuda) {
+    const auto prepared = prepare(spec, {.head_dim = shapes.head_dim, .heads = shapes.heads},
+                                  shapes.kv_heads, shapes.keys);
+    return cuda_capability(prepared->plan.state(),
+                           {.numbers = cuda_numbers(type),
+                            .head_dim = shapes.head_dim,
+                            .batch = shapes.batch,
+                            .queries = shapes.queries,
+                            .keys = shapes.keys,
+                            .explicit_positions = shapes.explicit_positions});
+  }
+  if (type != at::kDouble) return capability(parse_any(spec), shapes);
+  const Capability::Pass exact{AttentionPath::kReference, "float64", -1};
+  return {.forward = exact, .backward = exact, .terms = "", .device = ""};
+}
+
+std::string slow_path(const std::string& spec, const at::Tensor& q, const at::Tensor& k,
+                      bool explicit_positions) {
+  if (q.dim() != 4 || k.dim() != 4 || !(q.is_cpu() || q.is_cuda())) return "";
+  if (q.is_cpu() && q.scalar_type() == at::kDouble) return "";
+  const bool few = q.size(2) <= 8;  // decoding has paths of its own
+  if (!is_new({spec, q.size(1), k.size(1), q.size(3), q.scalar_type(), q.device().type(), few,
+               explicit_positions})) {
+    return "";
+  }
+  const AttentionShapes shapes{q.size(0), q.size(1), k.size(1),         q.size(2),
+                               k.size(2), q.size(3), explicit_positions};
+  try {
+    const Capability found = call_capability(spec, shapes, q.is_cuda(), q.scalar_type());
+    if (!found.is_slow()) return "";
+    return "[posenc] attention with '" + spec + "' is not fused: " + to_string(found);
+  } catch (const std::exception&) {
+    return "";
+  }
+}
+
+void warn_if_slow(const std::string& spec, const at::Tensor& q, const at::Tensor& k,
+                  bool explicit_positions) {
+  const std::string slow = slow_path(spec, q, k, explicit_positions);
+  if (!slow.empty()) TORCH_WARN(slow);
+}
+
+}  // namespace posenc::ops
