@@ -11,7 +11,6 @@
 #   yaml-cpp                 yaml-cpp::yaml-cpp             FETCHCONTENT_SOURCE_DIR_YAML-CPP
 #   nlohmann_json            nlohmann_json::nlohmann_json   FETCHCONTENT_SOURCE_DIR_NLOHMANN_JSON
 #   CLI11                    CLI11::CLI11                   FETCHCONTENT_SOURCE_DIR_CLI11
-#   ZLIB                     ZLIB::ZLIB, if it is there     (part of the system)
 #   PNG                      PNG::PNG, if it is there       (part of the system)
 #   RSVG                     PkgConfig::RSVG, if it is there (part of the system)
 #   microhttpd               posenc_dep::microhttpd, if it is there (GNU libmicrohttpd)
@@ -97,11 +96,6 @@ macro(posenc_require_CLI11)
     GIT_TAG 6c7b07a878ad834957b98d0f9ce1dbe0cb204fc9 # v2.4.2
     FIND_PACKAGE_ARGS 2)
   posenc_fetch(CLI11 CLI11_BUILD_TESTS=OFF CLI11_BUILD_EXAMPLES=OFF CLI11_INSTALL=OFF)
-endmacro()
-
-# One corpus is packed with it; the rest does without.
-macro(posenc_require_ZLIB)
-  find_package(ZLIB QUIET)
 endmacro()
 
 # Pictures: maps inside figures, and figures as PNG.

@@ -231,7 +231,7 @@ TEST(DataVerb, ListsFetchesAndRefuses) {
   const Result list = run("data --list", here);
   EXPECT_EQ(list.code, 0);
   EXPECT_LE(widest(list.out), 100U) << list.out;
-  EXPECT_NE(list.out.find("austen"), std::string::npos) << list.out;
+  EXPECT_NE(list.out.find("moby"), std::string::npos) << list.out;
   EXPECT_EQ(run("data", here).code, 2);
   EXPECT_NE(run("data mobi", here).out.find("did you mean 'moby'"), std::string::npos);
   write_content(folder / "wrong.tgz", "not the package");

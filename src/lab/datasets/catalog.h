@@ -20,7 +20,6 @@ enum class Source {
 enum class Form {
   kFiles,     // taken as they are, by suffix
   kVerses,    // a JSON map from "Book chapter:verse" to text: a file per book
-  kRStrings,  // an R database of character vectors: a file per vector
 };
 
 struct Corpus {

@@ -79,21 +79,17 @@ std::string plain_verse(std::string_view verse) {
   return text;
 }
 
-// "1 John 2:3" is of the book 1_john.txt.
+// "1 John 2:3" is of the book 1_john.txt; whatever the reference, the name stays in its folder.
 std::string book_file(const std::string& reference) {
-  return text_file_name(reference.substr(0, reference.rfind(' ')));
-}
-
-}  // namespace
-
-std::string text_file_name(std::string_view title) {
   std::string name;
-  for (const char c : title) {
+  for (const char c : reference.substr(0, reference.rfind(' '))) {
     const auto letter = static_cast<unsigned char>(c);
     name += std::isalnum(letter) != 0 ? static_cast<char>(std::tolower(letter)) : '_';
   }
   return (name.empty() ? "untitled" : name) + ".txt";
 }
+
+}  // namespace
 
 // Read piece by piece: a map of 31,102 verses that refuses duplicates would look at each pair of them.
 std::vector<NamedText> books_of_verses(std::string_view json) {
@@ -128,8 +124,6 @@ void convert(const Corpus& corpus, const fs::path& unpacked, const fs::path& out
       return take_files(corpus, root, out, stop);
     case Form::kVerses:
       return write_texts(corpus, books_of_verses(read_file(root.string())), out);
-    case Form::kRStrings:
-      return write_texts(corpus, texts_of_r_database(read_file(root.string())), out);
   }
 }
 

@@ -20,15 +20,8 @@ void convert(const Corpus& corpus, const std::filesystem::path& unpacked,
 // A file's name without folders, and its text.
 using NamedText = std::pair<std::string, std::string>;
 
-// "PRIDE AND PREJUDICE" becomes pride_and_prejudice.txt; whatever the title, the name stays in its folder.
-std::string text_file_name(std::string_view title);
-
 // {"Genesis 1:1": "In the beginning ..."}: a text per book, a line per verse. The marks of paragraphs
 // (#) and of added words ([]) are no part of the text.
 std::vector<NamedText> books_of_verses(std::string_view json);
-
-// R's database of lazily loaded objects, each a character vector: a text per vector, a line per string,
-// named by its first line.
-std::vector<NamedText> texts_of_r_database(std::string_view bytes);
 
 }  // namespace posenc::datasets

