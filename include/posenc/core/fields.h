@@ -45,4 +45,9 @@ struct FieldDoc {
 //   constexpr std::array<std::string_view, 2> enum_names(Layout) { return {"half", "interleaved"};
 //   }
 
+template <class E>
+constexpr std::string_view enum_name(E value) {
+  return enum_names(value)[static_cast<std::size_t>(value)];
+}
+
 }  // namespace posenc

@@ -53,7 +53,7 @@ std::size_t place_of(const E& config, const Parameters& parameters, std::int64_t
   ParameterStrides strides;
   if constexpr (ReadsEntries<E>) {
     entry = config.entry(distance);
-    const auto size = static_cast<std::int64_t>(parameters[0].size());
+    const auto size = std::ssize(parameters[0]);
     strides = parameter_strides(config, size / config.entries());
   }
   return static_cast<std::size_t>(entry * strides.entry + head * strides.head);

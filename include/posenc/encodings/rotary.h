@@ -31,7 +31,7 @@ struct Rotary {
   double center = 0.0;
 
   [[nodiscard]] std::int64_t pairs() const { return rotary_dim / 2; }
-  [[nodiscard]] std::int64_t groups() const { return static_cast<std::int64_t>(inv_freq.size()); }
+  [[nodiscard]] std::int64_t groups() const { return std::ssize(inv_freq); }
   // Group of frequencies that a head uses.
   [[nodiscard]] std::int64_t group_of(std::int64_t head, std::int64_t heads) const {
     return head * groups() / heads;

@@ -57,7 +57,7 @@ std::vector<std::int64_t> ids_of(const at::Tensor& positions, const at::Tensor& 
     const auto* ids = positions.data_ptr<std::int64_t>();
     return {ids, ids + positions.numel()};
   }
-  const std::vector<std::int64_t> offsets(static_cast<std::size_t>(q.size(0)), 0);
+  const std::vector<std::int64_t> offsets(q.size(0), 0);
   return ref::offset_positions(offsets, q.size(2));
 }
 
@@ -104,7 +104,7 @@ std::vector<double> frequency_gradient(const Rotation& r, const at::Tensor& q, c
                                        const at::Tensor& dq, const at::Tensor& dk,
                                        const at::Tensor& positions) {
   const Rotary& rotary = r.tables->rotary();
-  std::vector<double> gradient(static_cast<std::size_t>(rotary.groups() * rotary.pairs()), 0.0);
+  std::vector<double> gradient(rotary.groups() * rotary.pairs(), 0.0);
   if (q.scalar_type() == at::kDouble) {
     const auto ids = ids_of(positions, q);
     const auto add = [&](Role role, const at::Tensor& x, const at::Tensor& dx) {

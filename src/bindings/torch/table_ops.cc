@@ -129,7 +129,7 @@ std::tuple<at::Tensor, at::Tensor> inside_meta(const at::Tensor& q, const at::Te
   return {weights, counts ? at::empty_like(weights) : q.new_empty({0}, type)};
 }
 
-std::string_view site_name(Site site) { return enum_names(Site{})[static_cast<std::size_t>(site)]; }
+std::string_view site_name(Site site) { return enum_name(site); }
 
 nlohmann::ordered_json catalog_of(const std::vector<CatalogEntry>& entries) {
   auto list = nlohmann::ordered_json::array();

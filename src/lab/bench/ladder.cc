@@ -66,7 +66,7 @@ TensorView tokens_of(TensorView view, std::int64_t first, std::int64_t count) {
 void chunked(RopeProblem& p, const RotaryCache& on_demand) {
   for (std::int64_t first = 0; first < p.c.queries; first += kChunk) {
     const std::int64_t count = std::min(kChunk, p.c.queries - first);
-    const std::vector<std::int64_t> offsets(static_cast<std::size_t>(p.c.batch), first);
+    const std::vector<std::int64_t> offsets(p.c.batch, first);
     RopeCall call;
     call.q_out = tokens_of(p.q.view(), first, count);
     call.k_out = tokens_of(p.k.view(), first, count);

@@ -51,8 +51,8 @@ AttentionData::AttentionData(const Case& config)
   }
   for (Tensor* t : {&out, &dq, &dk, &dv}) t->fill(NAN);
   parameters = random_parameters(spec, shape, rng);
-  row_sums.assign(static_cast<std::size_t>(c.batch * c.heads * c.queries), NAN);
-  key_mask.assign(static_cast<std::size_t>(c.batch * c.keys), 1);
+  row_sums.assign(c.batch * c.heads * c.queries, NAN);
+  key_mask.assign(c.batch * c.keys, 1);
   for (std::uint8_t& m : key_mask) m = c.padding && rng.uniform() < 0.3 ? 0 : 1;
   if (c.positions != PositionForm::kPlaces) {
     q_ids = given_positions(c, c.queries, c.keys);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cases/tensor.h"
+#include "posenc/core/fields.h"
 #include "posenc/kernels/linear_attention.h"
 
 namespace posenc::cases {
@@ -14,9 +15,7 @@ enum class Operation { kRope, kAttention, kDecode, kLinearAttention, kEmbedding 
 constexpr std::array<std::string_view, 5> enum_names(Operation /*tag*/) {
   return {"rope", "attention", "decode", "linear_attention", "embedding"};
 }
-inline std::string_view operation_name(Operation op) {
-  return enum_names(op)[static_cast<std::size_t>(op)];
-}
+inline std::string_view operation_name(Operation op) { return enum_name(op); }
 
 enum class PositionForm { kPlaces, kOffsets, kIds64, kIds32, kPacked };
 

@@ -108,8 +108,7 @@ void RopeProblem::backward() {
   transposed.transposed = true;
   posenc::rope(transposed).throw_if_error();
   if (!learns()) return;
-  dinv_freq.assign(static_cast<std::size_t>(tables.rotary().groups() * tables.rotary().pairs()),
-                   NAN);
+  dinv_freq.assign(tables.rotary().groups() * tables.rotary().pairs(), NAN);
   RopeFrequencyGradientCall gradient;
   gradient.q = q.view();
   gradient.k = k.view();

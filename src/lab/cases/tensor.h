@@ -67,7 +67,7 @@ class Tensor {
   // Exactly what is stored, [B, H, T, D].
   [[nodiscard]] std::vector<double> values() const {
     std::vector<double> all;
-    all.reserve(static_cast<std::size_t>(shape_[0] * shape_[1] * shape_[2] * shape_[3]));
+    all.reserve(shape_[0] * shape_[1] * shape_[2] * shape_[3]);
     each([&](std::size_t at) { all.push_back(read(at)); });
     return all;
   }

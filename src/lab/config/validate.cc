@@ -101,8 +101,7 @@ void validate(const ModelConfig& model, const std::string& scope) {
   }
   if (model.attention == AttentionKind::kLinear && model.score_scaling != ScoreScaling::kNone) {
     throw conflict(scope, "model.score_scaling", "needs softmax attention",
-                   std::string(enum_names(
-                       model.score_scaling)[static_cast<std::size_t>(model.score_scaling)]));
+                   std::string(enum_name(model.score_scaling)));
   }
   check_encodings(model, scope);
 }
@@ -156,10 +155,8 @@ void validate(const TrainConfig& train, const std::string& scope) {
                    std::to_string(train.accumulate));
   }
   if (train.precision != TrainPrecision::kFloat32 && train.device == Device::kCpu) {
-    throw conflict(
-        scope, "train.precision", "needs train.device: cuda",
-        std::string(enum_names(train.precision)[static_cast<std::size_t>(train.precision)]),
-        "use float32 on the CPU");
+    throw conflict(scope, "train.precision", "needs train.device: cuda",
+                   std::string(enum_name(train.precision)), "use float32 on the CPU");
   }
   if (train.min_lr > train.lr) {
     throw conflict(scope, "train.min_lr", "must not exceed train.lr",

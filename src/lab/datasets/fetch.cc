@@ -180,7 +180,7 @@ void describe_content(const fs::path& folder, Manifest& manifest) {
     hash.update(fmt::format("{}\n{}\n", name, bytes.size()));
     hash.update(bytes);
     ++manifest.files;
-    manifest.bytes += static_cast<std::int64_t>(bytes.size());
+    manifest.bytes += std::ssize(bytes);
   }
   manifest.content_sha256 = hash.hex();
 }

@@ -100,13 +100,13 @@ Divergence head_divergence(const Map& first, const Map& second) {
 }  // namespace
 
 Map head_map(const AttentionRecord& record, std::int64_t layer, std::int64_t head, MapKind kind) {
-  const auto layers = static_cast<std::int64_t>(record.layers.size());
+  const auto layers = std::ssize(record.layers);
   if (layer < 0 || layer >= layers) throw range_error("layer", layers, layer);
   if (head < 0 || head >= record.heads) throw range_error("head", record.heads, head);
-  const auto& all = values_of(record.layers[static_cast<std::size_t>(layer)], kind);
+  const auto& all = values_of(record.layers[layer], kind);
   if (all.empty()) {
     throw comparison_error(fmt::format("layer {} ({}) has no contextual positions", layer,
-                                       record.example.encodings[static_cast<std::size_t>(layer)]),
+                                       record.example.encodings[layer]),
                            "choose a layer with cope");
   }
   const std::int64_t T = record.tokens();
@@ -213,7 +213,7 @@ std::vector<Divergence> divergences(const AttentionRecord& first, const Attentio
                                     const RecordNames& names) {
   require_same_example(first, second, names);
   std::vector<Divergence> all;
-  for (std::int64_t l = 0; l < static_cast<std::int64_t>(first.layers.size()); ++l) {
+  for (std::int64_t l = 0; l < std::ssize(first.layers); ++l) {
     for (std::int64_t h = 0; h < first.heads; ++h) {
       Divergence one = head_divergence(head_map(first, l, h), head_map(second, l, h));
       one.layer = l;

@@ -18,7 +18,7 @@ struct Map {
   std::vector<float> values;  // row-major
 
   [[nodiscard]] float at(std::int64_t row, std::int64_t column) const {
-    return values[static_cast<std::size_t>(row * columns + column)];
+    return values[row * columns + column];
   }
   bool operator==(const Map&) const = default;
 };

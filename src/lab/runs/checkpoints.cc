@@ -44,7 +44,7 @@ class NewCheckpoint {
     std::int64_t size = 0;
     for (const std::span<const std::byte> piece : pieces) {
       hash.update(piece);
-      size += static_cast<std::int64_t>(piece.size());
+      size += std::ssize(piece);
       write_all(file.number(), piece, name);
     }
     if (::fsync(file.number()) != 0) throw failure(name, errno);
@@ -90,7 +90,7 @@ class NewCheckpoint {
       const ssize_t put = ::write(file, data.data(), std::min(data.size(), kMostAtOnce));
       if (put < 0 && errno == EINTR) continue;
       if (put < 0) throw failure(name, errno);
-      data = data.subspan(static_cast<std::size_t>(put));
+      data = data.subspan(put);
     }
   }
   [[nodiscard]] Error failure(const std::string& name, int error_number) const {

@@ -136,7 +136,7 @@ Packed pack_runs(const std::vector<fs::path>& folders, const fs::path& pack,
   (void)parse_pack_index(text, pack.string());  // refuses what unpacking would refuse
   atomic_write(files / kPackIndexFile, text);
   std::vector<std::string> names = {kPackIndexFile};
-  Packed packed{.runs = static_cast<std::int64_t>(runs.size())};
+  Packed packed{.runs = std::ssize(runs)};
   for (const ManifestFile& file : index.files) {
     names.push_back(file.name);
     packed.bytes += file.size;

@@ -81,9 +81,7 @@ RunSummary summarize_run(const fs::path& run) {
   const bool killed = status.state == RunState::kRunning && !directory.in_use();
   return {.encoding = encoding_in(config),
           .seed = seed_in(config),
-          .state = killed ? "killed"
-                          : std::string(
-                                enum_names(status.state)[static_cast<std::size_t>(status.state)]),
+          .state = killed ? "killed" : std::string(enum_name(status.state)),
           .step = status.step,
           .bytes = bytes_below(run)};
 }

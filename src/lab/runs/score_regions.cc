@@ -45,7 +45,7 @@ Tally tally_region(std::span<const Tally> positions, PositionRange range) {
   Tally sum;
   double loss = 0.0;  // float would lose the small terms of a long row
   for (std::int64_t i = range.begin; i < range.end; ++i) {
-    const Tally& position = positions[static_cast<std::size_t>(i)];
+    const Tally& position = positions[i];
     sum.correct += position.correct;
     sum.weight += position.weight;
     loss += position.loss;

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "config/load.h"
+#include "posenc/core/fields.h"
 
 namespace posenc::sweep {
 namespace {
@@ -52,9 +53,7 @@ std::string job_name(const std::vector<std::string>& point) {
   return name.empty() ? "run" : name.substr(0, kLongestName);
 }
 
-std::string device_name(config::Device device) {
-  return std::string(enum_names(device)[static_cast<std::size_t>(device)]);
-}
+std::string device_name(config::Device device) { return std::string(enum_name(device)); }
 
 bool sets(const std::vector<std::string>& assignments, const std::string& key) {
   return std::any_of(assignments.begin(), assignments.end(),

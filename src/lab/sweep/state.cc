@@ -4,6 +4,7 @@
 #include <map>
 
 #include "core/bind.h"
+#include "posenc/core/fields.h"
 #include "runs/run_directory.h"
 #include "sweep/run.h"
 
@@ -88,9 +89,7 @@ Value job_value(const JobReport& report) {
 
 }  // namespace
 
-std::string state_name(JobState state) {
-  return std::string(enum_names(state)[static_cast<std::size_t>(state)]);
-}
+std::string state_name(JobState state) { return std::string(enum_name(state)); }
 
 std::vector<JobReport> look_up(const Plan& plan, const std::vector<Job>& jobs) {
   const std::map<std::string, Found> found = runs_in(plan.file.out);

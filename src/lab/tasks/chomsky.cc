@@ -51,10 +51,10 @@ void draw_symbols(String& string, std::int32_t symbols, Draw& draw) {
 
 // Bits, then operations; at least one bit.
 void draw_stack(String& input, Draw& draw) {
-  const auto size = static_cast<std::int64_t>(input.size());
+  const auto size = std::ssize(input);
   const std::int64_t bits = size == 1 ? 1 : 1 + draw.below(size - 1);
   for (std::int64_t t = 0; t < size; ++t) {
-    input[static_cast<std::size_t>(t)] = t < bits ? kZero + draw.below(2) : kPop + draw.below(3);
+    input[t] = t < bits ? kZero + draw.below(2) : kPop + draw.below(3);
   }
 }
 
@@ -133,7 +133,7 @@ class ChomskyTask final : public Generator {
   [[nodiscard]] std::string token_text(std::int32_t token) const override {
     static constexpr std::array<std::string_view, kZero> kWords = {"<pad>", "|",     "_",    "pop",
                                                                    "push0", "push1", "<end>"};
-    if (token >= 0 && token < kZero) return std::string(kWords[static_cast<std::size_t>(token)]);
+    if (token >= 0 && token < kZero) return std::string(kWords[token]);
     return number_name(token, kZero, info());
   }
 
@@ -149,7 +149,7 @@ class ChomskyTask final : public Generator {
     String input;
     for_each_row(request, [&](Row row, Draw& draw, std::uint64_t /*number*/) {
       const std::int64_t steps = trained + 1 + draw.below(most - trained);
-      input.resize(static_cast<std::size_t>(steps * shape.step));
+      input.resize(steps * shape.step);
       const String answer = draw_sample(kind_, input, draw);
       std::copy(input.begin(), input.end(), row.tokens.begin());
       write_answers(row, input.size(), kSep, answer, kPad);

@@ -40,10 +40,9 @@ Corpus::Corpus(const CorpusFiles& files, std::string_view scope) {
   documents_ =
       one_text ? split_text(loaded.documents.front(), files) : split_files(loaded.documents, files);
   for (const Split split : {Split::kValidation, Split::kTest}) {
-    too_short_ +=
-        std::erase_if(documents_[static_cast<std::size_t>(split)], [&](const Document& d) {
-          return static_cast<std::int64_t>(d.bytes.size()) <= files.longest_context;
-        });
+    too_short_ += std::erase_if(
+        documents_[static_cast<std::size_t>(split)],
+        [&](const Document& d) { return std::ssize(d.bytes) <= files.longest_context; });
   }
   // One text is measured alone: without its only training document nothing would be left.
   overlap_ = drop_near_duplicates(documents_, one_text ? 1.0 : files.max_shared);

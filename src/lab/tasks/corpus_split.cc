@@ -50,7 +50,7 @@ std::vector<Unit> units_by_hash(std::span<const Document> files, const CorpusFil
     Unit& unit = units[key];
     unit.hash = mixed(fnv1a(key));
     unit.files.push_back(file);
-    const auto size = static_cast<std::int64_t>(file.bytes.size());
+    const auto size = std::ssize(file.bytes);
     if (size > config.longest_context) unit.long_bytes += static_cast<double>(size);
   }
   std::vector<Unit> sorted;

@@ -43,7 +43,7 @@ class Program {
   void pass() { add({kPass}); }
   void set(Draw& draw) {
     const std::int32_t v = draw.below(config_.variables);
-    values_[static_cast<std::size_t>(v)] = 0;
+    values_[v] = 0;
     add({kFirstVariable + v, kAssign, zero_, kEnd});
   }
   // An operation after the first set. Drawing again when the chosen variable is full leaves the
@@ -56,16 +56,16 @@ class Program {
     if (u < weights.set) return set(draw);
     if (u < weights.set + weights.pass || increment == 0.0) return pass();
     const std::int32_t v = chosen(open, draw);
-    ++values_[static_cast<std::size_t>(v)];
+    ++values_[v];
     add({kFirstVariable + v, kIncrement});
   }
   // The answer, as a value.
   std::int32_t print(Draw& draw) {
     const std::int32_t v = chosen(is_set, draw);
     add({kPrint, kFirstVariable + v});
-    return values_[static_cast<std::size_t>(v)];
+    return values_[v];
   }
-  [[nodiscard]] std::int64_t size() const { return static_cast<std::int64_t>(tokens_.size()); }
+  [[nodiscard]] std::int64_t size() const { return std::ssize(tokens_); }
 
  private:
   static bool is_set(std::int32_t value) { return value >= 0; }
@@ -80,7 +80,7 @@ class Program {
   std::int32_t chosen(May may, Draw& draw) const {
     std::int32_t left = draw.below(count(may));
     for (std::int32_t v = 0;; ++v) {
-      if (may(values_[static_cast<std::size_t>(v)]) && left-- == 0) return v;
+      if (may(values_[v]) && left-- == 0) return v;
     }
   }
 
@@ -102,7 +102,7 @@ class CountingProgramTask final : public Generator {
   [[nodiscard]] std::optional<Region> instruction(
       std::span<const std::int32_t> row) const override {
     const std::int64_t begin = std::find(row.begin(), row.end(), kPrint) - row.begin();
-    if (begin + kPrintTokens > static_cast<std::int64_t>(row.size())) return std::nullopt;
+    if (begin + kPrintTokens > std::ssize(row)) return std::nullopt;
     return Region{begin, begin + kPrintTokens};
   }
 
@@ -175,7 +175,7 @@ std::string CountingProgramTask::token_text(std::int32_t token) const {
   static constexpr std::array<std::string_view, kFirstVariable> kWords = {
       "<pad>", "=", ";", "++;", "pass;", "print"};
   if (token >= 0 && token < kFirstVariable) {
-    return std::string(kWords[static_cast<std::size_t>(token)]);
+    return std::string(kWords[token]);
   }
   if (token >= kFirstVariable && token < zero()) {
     return letter_name(token - kFirstVariable, config_.variables);

@@ -143,7 +143,7 @@ std::vector<const Example*> CustomTask::fitting(const Request& request) const {
 
 void CustomTask::fill_rows(const Request& request) const {
   const std::vector<const Example*> examples = fitting(request);
-  const auto count = static_cast<std::int64_t>(examples.size());
+  const auto count = std::ssize(examples);
   if (request.split != Split::kTrain) require_rows(request, count);
   for_each_row(request, [&](Row row, Draw& draw, std::uint64_t number) {
     const std::uint64_t drawn = request.split != Split::kTrain

@@ -18,7 +18,7 @@ class FlipFlopTask final : public Generator {
 
   [[nodiscard]] std::string token_text(std::int32_t token) const override {
     static constexpr std::array<std::string_view, 3> kWords = {"w", "r", "i"};
-    if (token >= 0 && token < kZero) return std::string(kWords[static_cast<std::size_t>(token)]);
+    if (token >= 0 && token < kZero) return std::string(kWords[token]);
     return number_name(token, kZero, info());
   }
 

@@ -36,7 +36,7 @@ class IndirectIndexingTask final : public Generator {
   [[nodiscard]] std::optional<Region> instruction(
       std::span<const std::int32_t> row) const override {
     const std::int64_t begin = std::find(row.begin(), row.end(), kComma) - row.begin();
-    if (begin + kQuestion > static_cast<std::int64_t>(row.size())) return std::nullopt;
+    if (begin + kQuestion > std::ssize(row)) return std::nullopt;
     return Region{begin, begin + kQuestion};
   }
 
@@ -74,7 +74,7 @@ std::size_t IndirectIndexingTask::draw_string(std::span<std::int32_t> string, st
     const std::int32_t other = draw.below(config_.letters - 1);
     token = kFirstLetter + other + (other < source ? 0 : 1);
   }
-  const auto place = static_cast<std::size_t>(draw.below(static_cast<std::int64_t>(string.size())));
+  const auto place = static_cast<std::size_t>(draw.below(std::ssize(string)));
   string[place] = kFirstLetter + source;
   return place;
 }
@@ -87,7 +87,7 @@ void IndirectIndexingTask::fill_rows(const Request& request) const {
   const std::int64_t shortest = longer ? room : config_.min_letters;
   for_each_row(request, [&](Row row, Draw& draw, std::uint64_t /*number*/) {
     const std::int64_t size = shortest + draw.below(longest - shortest + 1);
-    const auto string = row.tokens.first(static_cast<std::size_t>(size));
+    const auto string = row.tokens.first(size);
     const std::int32_t source = draw.below(config_.letters);
     const std::size_t place = draw_string(string, source, draw);
     const std::int64_t shift = draw_shift(static_cast<std::int64_t>(place), size, draw);

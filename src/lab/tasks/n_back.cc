@@ -84,8 +84,7 @@ void NBackTask::assign(std::int32_t variable, std::size_t t, Row row, Histories&
 
 void NBackTask::ask(std::size_t t, Row row, const Histories& histories, Draw& draw) const {
   const auto& known = histories.known();
-  const std::int32_t variable =
-      known[static_cast<std::size_t>(draw.below(static_cast<std::int64_t>(known.size())))];
+  const std::int32_t variable = known[draw.below(std::ssize(known))];
   row.tokens[t] = kAsk;
   row.tokens[t + 1] = kFirstVariable + variable;
   row.targets[t + 1] = zero() + histories.recall(variable);

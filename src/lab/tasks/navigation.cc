@@ -19,7 +19,7 @@ class Map {
  public:
   Map(std::int64_t dimensions, std::int64_t side, double empty, std::int64_t objects)
       : side_(side), empty_(empty), objects_(objects) {
-    contents_.resize(static_cast<std::size_t>(dimensions == 1 ? side : side * side), kUnseen);
+    contents_.resize(dimensions == 1 ? side : side * side, kUnseen);
   }
 
   void restart() {
@@ -66,7 +66,7 @@ class NavigationTask final : public Generator {
     static constexpr std::array<std::string_view, 4> kActions = {"<", ">", "^", "v"};
     if (token == kNothing) return ".";
     if (token >= kFirstAction && token < first_object()) {
-      return std::string(kActions[static_cast<std::size_t>(token - kFirstAction)]);
+      return std::string(kActions[token - kFirstAction]);
     }
     if (token < first_object() || token >= info().vocabulary) {
       return number_name(token, static_cast<std::int32_t>(info().vocabulary), info());  // an error

@@ -17,7 +17,7 @@ std::string_view after_number(std::string_view text) {
     return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.' || c == '_';
   };
   const auto end = std::find_if_not(text.begin(), text.end(), part_of_number);
-  return text.substr(static_cast<std::size_t>(end - text.begin()));
+  return text.substr(end - text.begin());
 }
 
 bool starts_with_character(std::string_view line) {

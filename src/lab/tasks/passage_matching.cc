@@ -59,7 +59,7 @@ std::pair<Bytes, Bytes> two_passages(Bytes text, std::size_t passage, Draw& draw
   if (b >= a) ++b;
   const bool swapped = b < a;
   if (swapped) std::swap(a, b);
-  const Bytes first = text.subspan(static_cast<std::size_t>(a), passage);
+  const Bytes first = text.subspan(a, passage);
   const Bytes second = text.subspan(static_cast<std::size_t>(b) - 1 + passage, passage);
   return swapped ? std::pair{second, first} : std::pair{first, second};
 }
@@ -70,7 +70,7 @@ void PassageMatchingTask::fill_rows(const Request& request) const {
   if (!training) require_context(request);  // every document of the split is then long enough
   const auto passage = static_cast<std::size_t>(request.length - 2) / 2;
   const std::vector<Bytes> texts = long_enough(request, 2 * passage);
-  const auto count = static_cast<std::int64_t>(texts.size());
+  const auto count = std::ssize(texts);
   Request alike = request;
   if (!training) alike.key = request.shared_key;
   for_each_row(alike, [&](Row row, Draw& draw, std::uint64_t number) {

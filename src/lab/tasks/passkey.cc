@@ -40,7 +40,7 @@ class PasskeyTask final : public Generator {
   // <query> and the name; what follows is the answer so far.
   [[nodiscard]] std::optional<Region> instruction(
       std::span<const std::int32_t> row) const override {
-    const std::int64_t query = static_cast<std::int64_t>(row.size()) - config_.digits - 1;
+    const std::int64_t query = std::ssize(row) - config_.digits - 1;
     return Region{query, query + 2};
   }
   [[nodiscard]] std::optional<double> depth(std::span<const std::int32_t> row) const override;
@@ -115,7 +115,7 @@ void PasskeyTask::fill_rows(const Request& request) const {
   const auto query = static_cast<std::size_t>(request.length - config_.digits - 1);
   DistinctNumbers names(kNames);
   HiddenKey blank;
-  blank.digits.resize(static_cast<std::size_t>(config_.digits));
+  blank.digits.resize(config_.digits);
   std::vector<HiddenKey> keys;
   for_each_row(request, [&](Row row, Draw& draw, std::uint64_t /*number*/) {
     keys.assign(static_cast<std::size_t>(config_.distractors) + 1, blank);

@@ -38,7 +38,7 @@ class SegmentsTask final : public Generator {
   // <query> and the number.
   [[nodiscard]] std::optional<Region> instruction(
       std::span<const std::int32_t> row) const override {
-    const auto end = static_cast<std::int64_t>(row.size());
+    const auto end = std::ssize(row);
     return Region{end - 2, end};
   }
 
@@ -78,12 +78,11 @@ void SegmentsTask::fill_rows(const Request& request) const {
       first_letters.push_back(row.tokens[t - static_cast<std::size_t>(letters)]);
       row.tokens[t++] = kMark;
     }
-    const auto count = static_cast<std::int64_t>(first_letters.size());
+    const auto count = std::ssize(first_letters);
     const std::int32_t k = draw.below(std::min(count, shape_.max_index));
     row.tokens[end] = kQuery;
     row.tokens[end + 1] = first_number() + k;
-    row.targets[end + 1] =
-        first_letters[static_cast<std::size_t>(shape_.from_end ? count - 1 - k : k)];
+    row.targets[end + 1] = first_letters[shape_.from_end ? count - 1 - k : k];
   });
 }
 

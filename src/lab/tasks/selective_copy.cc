@@ -79,7 +79,7 @@ void SelectiveCopyTask::fill_rows(const Request& request) const {
   const std::int64_t n = copied(trained);
   require_length(request.length, 2 * n, fmt::format("for {} symbols, said twice", n));
   const auto start = static_cast<std::size_t>(request.length - n);
-  std::vector<std::int32_t> answers(static_cast<std::size_t>(n));
+  std::vector<std::int32_t> answers(n);
   for_each_row(request, [&](Row row, Draw& draw, std::uint64_t /*number*/) {
     fill_content(row.tokens.first(start), n, draw, answers);
     write_answers(row, start, kAsk, answers, kBlank);

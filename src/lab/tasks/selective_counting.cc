@@ -101,7 +101,7 @@ Named SelectiveCountingTask::draw_named(Draw& draw, Row row) const {
     if (named.has(c)) continue;
     if (named.count > 0) row.tokens[t++] = kAnd;
     row.tokens[t++] = kFirstClass + c;
-    named.classes[static_cast<std::size_t>(named.count++)] = c;
+    named.classes[named.count++] = c;
   }
   row.tokens[t] = kSep;
   std::sort(named.classes.begin(), named.classes.end());
@@ -131,7 +131,7 @@ std::int32_t SelectiveCountingTask::draw_symbol(const Named& named, const RowRul
   const bool full = count >= rule.most;
   const bool dense = draw.happens(rule.density);
   if (config_.share == Share::kCounted) {
-    if (dense && !full) return named.classes[static_cast<std::size_t>(draw.below(named.count))];
+    if (dense && !full) return named.classes[draw.below(named.count)];
     return named.other(draw.below(config_.classes - named.count + config_.noise));
   }
   if (dense) {
@@ -171,7 +171,7 @@ void SelectiveCountingTask::fill_rows(const Request& request) const {
       if (config_.answer == Answer::kRunning) row.targets[t] = label(count, rule.modulo);
     }
     if (config_.answer == Answer::kRunning) return;
-    row.tokens[static_cast<std::size_t>(end)] = kQuery;
+    row.tokens[end] = kQuery;
     row.targets.back() = label(count, rule.modulo);
     if (config_.leak) row.tokens.back() = row.targets.back();
   });
@@ -180,8 +180,7 @@ void SelectiveCountingTask::fill_rows(const Request& request) const {
 std::string SelectiveCountingTask::token_text(std::int32_t token) const {
   static constexpr std::array<std::string_view, kFirstClass> kWords = {"<bos>", "count", "mod",
                                                                        "and",   "<sep>", "<query>"};
-  if (token >= 0 && token < kFirstClass)
-    return std::string(kWords[static_cast<std::size_t>(token)]);
+  if (token >= 0 && token < kFirstClass) return std::string(kWords[token]);
   const std::int64_t symbol = token - kFirstClass;
   if (symbol >= 0 && symbol < config_.classes) return class_name(symbol, config_.classes);
   if (symbol >= 0 && symbol < config_.classes + config_.noise) {

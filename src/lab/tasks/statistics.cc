@@ -62,9 +62,9 @@ bool chooses(const Scored& answer) { return answer.row % 2 == 0; }
 
 std::vector<std::int64_t> target_counts(const std::vector<Scored>& answers,
                                         std::int64_t vocabulary) {
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(vocabulary));
+  std::vector<std::int64_t> counts(vocabulary);
   for (const Scored& answer : answers) {
-    if (chooses(answer)) ++counts[static_cast<std::size_t>(answer.target)];
+    if (chooses(answer)) ++counts[answer.target];
   }
   return counts;
 }
@@ -83,8 +83,8 @@ std::vector<std::int32_t> commonest_by_position(const std::vector<Scored>& answe
                    static_cast<std::uint32_t>(a.target));
   }
   std::sort(keys.begin(), keys.end());
-  std::vector<std::int32_t> best(static_cast<std::size_t>(length), otherwise);
-  std::vector<std::ptrdiff_t> times(static_cast<std::size_t>(length), 0);
+  std::vector<std::int32_t> best(length, otherwise);
+  std::vector<std::ptrdiff_t> times(length, 0);
   for (auto run = keys.begin(); run != keys.end();) {
     const auto end = std::upper_bound(run, keys.end(), *run);
     const auto position = static_cast<std::size_t>(*run >> 32);
@@ -113,9 +113,8 @@ double best_accuracy(const std::vector<Scored>& answers, std::int64_t length,
                      std::int64_t vocabulary) {
   const std::int32_t one = commonest(target_counts(answers, vocabulary));
   const std::vector<std::int32_t> each = commonest_by_position(answers, length, one);
-  return std::max(
-      accuracy(answers, [&](std::int64_t) { return one; }),
-      accuracy(answers, [&](std::int64_t t) { return each[static_cast<std::size_t>(t)]; }));
+  return std::max(accuracy(answers, [&](std::int64_t) { return one; }),
+                  accuracy(answers, [&](std::int64_t t) { return each[t]; }));
 }
 
 // Mean of p^(scored positions of a row): the answers of a row are taken as independent.
@@ -142,8 +141,7 @@ double unigram_bits(const std::vector<Scored>& answers, std::int64_t vocabulary)
   for (const Scored& answer : answers) {
     if (chooses(answer)) continue;
     ++judged;
-    bits -=
-        std::log2(static_cast<double>(counts[static_cast<std::size_t>(answer.target)] + 1) / total);
+    bits -= std::log2(static_cast<double>(counts[answer.target] + 1) / total);
   }
   return judged == 0 ? std::log2(static_cast<double>(vocabulary))
                      : bits / static_cast<double>(judged);

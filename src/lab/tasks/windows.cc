@@ -14,7 +14,7 @@ template <class Count>
 std::vector<std::int64_t> running_sums(std::span<const Document> documents, Count count) {
   std::vector<std::int64_t> before = {0};
   for (const Document& document : documents) {
-    const auto size = static_cast<std::int64_t>(document.bytes.size());
+    const auto size = std::ssize(document.bytes);
     before.push_back(before.back() + std::max<std::int64_t>(0, count(size)));
   }
   return before;
@@ -42,7 +42,7 @@ WindowIndex::WindowIndex(std::span<const Document> documents, std::int64_t windo
 
 Bytes WindowIndex::at(std::int64_t start) const {
   const std::size_t document = document_of(before_, start);
-  return documents_[document].bytes.subspan(static_cast<std::size_t>(start - before_[document]),
+  return documents_[document].bytes.subspan(start - before_[document],
                                             static_cast<std::size_t>(window_));
 }
 
@@ -67,8 +67,7 @@ Bytes BlockList::window(std::int64_t row, std::int64_t bytes) const {
   const std::int64_t number = block(row);
   const std::size_t document = document_of(before_, number);
   const std::int64_t end = context_ + 1 + (number - before_[document]) * scored_;
-  return documents_[document].bytes.subspan(static_cast<std::size_t>(end - bytes),
-                                            static_cast<std::size_t>(bytes));
+  return documents_[document].bytes.subspan(end - bytes, static_cast<std::size_t>(bytes));
 }
 
 }  // namespace posenc::tasks

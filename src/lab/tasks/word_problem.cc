@@ -31,9 +31,7 @@ class PermutationGroup {
     }
   }
   [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(words_.size()); }
-  [[nodiscard]] const std::string& word(std::int32_t element) const {
-    return words_[static_cast<std::size_t>(element)];
-  }
+  [[nodiscard]] const std::string& word(std::int32_t element) const { return words_[element]; }
   [[nodiscard]] std::int32_t product(std::int32_t first, std::int32_t second) const {
     const std::size_t row = static_cast<std::size_t>(first) * words_.size();
     return products_[row + static_cast<std::size_t>(second)];
@@ -42,7 +40,7 @@ class PermutationGroup {
  private:
   [[nodiscard]] std::int32_t number(const std::string& first, const std::string& second) const {
     std::string image = first;
-    for (char& c : image) c = second[static_cast<std::size_t>(c - '1')];
+    for (char& c : image) c = second[c - '1'];
     const auto found = std::lower_bound(words_.begin(), words_.end(), image);
     return static_cast<std::int32_t>(found - words_.begin());
   }

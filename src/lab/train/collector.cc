@@ -163,7 +163,7 @@ runs::ConditionTallies Collector::condition_tallies() const {
 }
 
 EvalRow Collector::finish() {
-  row_.samples = static_cast<std::int64_t>(rows_.size());
+  row_.samples = std::ssize(rows_);
   choose_ranges();
   for (std::size_t r = 0; r < row_.regions.size(); ++r) {
     row_.regions[r].estimate = estimate(r);

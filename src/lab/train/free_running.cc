@@ -30,7 +30,7 @@ class Generation {
 
   // Right answers of a row.
   [[nodiscard]] statistics::RowSum score(std::int64_t row) const {
-    const AnswerSpan& span = spans_[static_cast<std::size_t>(row)];
+    const AnswerSpan& span = spans_[row];
     statistics::RowSum sum{0.0, static_cast<double>(span.end - span.begin)};
     for (std::int64_t t = span.begin; t < span.end; ++t) {
       const auto place = static_cast<std::size_t>(row * batch_.length + t);
@@ -51,10 +51,10 @@ class Generation {
   void take(std::int64_t t, const at::Tensor& said) {
     said_.resize(batch_.tokens.size(), tasks::kUnscored);
     for (std::int64_t row = 0; row < batch_.rows; ++row) {
-      const AnswerSpan& span = spans_[static_cast<std::size_t>(row)];
+      const AnswerSpan& span = spans_[row];
       if (t < span.begin || t >= span.end) continue;
       const auto token = said[row][0].item<std::int64_t>();
-      said_[static_cast<std::size_t>(row * batch_.length + t)] = static_cast<std::int32_t>(token);
+      said_[row * batch_.length + t] = static_cast<std::int32_t>(token);
       if (t + 1 < span.end) tokens_[row][t + 1] = token;
     }
   }
@@ -85,7 +85,7 @@ FreeRunning summarised(const std::vector<statistics::RowSum>& answers) {
   std::vector<statistics::RowSum> rows;
   for (const statistics::RowSum& row : answers)
     rows.push_back({row.total == row.weight ? 1.0 : 0.0, 1.0});
-  return {static_cast<std::int64_t>(rows.size()), statistics::proportion_over_rows(answers),
+  return {std::ssize(rows), statistics::proportion_over_rows(answers),
           statistics::proportion_over_rows(rows)};
 }
 

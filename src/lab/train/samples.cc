@@ -17,7 +17,7 @@ struct Scored {
   Scored(const tasks::Batch& batch, std::int64_t begin, std::int64_t rows) {
     const std::int64_t first = begin * batch.length;
     for (std::int64_t i = 0; i < rows * batch.length; ++i) {
-      const std::int32_t target = batch.targets[static_cast<std::size_t>(first + i)];
+      const std::int32_t target = batch.targets[first + i];
       if (target == tasks::kUnscored) continue;
       places.push_back(i);
       targets.push_back(target);
@@ -25,7 +25,7 @@ struct Scored {
   }
   // With places that are not scored here; different ones, so that their gradients do not wait for each other.
   void fill_up(std::int64_t to) {
-    for (auto i = static_cast<std::int64_t>(places.size()); i < to; ++i) {
+    for (auto i = std::ssize(places); i < to; ++i) {
       places.push_back(i);
       targets.push_back(kIgnored);
     }
@@ -54,9 +54,7 @@ class Packer {
   std::int64_t used_ = 0;
 };
 
-std::int64_t size_of(const std::vector<std::int64_t>& x) {
-  return static_cast<std::int64_t>(x.size());
-}
+std::int64_t size_of(const std::vector<std::int64_t>& x) { return std::ssize(x); }
 
 // One round of a Feistel network on two halves of `bits` bits.
 std::uint64_t feistel(std::uint64_t x, int bits, std::uint64_t key) {
@@ -190,7 +188,7 @@ StepSamples step_samples(const tasks::Task& task, const config::LabConfig& confi
                                             std::bit_cast<std::int64_t>(made.rate)};
   packer.add(head.begin(), {2});
   for (std::int64_t part = 0; part < config.train.accumulate; ++part) {
-    const Scored& here = scored[static_cast<std::size_t>(part)];
+    const Scored& here = scored[part];
     const std::int64_t count = size_of(here.places);
     made.parts.push_back({packer.add(batch.tokens.begin() + part * places, {rows, batch.length}),
                           packer.add(here.places.begin(), {count}),

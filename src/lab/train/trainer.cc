@@ -177,7 +177,7 @@ std::vector<StepReport> Trainer::run(std::int64_t count, const std::atomic<bool>
   const Stopwatch all;
   const OnStream scope(stream_);
   std::vector<Queued> queue;
-  while (static_cast<std::int64_t>(queue.size()) < count) {
+  while (std::ssize(queue) < count) {
     if (!queue.empty() && stop != nullptr && stop->load(std::memory_order_relaxed)) break;
     try {
       queue.push_back(queue_step(stop));

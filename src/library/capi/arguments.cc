@@ -81,7 +81,7 @@ std::int64_t write_text(const char* op, std::string_view text, char* buffer, std
     std::memcpy(buffer, text.data(), kept);
     buffer[kept] = '\0';
   }
-  return static_cast<std::int64_t>(text.size());
+  return std::ssize(text);
 }
 
 ModelShape shape_of(const char* op, const posenc_shape& shape) {

@@ -134,7 +134,7 @@ const char* posenc_parameters_name(const posenc_parameters* parameters, int64_t 
                          "[parameters_name] index must be below the count (%zu) but got %lld",
                          infos.size(), static_cast<long long>(index));
     }
-    name = infos[static_cast<std::size_t>(index)].info.name.c_str();
+    name = infos[index].info.name.c_str();
   });
   return name;
 }

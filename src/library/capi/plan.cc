@@ -79,7 +79,7 @@ const char* posenc_plan_input_name(const posenc_plan* plan, int64_t input) noexc
                          "[plan_input_name] input must be below the count (%zu) but got %lld",
                          inputs.size(), static_cast<long long>(input));
     }
-    name = inputs[static_cast<std::size_t>(input)].info.name.c_str();
+    name = inputs[input].info.name.c_str();
   });
   return name;
 }

@@ -180,7 +180,7 @@ inline Value named_value(std::string_view name, Value arguments) {
 
 template <NamedEnum E>
 Value write_field(E field) {
-  return Value::of_string(std::string(enum_names(E{})[static_cast<std::size_t>(field)]));
+  return Value::of_string(std::string(enum_name(field)));
 }
 
 template <class... Configs>

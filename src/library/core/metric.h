@@ -6,6 +6,8 @@
 #include <optional>
 #include <string_view>
 
+#include "posenc/core/fields.h"
+
 namespace posenc {
 
 enum class Metric { kAccuracy, kError, kBitsPerByte, kTokensPerSecond };
@@ -34,8 +36,6 @@ constexpr MetricTraits traits_of(Metric metric) {
   }};
   return kTraits[static_cast<std::size_t>(metric)];
 }
-constexpr std::string_view name_of(Metric metric) {
-  return enum_names(metric)[static_cast<std::size_t>(metric)];
-}
+constexpr std::string_view name_of(Metric metric) { return enum_name(metric); }
 
 }  // namespace posenc

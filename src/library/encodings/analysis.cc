@@ -66,7 +66,7 @@ class Turner {
 Vector window_only(const Rotary& rotary, Vector x) {
   for (std::int64_t c = 0; c < rotary.head_dim; ++c) {
     const bool inside = c >= rotary.dim_offset && c < rotary.dim_offset + rotary.rotary_dim;
-    if (!inside) x[static_cast<std::size_t>(c)] = 0.0;
+    if (!inside) x[c] = 0.0;
   }
   return x;
 }
@@ -75,7 +75,7 @@ Vector window_only(const Rotary& rotary, Vector x) {
 
 std::vector<double> wavelengths(const Rotary& rotary, std::int64_t group) {
   std::vector<double> result;
-  for (const double f : rotary.inv_freq[static_cast<std::size_t>(group)]) {
+  for (const double f : rotary.inv_freq[group]) {
     result.push_back(f > 0.0 ? kTurn / f : std::numeric_limits<double>::infinity());
   }
   return result;
@@ -83,7 +83,7 @@ std::vector<double> wavelengths(const Rotary& rotary, std::int64_t group) {
 
 std::vector<double> rotations_at(const Rotary& rotary, std::int64_t length, std::int64_t group) {
   std::vector<double> result;
-  for (const double f : rotary.inv_freq[static_cast<std::size_t>(group)]) {
+  for (const double f : rotary.inv_freq[group]) {
     result.push_back(static_cast<double>(length) * f / kTurn);
   }
   return result;
@@ -101,7 +101,7 @@ std::optional<std::int64_t> max_unambiguous_distance(const Rotary& rotary, std::
 
 std::vector<double> decay_curve(const Rotary& rotary, std::int64_t max_distance,
                                 std::int64_t group) {
-  const std::vector<double>& inv_freq = rotary.inv_freq[static_cast<std::size_t>(group)];
+  const std::vector<double>& inv_freq = rotary.inv_freq[group];
   std::vector<double> curve;
   for (std::int64_t m = 0; m <= max_distance; ++m) {
     std::complex<double> partial = 0.0;

@@ -35,7 +35,7 @@ struct Plan {
 
   // The sections as given, or an even split.
   [[nodiscard]] std::vector<std::int64_t> axial_sections(const AxialAxes& axial) const {
-    const auto given = static_cast<std::int64_t>(axial.sections.size());
+    const auto given = std::ssize(axial.sections);
     if (given > 0) {
       if (axial.axes == 0 || axial.axes == given) return axial.sections;
       throw Error(ErrorKind::kConflict,
@@ -64,30 +64,30 @@ struct Plan {
   AxisPlan operator()(const AxialAxes& axial) const {
     const std::vector<std::int64_t> sections = axial_sections(axial);
     check_sections("axial", sections, pairs);
-    return {static_cast<std::int64_t>(sections.size()), in_chunks(sections), sections};
+    return {std::ssize(sections), in_chunks(sections), sections};
   }
 
   AxisPlan operator()(const MropeAxes& mrope) const {
     check_sections("mrope", mrope.sections, pairs);
-    return {static_cast<std::int64_t>(mrope.sections.size()), in_chunks(mrope.sections), {pairs}};
+    return {std::ssize(mrope.sections), in_chunks(mrope.sections), {pairs}};
   }
 
   AxisPlan operator()(const MropeInterleavedAxes& mrope) const {
     check_sections("mrope_interleaved", mrope.sections, pairs);
-    const auto axes = static_cast<std::int64_t>(mrope.sections.size());
+    const auto axes = std::ssize(mrope.sections);
     AxisPlan plan{axes, std::vector<std::int32_t>(static_cast<std::size_t>(pairs), 0), {pairs}};
     for (std::int64_t axis = 1; axis < axes; ++axis) {
-      const std::int64_t end = axes * mrope.sections[static_cast<std::size_t>(axis)];
+      const std::int64_t end = axes * mrope.sections[axis];
       if (axis + end - axes >= pairs && end > 0) {
         throw Error(ErrorKind::kOutOfRange,
                     {.scope = "mrope_interleaved",
                      .key = fmt::format("sections[{}]", axis),
                      .rule = fmt::format("must leave its last pair below {}", pairs),
-                     .value = std::to_string(mrope.sections[static_cast<std::size_t>(axis)]),
+                     .value = std::to_string(mrope.sections[axis]),
                      .hint = "give the first axis at least as many pairs as the others"});
       }
       for (std::int64_t pair = axis; pair < end; pair += axes) {
-        plan.axis_of_pair[static_cast<std::size_t>(pair)] = static_cast<std::int32_t>(axis);
+        plan.axis_of_pair[pair] = static_cast<std::int32_t>(axis);
       }
     }
     return plan;

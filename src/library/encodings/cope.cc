@@ -79,8 +79,8 @@ CopeRow cope_positions(const Cope& config, std::span<const double> gate_logit,
 
 std::vector<double> cope_table(const Cope& config, std::span<const double> parameter,
                                std::span<const double> q, std::int64_t head) {
-  if (config.variant == Cope::Variant::kAlibi) return {parameter[static_cast<std::size_t>(head)]};
-  std::vector<double> table(static_cast<std::size_t>(config.npos_max), 0.0);
+  if (config.variant == Cope::Variant::kAlibi) return {parameter[head]};
+  std::vector<double> table(config.npos_max, 0.0);
   for (std::size_t d = 0; d < q.size(); ++d) {
     const std::span<const double> entries = parameter.subspan(d * table.size(), table.size());
     for (std::size_t p = 0; p < table.size(); ++p) table[p] += q[d] * entries[p];

@@ -62,7 +62,7 @@ double bias(const Fire& config, const Parameters& parameters, std::int64_t head,
   const double u = input(config, parameters, i, j);
   const auto width = static_cast<std::size_t>(config.width);
   const std::size_t row = static_cast<std::size_t>(head) * width;
-  double result = parameters[kB2][static_cast<std::size_t>(head)];
+  double result = parameters[kB2][head];
   for (std::size_t n = 0; n < width; ++n) {
     result += parameters[kW2][row + n] * relu(parameters[kW1][n] * u + parameters[kB1][n]);
   }
@@ -75,7 +75,7 @@ void add_bias_gradient(const Fire& config, const Parameters& parameters, std::in
   const auto width = static_cast<std::size_t>(config.width);
   const std::size_t row = static_cast<std::size_t>(head) * width;
   double du = 0.0;
-  gradient[kB2][static_cast<std::size_t>(head)] += dbias;
+  gradient[kB2][head] += dbias;
   for (std::size_t n = 0; n < width; ++n) {
     const double hidden = relu(parameters[kW1][n] * u + parameters[kB1][n]);
     gradient[kW2][row + n] += dbias * hidden;

@@ -41,7 +41,7 @@ std::int64_t checked_rotary_dim(const Config& config, const ModelShape& shape) {
 }
 
 void check_theta_groups(const Rope& config, const ModelShape& shape) {
-  const auto groups = static_cast<std::int64_t>(config.theta.size());
+  const auto groups = std::ssize(config.theta);
   if (groups > 0 && shape.heads % groups == 0) return;
   throw shape_error(
       "rope", ErrorKind::kWrongLength, "theta",
@@ -69,12 +69,12 @@ void apply_alpha(const Rope& config, std::span<const double> alpha, Rotary& rota
   if (alpha.empty()) return;
   if (!std::holds_alternative<LearnableSchedule>(config.schedule)) {
     throw shape_error("rope", ErrorKind::kConflict, "alpha", "is only for schedule=learnable",
-                      static_cast<std::int64_t>(alpha.size()));
+                      std::ssize(alpha));
   }
   if (alpha.size() != static_cast<std::size_t>(rotary.pairs())) {
     throw shape_error("rope", ErrorKind::kWrongLength, "alpha",
                       fmt::format("must have one entry per pair ({})", rotary.pairs()),
-                      static_cast<std::int64_t>(alpha.size()));
+                      std::ssize(alpha));
   }
   for (std::vector<double>& group : rotary.inv_freq) {
     for (std::size_t p = 0; p < group.size(); ++p) group[p] *= std::exp(alpha[p]);
@@ -185,8 +185,7 @@ std::array<std::size_t, 2> Rotary::channels(std::int64_t pair) const {
 }
 
 double Rotary::angle(std::int64_t group, std::int64_t pair, std::int64_t position) const {
-  const double frequency =
-      inv_freq[static_cast<std::size_t>(group)][static_cast<std::size_t>(pair)];
+  const double frequency = inv_freq[group][pair];
   double angle = static_cast<double>(position) * frequency;
   if (precision == Precision::kHf) {
     angle = static_cast<double>(static_cast<float>(position) * static_cast<float>(frequency));
@@ -198,7 +197,7 @@ double Rotary::magnitude(Role role, std::int64_t pair, std::int64_t position) co
   if (log_zeta.empty()) return attention_factor;
   const double power = (static_cast<double>(position) - center) / scale_base;
   const double sign = role == Role::kQuery ? 1.0 : -1.0;
-  return attention_factor * std::exp(sign * power * log_zeta[static_cast<std::size_t>(pair)]);
+  return attention_factor * std::exp(sign * power * log_zeta[pair]);
 }
 
 CosSin rotary_entry(const Rotary& rotary, Role role, std::int64_t group, std::int64_t pair,
@@ -213,7 +212,7 @@ void rotary_row(const Rotary& rotary, Role role, std::int64_t group,
                 std::span<double> sin) {
   for (const std::int64_t n : position) require_exact_position("rope", "positions", n);
   for (std::size_t p = 0; p < cos.size(); ++p) {
-    const std::int64_t n = position[static_cast<std::size_t>(rotary.axes.axis_of_pair[p])];
+    const std::int64_t n = position[rotary.axes.axis_of_pair[p]];
     const CosSin entry = rotary_entry(rotary, role, group, static_cast<std::int64_t>(p), n);
     cos[p] = entry.cos;
     sin[p] = entry.sin;
@@ -239,7 +238,7 @@ void rerotate(const Rotary& from, std::span<const std::int64_t> from_position, c
   }
   const double scale =
       magnitude == RerotateMagnitude::kTarget ? 1.0 : from.attention_factor / to.attention_factor;
-  std::vector<double> cos(static_cast<std::size_t>(from.pairs()));
+  std::vector<double> cos(from.pairs());
   std::vector<double> sin(cos.size());
   for (std::int64_t pair = 0; pair < from.pairs(); ++pair) {
     const auto p = static_cast<std::size_t>(pair);
@@ -255,7 +254,7 @@ void rerotate(const Rotary& from, std::span<const std::int64_t> from_position, c
 }
 
 void rerotate(const Rotary& rotary, std::int64_t delta, std::int64_t group, std::span<double> key) {
-  const std::vector<std::int64_t> zero(static_cast<std::size_t>(rotary.axes.axes), 0);
+  const std::vector<std::int64_t> zero(rotary.axes.axes, 0);
   const std::vector<std::int64_t> moved(zero.size(), delta);
   rerotate(rotary, zero, rotary, moved, group, key);
 }

@@ -198,7 +198,7 @@ struct Evaluate {
         static_cast<std::int64_t>(s.partial_rotary_factor * static_cast<double>(in.head_dim) / 2.0);
     std::vector<Real> inv = powers<Real>(in.theta, turning, in.head_dim);
     for (Real& p : inv) p = Real{1} / p / static_cast<Real>(s.factor);
-    inv.resize(static_cast<std::size_t>(in.dim / 2), Real{0});
+    inv.resize(in.dim / 2, Real{0});
     return output(inv);
   }
 

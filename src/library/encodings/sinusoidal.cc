@@ -38,8 +38,7 @@ std::vector<double> sinusoidal_frequencies(const Sinusoidal& config, std::int64_
 }
 
 void embedding(const Sinusoidal& config, std::int64_t position, std::span<double> out) {
-  embedding(config, sinusoidal_frequencies(config, static_cast<std::int64_t>(out.size())), position,
-            out);
+  embedding(config, sinusoidal_frequencies(config, std::ssize(out)), position, out);
 }
 
 void embedding(const Sinusoidal& config, std::span<const double> frequencies, std::int64_t position,

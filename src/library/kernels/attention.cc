@@ -66,7 +66,7 @@ void run_task(const AttentionSetup& setup, const Task& task, Mine& mine) {
     write_row(call.out, s.batch, task.head, query, mine.out.data() + r * setup.padded_dim);
     if (call.lse.empty()) continue;
     const std::int64_t at = (s.batch * call.q.heads() + task.head) * call.q.tokens() + query;
-    call.lse[static_cast<std::size_t>(at)] = mine.lse[r];
+    call.lse[at] = mine.lse[r];
   }
 }
 
@@ -79,9 +79,8 @@ Status run_fused(const AttentionCall& call) {
   for (int t = 0; t < num_threads(); ++t) {
     all.emplace_back(setup, static_cast<std::size_t>(call.k.tokens()));
   }
-  parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t task, int worker) {
-    run_task(setup, tasks[static_cast<std::size_t>(task)], all[static_cast<std::size_t>(worker)]);
-  });
+  parallel_for(std::ssize(tasks),
+               [&](std::int64_t task, int worker) { run_task(setup, tasks[task], all[worker]); });
   return {};
 }
 

@@ -35,7 +35,7 @@ Status check_call(const AttentionBackwardCall& call) noexcept {
   if (Status s = check_attention(call.forward); !s.ok()) return s;
   const std::int64_t rows =
       call.forward.q.batch() * call.forward.q.heads() * call.forward.q.tokens();
-  if (static_cast<std::int64_t>(call.forward.lse.size()) != rows) {
+  if (std::ssize(call.forward.lse) != rows) {
     return {StatusCode::kInvalidArgument, "[attention_backward] lse of the forward must be kept"};
   }
   struct Pair {
@@ -108,7 +108,7 @@ void read_outputs(const AttentionBackwardCall& call, const AttentionSetup& setup
     mine.delta[r] = sum;
     const std::int64_t at =
         (s.batch * call.forward.q.heads() + head) * call.forward.q.tokens() + query;
-    mine.lse[r] = call.forward.lse[static_cast<std::size_t>(at)];
+    mine.lse[r] = call.forward.lse[at];
     if (mine.lse[r] != -std::numeric_limits<float>::infinity()) continue;
     // A query that sees no key has no gradient, and may be NaN.
     mine.delta[r] = 0.0f;
@@ -184,10 +184,9 @@ Status run_fused(const AttentionBackwardCall& call) {
   }
   std::vector<Mine> all;
   for (int t = 0; t < num_threads(); ++t) all.emplace_back(setup);
-  parallel_for(static_cast<std::int64_t>(tasks.size()), [&](std::int64_t task, int worker) {
+  parallel_for(std::ssize(tasks), [&](std::int64_t task, int worker) {
     const auto index = static_cast<std::size_t>(task);
-    run_task(call, setup, tasks[index], splits, gradients[index],
-             all[static_cast<std::size_t>(worker)]);
+    run_task(call, setup, tasks[index], splits, gradients[index], all[worker]);
   });
   write_key_gradients(call, setup, static_cast<std::size_t>(splits), gradients);
   if (call.dparameters != nullptr) sum_parameter_gradients(setup, gradients, *call.dparameters);

@@ -110,8 +110,8 @@ Status check_outputs(const AttentionCall& call) noexcept {
     if (Status s = check_output(kOp, "out", call.out, *in); !s.ok()) return s;
   }
   const std::int64_t rows = call.q.batch() * call.q.heads() * call.q.tokens();
-  if (!call.lse.empty() && static_cast<std::int64_t>(call.lse.size()) != rows) {
-    return mismatch("lse", "entries", rows, static_cast<std::int64_t>(call.lse.size()));
+  if (!call.lse.empty() && std::ssize(call.lse) != rows) {
+    return mismatch("lse", "entries", rows, std::ssize(call.lse));
   }
   return {};
 }
@@ -168,9 +168,8 @@ Status check_mask(const AttentionCall& call) noexcept {
       return s;
     if (Status s = check_cumulative("attention cu_keys", keys, call.k.tokens()); !s.ok()) return s;
     if (queries.size() != keys.size()) {
-      return mismatch("cu_keys", "entries, as cu_queries has,",
-                      static_cast<std::int64_t>(queries.size()),
-                      static_cast<std::int64_t>(keys.size()));
+      return mismatch("cu_keys", "entries, as cu_queries has,", std::ssize(queries),
+                      std::ssize(keys));
     }
   }
   if (!(call.dropout.rate >= 0.0 && call.dropout.rate < 1.0)) {

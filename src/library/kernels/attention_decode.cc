@@ -65,11 +65,10 @@ class Decoder {
  private:
   template <class Body>
   void for_each_chunk(const Body& body) {
-    parallel_for(static_cast<std::int64_t>(groups_.size()) * chunks_,
-                 [&](std::int64_t task, int worker) {
-                   const Group& g = groups_[static_cast<std::size_t>(task / chunks_)];
-                   if (task % chunks_ * kChunk < g.segment->keys) body(g, task % chunks_, worker);
-                 });
+    parallel_for(std::ssize(groups_) * chunks_, [&](std::int64_t task, int worker) {
+      const Group& g = groups_[task / chunks_];
+      if (task % chunks_ * kChunk < g.segment->keys) body(g, task % chunks_, worker);
+    });
   }
 
   // Row r of a group: which head and token.
@@ -127,12 +126,12 @@ class Decoder {
   // A cache of plain keys: each is turned on its way through.
   void score_turned(const Group& g, std::int64_t chunk, std::size_t count, const float* queries,
                     float* scores, int worker) {
-    AlignedFloats& row = key_rows_[static_cast<std::size_t>(worker)];
+    AlignedFloats& row = key_rows_[worker];
     for (std::size_t j = 0; j < count; ++j) {
       const std::int64_t key = g.segment->first_key + chunk * kChunk + static_cast<std::int64_t>(j);
       read_row(setup_.call->k, g.segment->batch, g.kv_head, key, setup_.padded_dim, row.data());
-      turners_[static_cast<std::size_t>(worker)].forward(
-          Role::kKey, g.kv_head, setup_.state->kv_heads, g.segment->batch, key, row.data());
+      turners_[worker].forward(Role::kKey, g.kv_head, setup_.state->kv_heads, g.segment->batch, key,
+                               row.data());
       cpu::dot_rows(
           {DType::kFloat32, reinterpret_cast<const std::byte*>(row.data()), 0, 1, setup_.dim},
           queries, setup_.padded_dim, g.rows, scores + j, keys_);
@@ -212,7 +211,7 @@ class Decoder {
 
   void add_cope(const cpu::HeadProblem& p, std::size_t row, std::int64_t first, std::int64_t end,
                 int worker, float* scores) {
-    AlignedFloats& table = tables_[static_cast<std::size_t>(worker)];
+    AlignedFloats& table = tables_[worker];
     fill_table(p, row, table);
     const float* gates = gates_.data() + row * keys_;
     const auto last = static_cast<double>(p.cope.npos - 1);
@@ -304,8 +303,7 @@ class Decoder {
         if (call.lse.empty()) continue;
         const std::int64_t at =
             (g.segment->batch * call.q.heads() + head_of(g, r)) * call.q.tokens() + token;
-        call.lse[static_cast<std::size_t>(at)] =
-            s.sum != 0.0f ? s.maximum + std::log(s.sum) : -kInfinity;
+        call.lse[at] = s.sum != 0.0f ? s.maximum + std::log(s.sum) : -kInfinity;
       }
     }
   }

@@ -79,7 +79,7 @@ void add_cope(const AttentionSetup& setup, const std::vector<TaskGradients>& tas
     }
     for (std::int64_t h = 0; h < group; ++h) {
       for (std::size_t n = 0; n < setup.cope_npos; ++n) {
-        gradient[static_cast<std::size_t>(task.kv_head * group + h)] +=
+        gradient[task.kv_head * group + h] +=
             scale * static_cast<double>(n) *
             static_cast<double>(task.dcope[static_cast<std::size_t>(h) * setup.cope_stride + n]);
       }
@@ -221,7 +221,7 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
   const Cope* cope = setup.cope();
   const bool gates_from_values = cope != nullptr && cope->gate_source == Cope::GateSource::kValue;
   const TensorView* dgates = gate_gradient(call);
-  std::vector<RowTurner> turners(static_cast<std::size_t>(num_threads()), RowTurner(setup));
+  std::vector<RowTurner> turners(num_threads(), RowTurner(setup));
   const auto heads = static_cast<std::int64_t>(tasks.size() / splits);
   std::vector<AlignedFloats> plains(turners.size(), AlignedFloats(setup.padded_dim));
   parallel_for(heads, [&](std::int64_t index, int worker) {
@@ -236,7 +236,7 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
     }
     write_token_gradients(call, setup, sum);
     if (gates_from_values) add(sum.dgate_keys, sum.dv);
-    AlignedFloats& plain = plains[static_cast<std::size_t>(worker)];
+    AlignedFloats& plain = plains[worker];
     for (std::int64_t j = 0; j < sum.segment.keys; ++j) {
       const std::int64_t key = sum.segment.first_key + j;
       const std::size_t at = static_cast<std::size_t>(j) * setup.padded_dim;
@@ -245,9 +245,8 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
       const auto* dk = sum.dk.data() + at;
       const bool seen = std::any_of(dk, dk + setup.dim, [](float x) { return x != 0.0f; });
       if (!call.forward.keys_are_turned && seen)
-        turners[static_cast<std::size_t>(worker)].backward(
-            Role::kKey, sum.kv_head, setup.state->kv_heads, sum.segment.batch, key, plain.data(),
-            sum.dk.data() + at, sum.frequencies());
+        turners[worker].backward(Role::kKey, sum.kv_head, setup.state->kv_heads, sum.segment.batch,
+                                 key, plain.data(), sum.dk.data() + at, sum.frequencies());
       write_row(call.dk, sum.segment.batch, sum.kv_head, key, sum.dk.data() + at);
       write_row(call.dv, sum.segment.batch, sum.kv_head, key, sum.dv.data() + at);
       if (dgates != nullptr) {

@@ -42,8 +42,7 @@ struct Sort {
 void check_groups(AttentionPlan::State& state) {
   for (const std::size_t index : state.rotary) {
     const auto* rope = std::get_if<Rope>(&state.spec.encodings[index]);
-    if (rope == nullptr || state.kv_heads % static_cast<std::int64_t>(rope->theta.size()) == 0)
-      continue;
+    if (rope == nullptr || state.kv_heads % std::ssize(rope->theta) == 0) continue;
     if (state.obstacle.empty()) state.obstacle = "theta per head with fewer key heads than thetas";
   }
 }

@@ -17,9 +17,9 @@ std::vector<std::int64_t> all_positions(const AttentionSetup& setup, bool of_que
   const std::int64_t axes = setup.axes;
   const PositionsView& given = of_queries ? call.q_positions : call.k_positions;
   const std::int64_t tokens = of_queries ? call.q.tokens() : call.k.tokens();
-  std::vector<std::int64_t> ids(static_cast<std::size_t>(call.q.batch() * tokens * axes));
+  std::vector<std::int64_t> ids(call.q.batch() * tokens * axes);
   const auto slot = [&](std::int64_t b, std::int64_t t, std::int64_t a) -> std::int64_t& {
-    return ids[static_cast<std::size_t>((b * tokens + t) * axes + a)];
+    return ids[(b * tokens + t) * axes + a];
   };
   for (const Segment& s : setup.segments) {
     const std::int64_t first = of_queries ? s.first_query : s.first_key;
@@ -115,8 +115,7 @@ void fill_token_sums(AttentionSetup& setup) {
   const std::int64_t group = state.shape.heads / call.inputs[input].heads();
   const TokenForm form =
       *token_form(state.spec.encodings[*state.token], static_cast<double>(setup.scale));
-  setup.token_query.resize(
-      static_cast<std::size_t>(call.q.batch() * state.shape.heads * call.k.tokens()));
+  setup.token_query.resize(call.q.batch() * state.shape.heads * call.k.tokens());
   setup.token_key.resize(setup.token_query.size());
   for (const Segment& s : setup.segments) {
     for (std::int64_t h = 0; h < state.shape.heads; ++h) {
@@ -151,7 +150,7 @@ void pack(AttentionSetup& setup, const ConstTensorView& x, bool turned, AlignedF
   rows.assign(static_cast<std::size_t>(x.batch() * heads * tokens) * setup.padded_dim, 0.0f);
   constexpr std::int64_t kChunk = 256;
   const std::int64_t chunks = (tokens + kChunk - 1) / kChunk;
-  std::vector<RowTurner> turners(static_cast<std::size_t>(num_threads()), RowTurner(setup));
+  std::vector<RowTurner> turners(num_threads(), RowTurner(setup));
   parallel_for(x.batch() * heads * chunks, [&](std::int64_t task, int worker) {
     const std::int64_t first = task % chunks * kChunk;
     const std::int64_t h = task / chunks % heads;
@@ -160,8 +159,7 @@ void pack(AttentionSetup& setup, const ConstTensorView& x, bool turned, AlignedF
       float* row =
           rows.data() + static_cast<std::size_t>((b * heads + h) * tokens + t) * setup.padded_dim;
       read_row(x, b, h, t, setup.padded_dim, row);
-      if (turned)
-        turners[static_cast<std::size_t>(worker)].forward(Role::kKey, h, heads, b, t, row);
+      if (turned) turners[worker].forward(Role::kKey, h, heads, b, t, row);
     }
   });
 }

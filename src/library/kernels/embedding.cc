@@ -105,7 +105,7 @@ void fill_sum(const EmbeddingCall& call, const Sources& sources, std::int64_t po
 
 Status run(const EmbeddingCall& call) {
   const auto dim = static_cast<std::size_t>(call.x.channels());
-  std::vector<Mine> all(static_cast<std::size_t>(num_threads()), Mine(dim));
+  std::vector<Mine> all(num_threads(), Mine(dim));
   std::vector<std::vector<double>> frequencies(call.spec->encodings.size());
   Sources sources(frequencies.size());
   for (std::size_t e = 0; e < sources.size(); ++e) {
@@ -117,7 +117,7 @@ Status run(const EmbeddingCall& call) {
     }
   }
   parallel_for(call.x.tokens(), [&](std::int64_t t, int worker) {
-    Mine& mine = all[static_cast<std::size_t>(worker)];
+    Mine& mine = all[worker];
     for (std::int64_t b = 0; b < call.x.batch(); ++b) {
       fill_sum(call, sources, call.positions.at(b, t, 0), mine);
       read_row(call.x, b, 0, t, dim, mine.row.data());

@@ -20,7 +20,7 @@ Dual<double> row_scale(const Fire& config, const Parameters& parameters, std::in
 
 FireWeights weights_of(const Parameters& parameters) {
   return {parameters[kW1].data(), parameters[kB1].data(), parameters[kW2].data(),
-          parameters[kB2].data(), static_cast<std::int64_t>(parameters[kW1].size())};
+          parameters[kB2].data(), std::ssize(parameters[kW1])};
 }
 
 // Where hidden units switch, in order, from -infinity to infinity. Units that never do have no bound,
@@ -87,7 +87,7 @@ void FireTables::add_network_gradient(const Parameters& parameters, std::int64_t
                                       Parameters& gradient) const {
   const std::size_t row = static_cast<std::size_t>(head) * width_;
   for (std::size_t s = 0; s < segments_; ++s) {
-    gradient[kB2][static_cast<std::size_t>(head)] += dintercepts[s];
+    gradient[kB2][head] += dintercepts[s];
     for (std::size_t n = 0; n < width_; ++n) {
       if (!active(s, n)) {
         gradient[kW2][row + n] += 0.0 * dintercepts[s];

@@ -28,13 +28,12 @@ Status run_forward(const LinearAttentionCall& call) {
   const std::size_t floats = outer + cpu::row_floats(setup.features());
   AlignedFloats sums(workers.size() * floats);
   const std::int64_t heads = setup.heads();
-  const auto tasks = static_cast<std::int64_t>(setup.segments.size()) * heads;
+  const auto tasks = std::ssize(setup.segments) * heads;
   parallel_for(tasks, [&](std::int64_t task, int worker) {
     const auto mine = static_cast<std::size_t>(worker);
     float* state = sums.data() + mine * floats;
     std::fill_n(state, floats, 0.0f);
-    workers[mine]->run(setup.segments[static_cast<std::size_t>(task / heads)], task % heads, 1,
-                       {state, state + outer});
+    workers[mine]->run(setup.segments[task / heads], task % heads, 1, {state, state + outer});
   });
   return {};
 }
@@ -104,7 +103,7 @@ LinearAttentionCall LinearAttentionState::call_of(const Step& step,
 
 Status LinearAttentionState::step(const Step& step) noexcept {
   try {
-    const std::vector<std::int64_t> offsets(static_cast<std::size_t>(batch_), tokens_);
+    const std::vector<std::int64_t> offsets(batch_, tokens_);
     const LinearAttentionCall call = call_of(step, offsets);
     if (step.q.batch() != batch_ || step.k.tokens() != step.q.tokens()) {
       const bool batch = step.q.batch() != batch_;
@@ -125,9 +124,9 @@ Status LinearAttentionState::step(const Step& step) noexcept {
     const std::size_t keys = cpu::row_floats(setup.features());
     parallel_for(batch_ * heads_, [&](std::int64_t task, int worker) {
       const auto at = static_cast<std::size_t>(task);
-      workers[static_cast<std::size_t>(worker)]->run(
-          setup.segments[at / static_cast<std::size_t>(heads_)], task % heads_ * sharing, sharing,
-          {sums_.data() + at * outer, key_sums_.data() + at * keys});
+      workers[worker]->run(setup.segments[at / static_cast<std::size_t>(heads_)],
+                           task % heads_ * sharing, sharing,
+                           {sums_.data() + at * outer, key_sums_.data() + at * keys});
     });
     tokens_ += step.q.tokens();
     return {};

@@ -50,7 +50,7 @@ Status check_call(const LinearAttentionBackwardCall& call) noexcept {
   const LinearAttentionCall& f = call.forward;
   if (Status s = check_linear(f); !s.ok()) return s;
   const std::int64_t rows = f.q.batch() * f.q.heads() * f.q.tokens();
-  if (static_cast<std::int64_t>(f.denominator.size()) != rows) {
+  if (std::ssize(f.denominator) != rows) {
     return Status::format(StatusCode::kInvalidArgument,
                           "[%s] denominator of the forward must be kept", kOp);
   }
@@ -78,15 +78,15 @@ Status run_backward(const LinearAttentionBackwardCall& call) {
   // Per segment: first its query heads, each with its dq, then its key heads with dk and dv.
   const std::int64_t heads = setup.heads();
   const std::int64_t per_segment = heads + setup.state->kv_heads;
-  const auto tasks = static_cast<std::int64_t>(setup.segments.size()) * per_segment;
+  const auto tasks = std::ssize(setup.segments) * per_segment;
   FrequencyGradients frequencies(setup, static_cast<std::size_t>(tasks));
   std::vector<std::unique_ptr<LinearBackward>> workers;
   for (int t = 0; t < num_threads(); ++t) {
     workers.push_back(std::make_unique<LinearBackward>(call, setup));
   }
   parallel_for(tasks, [&](std::int64_t task, int worker) {
-    LinearBackward& mine = *workers[static_cast<std::size_t>(worker)];
-    const Segment& s = setup.segments[static_cast<std::size_t>(task / per_segment)];
+    LinearBackward& mine = *workers[worker];
+    const Segment& s = setup.segments[task / per_segment];
     const std::int64_t head = task % per_segment;
     const auto& dfrequencies = frequencies.of_task(static_cast<std::size_t>(task));
     if (head < heads) {

@@ -196,7 +196,7 @@ void LinearBackward::run_keys(const Segment& s, std::int64_t kv_head,
   }
   const auto for_each_head = [&](const auto& body) {
     for (std::int64_t h = 0; h < setup_.group(); ++h) {
-      body(first + h, query_sums_[static_cast<std::size_t>(h)]);
+      body(first + h, query_sums_[h]);
     }
   };
   for (std::int64_t c = chunks.size(); !causal && c-- > 0;) {

@@ -26,7 +26,7 @@ AttentionSetup setup_of_one_token(const LinearSetup& setup, AttentionCall& call)
   one.padded_dim = cpu::row_floats(setup.dim);
   one.tables = setup.tables;
   one.axes = setup.axes;
-  one.q_ids.assign(static_cast<std::size_t>(setup.axes), 0);
+  one.q_ids.assign(setup.axes, 0);
   one.k_ids = one.q_ids;
   return one;
 }
@@ -66,7 +66,7 @@ std::int64_t TokenReader::key_at(const Segment& s, const PlaceChunk& chunk, std:
 void TokenReader::load_position(Role role, const Segment& s, std::int64_t token) {
   auto& ids = role == Role::kQuery ? turner_setup_.q_ids : turner_setup_.k_ids;
   for (std::int64_t a = 0; a < setup_.axes; ++a) {
-    ids[static_cast<std::size_t>(a)] = position_of(setup_, s, role, token, a);
+    ids[a] = position_of(setup_, s, role, token, a);
   }
 }
 

@@ -31,7 +31,7 @@ Status check_mask_and_sums(const LinearAttentionCall& call) noexcept {
                           call.mask.window_left >= 0 ? "window_left" : "window_right");
   }
   const std::int64_t rows = call.q.batch() * call.q.heads() * call.q.tokens();
-  if (call.denominator.empty() || static_cast<std::int64_t>(call.denominator.size()) == rows) {
+  if (call.denominator.empty() || std::ssize(call.denominator) == rows) {
     return {};
   }
   return Status::format(StatusCode::kInvalidArgument,
@@ -108,7 +108,7 @@ std::int64_t sum_heads(const AttentionPlan::State& state) {
   for (const std::size_t index : state.rotary) {
     const auto* rope = std::get_if<Rope>(&state.spec.encodings[index]);
     if (rope == nullptr) continue;
-    if (state.kv_heads % static_cast<std::int64_t>(rope->theta.size()) != 0) {
+    if (state.kv_heads % std::ssize(rope->theta) != 0) {
       return state.shape.heads;
     }
   }

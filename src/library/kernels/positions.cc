@@ -13,7 +13,7 @@ std::int64_t PositionsView::at(std::int64_t batch, std::int64_t token,
     return ids_are_64_bit ? static_cast<const std::int64_t*>(ids)[index]
                           : static_cast<const std::int32_t*>(ids)[index];
   }
-  if (!offsets.empty()) return offsets[static_cast<std::size_t>(batch)] + token;
+  if (!offsets.empty()) return offsets[batch] + token;
   if (!cumulative.empty()) {
     return token - *(std::upper_bound(cumulative.begin(), cumulative.end(), token) - 1);
   }
@@ -48,7 +48,7 @@ Status PositionsView::check(const char* name, std::int64_t batches,
     return Status::format(StatusCode::kInvalidArgument,
                           "[%s] positions must be given in one form but got %d", name, forms);
   }
-  if (!offsets.empty() && static_cast<std::int64_t>(offsets.size()) != batches) {
+  if (!offsets.empty() && std::ssize(offsets) != batches) {
     return Status::format(StatusCode::kInvalidArgument,
                           "[%s] offsets must have one entry per sequence (%lld) but got %zu", name,
                           static_cast<long long>(batches), offsets.size());

@@ -66,10 +66,9 @@ Status run(const RopeCall& call) {
     if (Status s = key_rows.find(call.q.batch(), tokens); !s.ok()) return s;
   }
   const RopeBlocks blocks(call.q, rotary, plan);
-  std::vector<RopeScratch> scratch(static_cast<std::size_t>(num_threads()),
-                                   RopeScratch(tables, plan, blocks));
+  std::vector<RopeScratch> scratch(num_threads(), RopeScratch(tables, plan, blocks));
   parallel_for(blocks.tasks(), [&](std::int64_t task, int worker) {
-    RopeScratch& mine = scratch[static_cast<std::size_t>(worker)];
+    RopeScratch& mine = scratch[worker];
     const RopeBlock block = blocks.at(task);
     load_angles(query_rows, rotary, plan, block, mine);
     turn_block(rotary, plan, block, call.q, call.q_out, mine, call.k);

@@ -77,11 +77,11 @@ Status run(const RopeFrequencyGradientCall& call) {
     AlignedFloats window;
     AlignedFloats pair_sums;
   };
-  std::vector<Mine> all(static_cast<std::size_t>(num_threads()),
+  std::vector<Mine> all(num_threads(),
                         Mine{RopeScratch(tables, plan, blocks), AlignedFloats(4 * plan.pairs),
                              AlignedFloats(plan.pairs)});
   parallel_for(tasks, [&](std::int64_t task, int worker) {
-    Mine& mine = all[static_cast<std::size_t>(worker)];
+    Mine& mine = all[worker];
     double* sums = partial.data() + static_cast<std::size_t>(task) * entries;
     const RopeBlock block = blocks.at(task);
     load_angles(query_rows, tables.rotary(), plan, block, mine.scratch);

@@ -66,7 +66,7 @@ Status TokenRows::find(std::int64_t batches, std::int64_t tokens) {
   if (policy.mode == CachePolicy::Mode::kOnDemand || batches * tokens == 0) return {};
   const PositionsView::Range range = positions_.range(batches, tokens, axes());
   if (range.least >= 0 && range.most < policy.length) return {};  // precomputed: none can fail
-  rows_.resize(static_cast<std::size_t>(batches * tokens * axes()));
+  rows_.resize(batches * tokens * axes());
   std::size_t at = 0;
   for (std::int64_t b = 0; b < batches; ++b) {
     for (std::int64_t t = 0; t < tokens; ++t) {
@@ -81,7 +81,7 @@ Status TokenRows::find(std::int64_t batches, std::int64_t tokens) {
 
 RotaryCache::Row TokenRows::row_of(std::int64_t b, std::int64_t t, std::int64_t axis,
                                    float* scratch) const {
-  if (!rows_.empty()) return rows_[static_cast<std::size_t>((b * tokens_ + t) * axes() + axis)];
+  if (!rows_.empty()) return rows_[(b * tokens_ + t) * axes() + axis];
   return tables_.row(role_, positions_.at(b, t, axis), {scratch, tables_.row_floats()});
 }
 

@@ -24,7 +24,7 @@ std::int64_t RowTurner::position(Role role, std::int64_t batch, std::int64_t tok
   const bool query = role == Role::kQuery;
   const std::int64_t tokens = query ? setup_.call->q.tokens() : setup_.call->k.tokens();
   const auto& ids = query ? setup_.q_ids : setup_.k_ids;
-  return ids[static_cast<std::size_t>((batch * tokens + token) * setup_.axes + axis)];
+  return ids[(batch * tokens + token) * setup_.axes + axis];
 }
 
 // The angles of a token for one group of heads: the table's own row where it has the right form.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "posenc/core/fields.h"
 #include "posenc/encodings/rotary.h"
 #include "posenc/weights/convert.h"
 #include "weights/layout_plan.h"
@@ -12,9 +13,7 @@
 namespace posenc::weights {
 namespace {
 
-std::string_view name_of(PairLayout layout) {
-  return enum_names(layout)[static_cast<std::size_t>(layout)];
-}
+std::string_view name_of(PairLayout layout) { return enum_name(layout); }
 PairLayout other(PairLayout layout) {
   return layout == PairLayout::kHalf ? PairLayout::kInterleaved : PairLayout::kHalf;
 }

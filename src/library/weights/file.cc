@@ -57,7 +57,7 @@ void InputFile::read(std::uint64_t offset, std::span<std::byte> into) const {
                        "", "leave the file alone while it is read");
     }
     offset += static_cast<std::uint64_t>(got);
-    into = into.subspan(static_cast<std::size_t>(got));
+    into = into.subspan(got);
   }
 }
 
@@ -102,7 +102,7 @@ void AtomicFile::write(std::span<const std::byte> data) {
     const ssize_t put = ::write(file_.number(), data.data(), std::min(data.size(), kMostAtOnce));
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) give_up(errno);
-    data = data.subspan(static_cast<std::size_t>(put));
+    data = data.subspan(put);
   }
 }
 

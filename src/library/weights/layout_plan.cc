@@ -49,7 +49,7 @@ std::uint64_t bytes_per_row(const TensorInfo& tensor, std::int64_t rows) {
 }  // namespace
 
 std::vector<std::uint32_t> head_rows(const HeadShape& heads, PairLayout from, PairLayout to) {
-  std::vector<std::uint32_t> rows(static_cast<std::size_t>(heads.head_dim));
+  std::vector<std::uint32_t> rows(heads.head_dim);
   std::iota(rows.begin(), rows.end(), 0U);
   const auto first = static_cast<std::uint32_t>(heads.dim_offset);
   const auto pairs = static_cast<std::uint32_t>(heads.rotary_dim / 2);
@@ -226,8 +226,7 @@ void LayoutPlanner::plan_latent(TensorPlan& plan) const {
   plan.first_row = static_cast<std::uint64_t>(rows - heads_.rotary_dim);
   std::vector<std::uint32_t> tail;
   for (std::int64_t r = 0; r < heads_.rotary_dim; ++r) {
-    tail.push_back(window_[static_cast<std::size_t>(heads_.dim_offset + r)] -
-                   static_cast<std::uint32_t>(heads_.dim_offset));
+    tail.push_back(window_[heads_.dim_offset + r] - static_cast<std::uint32_t>(heads_.dim_offset));
   }
   plan.blocks = {{std::move(tail), 1}};
 }

@@ -20,7 +20,7 @@ E value_of(const std::string& name) {
 }
 template <class E>
 std::string name_of(E value) {
-  return std::string(enum_names(value)[static_cast<std::size_t>(value)]);
+  return std::string(enum_name(value));
 }
 
 }  // namespace posenc::cli

@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 
 template <class E>
 std::string_view name_of(E value) {
-  return enum_names(E{})[static_cast<std::size_t>(value)];
+  return enum_name(value);
 }
 
 // One set of frequencies prints flat; several groups of heads print as a list of sets.

@@ -62,7 +62,7 @@ Json entry_json(const CatalogEntry& entry) {
 Json encoding_json(const CatalogEntry& entry) {
   Json json = entry_json(entry);
   const Counted counted = counted_parameters(entry.traits.name);
-  json["site"] = enum_names(Site{})[static_cast<std::size_t>(entry.traits.site)];
+  json["site"] = enum_name(entry.traits.site);
   json["site_number"] = static_cast<int>(entry.traits.site);
   json["relative"] = entry.traits.relative;
   json["extrapolates"] = entry.traits.extrapolates;

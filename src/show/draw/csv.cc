@@ -39,7 +39,7 @@ class Rows {
 void add_map(Rows& rows, const Heatmap& map) {
   for (std::int64_t r = 0; r < map.rows; ++r) {
     for (std::int64_t c = 0; c < map.columns; ++c) {
-      const float value = map.values[static_cast<std::size_t>(r * map.columns + c)];
+      const float value = map.values[r * map.columns + c];
       const double x = map.x_begin + map.x_step * static_cast<double>(c);
       const double y = map.y_begin + map.y_step * static_cast<double>(r);
       rows.add("map", map.label, {field(x), field(y), field(value), "", ""});

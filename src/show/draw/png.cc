@@ -70,7 +70,7 @@ std::vector<std::uint8_t> shades(const Heatmap& map, std::int64_t zoom) {
   out.reserve(map.values.size() * static_cast<std::size_t>(zoom * zoom));
   for (std::int64_t r = 0; r < map.rows * zoom; ++r) {
     for (std::int64_t c = 0; c < map.columns * zoom; ++c) {
-      const float v = map.values[static_cast<std::size_t>(r / zoom * map.columns + c / zoom)];
+      const float v = map.values[r / zoom * map.columns + c / zoom];
       out.push_back(std::isnan(v) ? 0 : std::max<std::uint8_t>(1, shade_of(v, range)));
     }
   }

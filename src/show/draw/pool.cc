@@ -19,7 +19,7 @@ float strongest(const Heatmap& map, Stretch rows, Stretch columns) {
   float best = std::numeric_limits<float>::quiet_NaN();
   for (std::int64_t r = rows.first; r < rows.last; ++r) {
     for (std::int64_t c = columns.first; c < columns.last; ++c) {
-      const float v = map.values[static_cast<std::size_t>(r * map.columns + c)];
+      const float v = map.values[r * map.columns + c];
       if (!std::isnan(v) && !(std::abs(best) >= std::abs(v))) best = v;
     }
   }

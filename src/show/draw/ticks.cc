@@ -52,7 +52,7 @@ std::vector<Tick> word_ticks(const Axis& axis, Range range, int most) {
   const int every = std::max(1, (last - first + most) / std::max(1, most));
   std::vector<Tick> out;
   for (int i = first; i <= last; i += every) {
-    out.push_back({static_cast<double>(i), axis.words[static_cast<std::size_t>(i)]});
+    out.push_back({static_cast<double>(i), axis.words[i]});
   }
   return out;
 }
@@ -63,7 +63,7 @@ std::string power_of_ten(double value) {
   const int power = static_cast<int>(std::lround(std::log10(value)));
   std::string text = power < 0 ? "10⁻" : "10";
   for (const char digit : std::to_string(std::abs(power))) {
-    text += kRaised[static_cast<std::size_t>(digit - '0')];
+    text += kRaised[digit - '0'];
   }
   return text;
 }

@@ -39,7 +39,7 @@ std::vector<double> trail_of(const Rotary& rotary, std::int64_t group, std::int6
 
 draw::Clock clock_of(const Rotary& rotary, const PlotRequest& request, std::int64_t group,
                      std::int64_t pair, std::int64_t position) {
-  const double wavelength = wavelengths(rotary, group)[static_cast<std::size_t>(pair)];
+  const double wavelength = wavelengths(rotary, group)[pair];
   draw::Clock clock;
   clock.label = fmt::format("pair {}: {}", pair, tokens_text(wavelength));
   clock.angle = rotary.angle(group, pair, position);

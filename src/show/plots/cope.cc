@@ -23,7 +23,7 @@ const Cope& cope_of(const PlotRequest& request, const NamedSpec& named) {
 // The counting query is 2 s SUM_w u_w with a constant channel of -s, and a key is u_word with a 1 there:
 // the logit is s on a word that it counts, and near -s on any other.
 std::vector<double> word_logits(const PlotRequest& request, const Words& words) {
-  std::vector<double> query(static_cast<std::size_t>(request.head_dim), 0.0);
+  std::vector<double> query(request.head_dim, 0.0);
   for (const std::string& word : request.gate_words) {
     if (std::find(words.tokens.begin(), words.tokens.end(), word) == words.tokens.end()) {
       refuse(ErrorKind::kConflict, "gate_words", "must be words of the text", "'" + word + "'",
@@ -70,9 +70,9 @@ draw::Panel word_map(std::string title, const Words& words, draw::Heatmap map) {
 }
 
 draw::Panel gates_panel(const Words& words, const std::vector<CopeRow>& rows) {
-  const auto n = static_cast<std::int64_t>(rows.size());
+  const auto n = std::ssize(rows);
   const auto gate = [&](std::int64_t i, std::int64_t j) {
-    return j > i ? kHidden : rows[static_cast<std::size_t>(i)].gate[static_cast<std::size_t>(j)];
+    return j > i ? kHidden : rows[i].gate[j];
   };
   draw::Heatmap map = map_of(n, n, draw::ColorMap::kSequential, "gate (0 to 1)", gate);
   map.low = 0.0;
@@ -81,10 +81,9 @@ draw::Panel gates_panel(const Words& words, const std::vector<CopeRow>& rows) {
 }
 
 draw::Panel positions_panel(const Words& words, const std::vector<CopeRow>& rows) {
-  const auto n = static_cast<std::int64_t>(rows.size());
+  const auto n = std::ssize(rows);
   const auto position = [&](std::int64_t i, std::int64_t j) {
-    return j > i ? kHidden
-                 : rows[static_cast<std::size_t>(i)].position[static_cast<std::size_t>(j)];
+    return j > i ? kHidden : rows[i].position[j];
   };
   draw::Heatmap map =
       map_of(n, n, draw::ColorMap::kSequential, "position (counted keys)", position);
@@ -93,7 +92,7 @@ draw::Panel positions_panel(const Words& words, const std::vector<CopeRow>& rows
 }
 
 draw::Panel staircase_panel(const Cope& config, const Words& words, const CopeRow& last) {
-  const auto n = static_cast<std::int64_t>(words.tokens.size());
+  const auto n = std::ssize(words.tokens);
   draw::Panel panel;
   panel.title = "positions that the last query sees";
   panel.x.label = "key";
@@ -103,7 +102,7 @@ draw::Panel staircase_panel(const Cope& config, const Words& words, const CopeRo
   panel.x.low = -0.5;
   panel.x.high = static_cast<double>(n) - 0.5;
   const std::vector<std::int64_t> keys = thinned(n - 1, n);
-  const auto counted = [&](std::int64_t j) { return last.position[static_cast<std::size_t>(j)]; };
+  const auto counted = [&](std::int64_t j) { return last.position[j]; };
   draw::Curve curve = curve_over("CoPE", keys, counted, 0);
   curve.stroke = draw::Stroke::kSteps;
   panel.curves.push_back(std::move(curve));
@@ -124,10 +123,9 @@ draw::Panel gate_bars(const Words& words, const CopeRow& last) {
   panel.x.words = words.tokens;
   panel.y.low = 0.0;
   panel.y.high = 1.0;
-  const auto n = static_cast<std::int64_t>(words.tokens.size());
+  const auto n = std::ssize(words.tokens);
   draw::Curve bars = curve_over(
-      "", thinned(n - 1, n), [&](std::int64_t j) { return last.gate[static_cast<std::size_t>(j)]; },
-      0);
+      "", thinned(n - 1, n), [&](std::int64_t j) { return last.gate[j]; }, 0);
   bars.stroke = draw::Stroke::kBars;
   panel.curves.push_back(std::move(bars));
   return panel;

@@ -58,7 +58,7 @@ struct Moments {
 class RandomScores {
  public:
   RandomScores(const PlotRequest& request, const Line& line, bool same)
-      : frequencies_(line.rotary.inv_freq[static_cast<std::size_t>(line.group)]) {
+      : frequencies_(line.rotary.inv_freq[line.group]) {
     const auto seed = static_cast<std::uint64_t>(request.seed);
     const std::int64_t dim = 2 * line.rotary.pairs();
     for (std::int64_t s = 0; s < request.samples; ++s) {
@@ -130,7 +130,7 @@ draw::Panel bound_panel(const PlotRequest& request, const std::vector<Line>& lin
   int color = 0;
   for (const Line& line : lines) {
     const std::vector<double> bound = decay_curve(line.rotary, request.length, line.group);
-    const auto value = [&](std::int64_t m) { return bound[static_cast<std::size_t>(m)]; };
+    const auto value = [&](std::int64_t m) { return bound[m]; };
     panel.curves.push_back(curve_over(line.name, thinned(request.length, 1024), value, color++));
   }
   return panel;

@@ -30,8 +30,8 @@ class Scorer {
 
   // <q_i, k_j> / (|q_i| |k_j|). xPos changes lengths on purpose: there, over |x|^2 of the unscaled x.
   [[nodiscard]] double operator()(std::int64_t i, std::int64_t j) const {
-    const auto& q = queries_[static_cast<std::size_t>(i)];
-    const auto& k = keys_[static_cast<std::size_t>(j)];
+    const auto& q = queries_[i];
+    const auto& k = keys_[j];
     const double lengths = decays_ ? square_ : std::sqrt(dot(q, q) * dot(k, k));
     return lengths > 0.0 ? dot(q, k) / lengths : 0.0;
   }

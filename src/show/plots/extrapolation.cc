@@ -78,7 +78,7 @@ draw::Curve first_unseen(const PlotRequest& request, const Frequencies& f) {
 }
 
 std::vector<std::int64_t> pair_indices(const Frequencies& f) {
-  const auto last = static_cast<std::int64_t>(f.used.size()) - 1;
+  const auto last = std::ssize(f.used) - 1;
   return thinned(last, last + 1);
 }
 
@@ -95,8 +95,8 @@ draw::Panel unseen_panel(const PlotRequest& request, const NamedSpec& named, con
   panel.y.label = "pair p";
   panel.y_down = true;
   panel.map =
-      map_of(static_cast<std::int64_t>(f.used.size()), (request.length + step - 1) / step,
-             draw::ColorMap::kSequential, "from the nearest trained angle (degrees)", value);
+      map_of(std::ssize(f.used), (request.length + step - 1) / step, draw::ColorMap::kSequential,
+             "from the nearest trained angle (degrees)", value);
   panel.map->x_step = static_cast<double>(step);
   panel.map->low = 0.0;
   panel.map->high = 180.0;
@@ -114,7 +114,7 @@ draw::Panel unseen_panel(const PlotRequest& request, const NamedSpec& named, con
 draw::Curve turns_curve(std::string name, const Frequencies& f, const std::vector<double>& list,
                         std::int64_t length, int color) {
   const auto turns = [&](std::int64_t p) {
-    const double value = static_cast<double>(length) * list[static_cast<std::size_t>(p)] / kTurn;
+    const double value = static_cast<double>(length) * list[p] / kTurn;
     return value > 0.0 ? value : kHidden;
   };
   return curve_over(std::move(name), pair_indices(f), turns, color);

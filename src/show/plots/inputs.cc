@@ -74,7 +74,7 @@ std::vector<std::vector<double>> rows_of(const std::vector<double>& flat, std::i
 
 std::vector<std::vector<double>> embedded(const PlotRequest& request, const Spec& spec,
                                           std::int64_t length) {
-  const std::vector<double> zeros(static_cast<std::size_t>(length * request.head_dim), 0.0);
+  const std::vector<double> zeros(length * request.head_dim, 0.0);
   const ref::EmbeddingShape shape{.batch = 1, .tokens = length, .model_dim = request.head_dim};
   const ref::SpecParameters start = start_values(request, spec);
   return rows_of(ref::add_embeddings(spec, start, shape, zeros), request.head_dim);
@@ -158,7 +158,7 @@ std::vector<std::vector<double>> position_vectors(const PlotRequest& request,
   const std::vector<double> vector = content_vector(request, 0);
   std::vector<double> x;
   for (std::int64_t t = 0; t < length; ++t) x.insert(x.end(), vector.begin(), vector.end());
-  std::vector<std::int64_t> positions(static_cast<std::size_t>(length));
+  std::vector<std::int64_t> positions(length);
   std::iota(positions.begin(), positions.end(), 0);
   const ref::RopeShape shape{
       .batch = 1, .heads = 1, .tokens = length, .head_dim = request.head_dim};
@@ -226,7 +226,7 @@ std::string parameters_text(const PlotRequest& request, const std::vector<NamedS
 
 std::vector<double> normal_vector(std::int64_t size, std::uint64_t seed, std::uint64_t stream) {
   Rng rng(seed, stream);
-  std::vector<double> x(static_cast<std::size_t>(size));
+  std::vector<double> x(size);
   for (double& value : x) value = rng.normal();
   return x;
 }

@@ -16,7 +16,7 @@ draw::Heatmap map_of(std::int64_t rows, std::int64_t columns, draw::ColorMap map
   result.columns = columns;
   result.map = map;
   result.label = std::move(label);
-  result.values.reserve(static_cast<std::size_t>(rows * columns));
+  result.values.reserve(rows * columns);
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t c = 0; c < columns; ++c) {
       result.values.push_back(static_cast<float>(finite_or_hidden(value(r, c))));

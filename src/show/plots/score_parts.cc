@@ -22,9 +22,8 @@ Matrix token_vectors(const PlotRequest& request, const Words& words, const Spec&
       x.push_back(std::sqrt(dim / 2.0) * value);
     }
   }
-  const ref::EmbeddingShape shape{.batch = 1,
-                                  .tokens = static_cast<std::int64_t>(words.tokens.size()),
-                                  .model_dim = request.head_dim};
+  const ref::EmbeddingShape shape{
+      .batch = 1, .tokens = std::ssize(words.tokens), .model_dim = request.head_dim};
   x = ref::add_embeddings(spec, values, shape, x);
   const double scale = std::sqrt(request.match_score * std::sqrt(dim)) / std::sqrt(dim / 2.0);
   for (double& value : x) value *= scale;
@@ -32,8 +31,7 @@ Matrix token_vectors(const PlotRequest& request, const Words& words, const Spec&
 }
 
 std::span<const double> row(const Matrix& m, std::int64_t index, std::int64_t width) {
-  return std::span(m).subspan(static_cast<std::size_t>(index * width),
-                              static_cast<std::size_t>(width));
+  return std::span(m).subspan(index * width, static_cast<std::size_t>(width));
 }
 
 // Everything of one head that the maps are computed from.
@@ -51,11 +49,11 @@ struct Toy {
 
 // Both in place; a single coordinate serves every axis, as in the reference.
 void turn(const Rotary& rotary, Role role, std::int64_t group, Matrix& x) {
-  std::vector<double> cos(static_cast<std::size_t>(rotary.pairs()));
+  std::vector<double> cos(rotary.pairs());
   std::vector<double> sin(cos.size());
-  const std::int64_t tokens = static_cast<std::int64_t>(x.size()) / rotary.head_dim;
+  const std::int64_t tokens = std::ssize(x) / rotary.head_dim;
   for (std::int64_t t = 0; t < tokens; ++t) {
-    const std::vector<std::int64_t> position(static_cast<std::size_t>(rotary.axes.axes), t);
+    const std::vector<std::int64_t> position(rotary.axes.axes, t);
     rotary_row(rotary, role, group, position, cos, sin);
     const auto at = static_cast<std::size_t>(t * rotary.head_dim);
     rotate(rotary, cos, sin, std::span(x).subspan(at, static_cast<std::size_t>(rotary.head_dim)));
@@ -103,8 +101,7 @@ Matrix biases(const Toy& toy) {
       if constexpr (BiasEncoding<E>) {
         for (std::int64_t i = 0; i < toy.tokens; ++i) {
           for (std::int64_t j = 0; j < toy.tokens; ++j) {
-            sum[static_cast<std::size_t>(i * toy.tokens + j)] +=
-                bias(encoding, toy.values[e], toy.request.head, i, j);
+            sum[i * toy.tokens + j] += bias(encoding, toy.values[e], toy.request.head, i, j);
           }
         }
       }
@@ -145,8 +142,7 @@ void add_token_term(const Toy& toy, const Encoding& encoding, double scale, Matr
   const InputInfo input = token_inputs(encoding, shape_of(toy.request)).at(0);
   const TokenSums sums = token_sums(*token_form(encoding, scale), toy_input(toy, input), {});
   for (std::int64_t n = 0; n < toy.tokens * toy.tokens; ++n) {
-    sum[static_cast<std::size_t>(n)] += sums.at_query[static_cast<std::size_t>(n / toy.tokens)] -
-                                        sums.at_key[static_cast<std::size_t>(n % toy.tokens)];
+    sum[n] += sums.at_query[n / toy.tokens] - sums.at_key[n % toy.tokens];
   }
 }
 
@@ -165,7 +161,7 @@ Matrix contents(const Toy& toy, const ScoreParts& parts, double scale) {
     for (std::int64_t i = 0; i < toy.tokens; ++i) {
       const auto logits = content_row(toy, *config, toy.values[e], row(gates, i, toy.tokens), i);
       for (std::int64_t j = 0; j < toy.tokens; ++j) {
-        sum[static_cast<std::size_t>(i * toy.tokens + j)] += logits[static_cast<std::size_t>(j)];
+        sum[i * toy.tokens + j] += logits[j];
       }
     }
   }
@@ -210,11 +206,7 @@ Matrix weights(const Toy& toy) {
 }  // namespace
 
 ScoreParts score_parts(const PlotRequest& request, const Spec& spec, const Words& words) {
-  Toy toy{request,
-          spec,
-          start_values(request, spec),
-          {},
-          static_cast<std::int64_t>(words.tokens.size())};
+  Toy toy{request, spec, start_values(request, spec), {}, std::ssize(words.tokens)};
   toy.x = token_vectors(request, words, spec, toy.values);
   const Rotated turned = rotated(toy);
   ScoreParts parts;

@@ -32,9 +32,9 @@ void mark_sentences(draw::Panel& panel, const Words& words) {
 }
 
 draw::Panel map_panel(const PlotRequest& request, const Words& words, const Map& map) {
-  const auto n = static_cast<std::int64_t>(words.tokens.size());
+  const auto n = std::ssize(words.tokens);
   const auto value = [&](std::int64_t i, std::int64_t j) {
-    return request.causal && j > i ? kHidden : map.values[static_cast<std::size_t>(i * n + j)];
+    return request.causal && j > i ? kHidden : map.values[i * n + j];
   };
   draw::Panel panel = matrix_panel(map.title, map_of(n, n, map.colors, map.label, value));
   panel.x.label = "key";

@@ -45,9 +45,7 @@ draw::Figure plot_sinusoidal(const PlotRequest& request) {
   const auto table = position_vectors(request, specs[0], request.length, Role::kQuery);
   draw::Heatmap map =
       map_of(request.length, request.head_dim, draw::ColorMap::kDiverging, "E(t)[c] (no unit)",
-             [&](std::int64_t t, std::int64_t c) {
-               return table[static_cast<std::size_t>(t)][static_cast<std::size_t>(c)];
-             });
+             [&](std::int64_t t, std::int64_t c) { return table[t][c]; });
   map.low = -1.0;
   map.high = 1.0;
   draw::Panel panel;
@@ -79,9 +77,7 @@ draw::Figure plot_sinusoidal_curves(const PlotRequest& request) {
   panel.y.high = 1.1;
   int color = 0;
   for (const std::int64_t c : shown_dimensions(request)) {
-    const auto value = [&](std::int64_t t) {
-      return table[static_cast<std::size_t>(t)][static_cast<std::size_t>(c)];
-    };
+    const auto value = [&](std::int64_t t) { return table[t][c]; };
     panel.curves.push_back(
         curve_over(fmt::format("c = {}", c), thinned(request.length - 1, 2048), value, color++));
   }

@@ -16,7 +16,7 @@ namespace {
 Lengths tested(const PlotRequest& request) { return {.sequence = request.length, .context = 0}; }
 
 std::vector<std::int64_t> all_pairs(const Rotary& rotary) {
-  std::vector<std::int64_t> pairs(static_cast<std::size_t>(rotary.pairs()));
+  std::vector<std::int64_t> pairs(rotary.pairs());
   std::iota(pairs.begin(), pairs.end(), 0);
   return pairs;
 }
@@ -31,7 +31,7 @@ draw::Panel wavelengths_panel(const PlotRequest& request, const std::vector<Name
   for (const NamedSpec& named : specs) {
     const Rotary rotary = single_rotary(request, named, tested(request));
     const auto lengths = wavelengths(rotary, rotary.group_of(request.head, request.heads));
-    const auto value = [&](std::int64_t p) { return lengths[static_cast<std::size_t>(p)]; };
+    const auto value = [&](std::int64_t p) { return lengths[p]; };
     panel.curves.push_back(curve_over(named.label, all_pairs(rotary), value, color++));
   }
   panel.rules.push_back({static_cast<double>(request.train_length),
@@ -39,9 +39,7 @@ draw::Panel wavelengths_panel(const PlotRequest& request, const std::vector<Name
   return panel;
 }
 
-std::string regime_name(PairRegime regime) {
-  return std::string(enum_names(regime)[static_cast<std::size_t>(regime)]);
-}
+std::string regime_name(PairRegime regime) { return std::string(enum_name(regime)); }
 
 // A curve of dots per regime; their colours are none of those of the specs.
 void add_regimes(draw::Panel& panel, const std::vector<PairRegime>& regimes,

@@ -39,7 +39,7 @@ std::vector<std::string> split_words(const std::string& sentence) {
 Words read_words(const PlotRequest& request) {
   Words words;
   for (const std::string& sentence : request.text) {
-    words.starts.push_back(static_cast<std::int64_t>(words.tokens.size()));
+    words.starts.push_back(std::ssize(words.tokens));
     for (std::string& word : split_words(sentence)) words.tokens.push_back(std::move(word));
   }
   if (words.tokens.size() < 2 || words.tokens.size() > kMostWords) {

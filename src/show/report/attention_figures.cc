@@ -24,7 +24,7 @@ double mean_distance(const AttentionRecord& record, const HeadChoice& head) {
 }
 
 const std::string& encoding_of(const AttentionRecord& record, std::int64_t layer) {
-  return record.example.encodings[static_cast<std::size_t>(layer)];
+  return record.example.encodings[layer];
 }
 
 std::string encodings_text(const AttentionExample& example) {
@@ -53,13 +53,11 @@ draw::Figure new_figure(const std::string& title, const std::string& caption, st
   return figure;
 }
 
-std::int64_t layers_of(const AttentionRecord& record) {
-  return static_cast<std::int64_t>(record.layers.size());
-}
+std::int64_t layers_of(const AttentionRecord& record) { return std::ssize(record.layers); }
 
 // CoPE's own two maps.
 void add_cope(draw::Figure& figure, const AttentionRecord& record, const HeadChoice& head) {
-  if (!record.layers[static_cast<std::size_t>(head.layer)].has_cope()) return;
+  if (!record.layers[head.layer].has_cope()) return;
   const auto add = [&](MapKind kind, const char* title, const char* label,
                        std::optional<double> high) {
     draw::Heatmap map =
@@ -104,7 +102,7 @@ std::vector<HeadChoice> chosen_heads(const AttentionRecord& record,
                                      std::vector<std::int64_t> heads) {
   const auto or_all = [](std::vector<std::int64_t>& numbers, std::int64_t count) {
     if (!numbers.empty()) return;
-    numbers.resize(static_cast<std::size_t>(count));
+    numbers.resize(count);
     std::iota(numbers.begin(), numbers.end(), 0);
   };
   or_all(layers, layers_of(record));
@@ -182,7 +180,7 @@ draw::Figure difference_overview(const AttentionRecord& first, const AttentionRe
   for (std::int64_t l = 0; l < layers_of(first); ++l) {
     std::vector<runs::Divergence> here;
     for (std::int64_t h = 0; h < first.heads; ++h) {
-      here.push_back(apart[static_cast<std::size_t>(l * first.heads + h)]);
+      here.push_back(apart[l * first.heads + h]);
       draw::Panel panel =
           map_panel(first.example,
                     difference_map(first.example, runs::head_difference(first, second, l, h),
@@ -204,7 +202,7 @@ draw::Figure difference_heads(const AttentionRecord& first, const AttentionRecor
       fmt::format("Attention of {} and {}", names.first, names.second),
       fmt::format("{}. {}", both_text(first, second, names), map_words(first.example)), 2, kFull);
   for (const HeadChoice& head : heads) {
-    const auto& d = apart[static_cast<std::size_t>(head.layer * first.heads + head.head)];
+    const auto& d = apart[head.layer * first.heads + head.head];
     const std::string where = fmt::format("layer {}, head {}", head.layer, head.head);
     const auto add = [&](const AttentionRecord& record, draw::Heatmap map,
                          const std::string& what) {

@@ -40,7 +40,7 @@ std::string word_of(const runs::ScoredPlace& place, const std::string& token) {
 std::vector<std::string> query_words(const AttentionExample& example) {
   std::vector<std::string> words = example.tokens;
   for (const runs::ScoredPlace& place : example.scored) {
-    std::string& word = words[static_cast<std::size_t>(place.position)];
+    std::string& word = words[place.position];
     word = word_of(place, word);
   }
   return words;
@@ -86,8 +86,7 @@ draw::Heatmap heatmap(const AttentionExample& example, Map whole, std::int64_t c
   for (std::int64_t i = 0; i < map.rows; ++i) {
     for (std::int64_t j = 0; j < map.columns; ++j) {
       if (runs::is_visible(example, i, j)) continue;
-      map.values[static_cast<std::size_t>(i * map.columns + j)] =
-          std::numeric_limits<float>::quiet_NaN();
+      map.values[i * map.columns + j] = std::numeric_limits<float>::quiet_NaN();
     }
   }
   return draw::pooled(map, cells, cells);

@@ -33,7 +33,7 @@ Json entry_json(const CatalogEntry& entry) {
           {"title", t.title},
           {"formula", t.formula},
           {"paper", t.paper},
-          {"site", enum_names(Site{})[static_cast<std::size_t>(t.site)]},
+          {"site", enum_name(t.site)},
           {"relative", t.relative},
           {"extrapolates", t.extrapolates},
           {"linear_attention", t.linear_attention},

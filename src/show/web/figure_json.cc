@@ -16,7 +16,7 @@ Json array_json(const std::vector<double>& v) { return place(v.data(), v.size(),
 
 template <class Enum>
 std::string_view name_of(Enum value) {
-  return enum_names(value)[static_cast<std::size_t>(value)];
+  return enum_name(value);
 }
 
 constexpr std::array<std::string_view, 6> kStrokes = {"solid",         "dashed", "dots",

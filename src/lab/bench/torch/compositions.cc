@@ -54,7 +54,7 @@ at::Tensor entries_of(const E& /*e*/, const at::Tensor& /*distances*/) {
   return {};
 }
 at::Tensor entries_of(const T5& t5, const at::Tensor& distances) {
-  std::vector<std::int64_t> of(static_cast<std::size_t>(distances.size(0)));
+  std::vector<std::int64_t> of(distances.size(0));
   for (std::size_t d = 0; d < of.size(); ++d) of[d] = t5_bucket(t5, -static_cast<std::int64_t>(d));
   return at::tensor(of, at::kLong).index({distances});
 }

@@ -67,7 +67,7 @@ void table_backward(const ContentTerm& term, const std::vector<double>& values,
                     std::span<const double> q, std::span<const double> dtable, std::int64_t head,
                     std::span<double> dq, std::vector<double>& dvalues) {
   if (term.config->variant == Cope::Variant::kAlibi) {
-    dvalues[static_cast<std::size_t>(head)] += dtable[0];
+    dvalues[head] += dtable[0];
     return;
   }
   for (std::size_t d = 0; d < q.size(); ++d) {
@@ -139,7 +139,7 @@ void bias_backward(const AttentionCall& call, const Head& head, const Row& row, 
 void raw_backward(const AttentionCall& call, const Head& head, const Row& row, std::int64_t query,
                   std::span<const double> draw, HeadGradients& gradient) {
   const std::int64_t D = call.shape.head_dim;
-  std::vector<double> dq(static_cast<std::size_t>(D), 0.0);
+  std::vector<double> dq(D, 0.0);
   for (std::size_t j = 0; j < draw.size(); ++j) {
     if (!row.visible[j]) continue;
     const auto key = static_cast<std::int64_t>(j);

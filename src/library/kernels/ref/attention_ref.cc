@@ -14,7 +14,7 @@ void write_output(const AttentionCall& call, const Head& head, const Row& row, s
     if (!row.visible[key]) continue;
     add_scaled(row.weight[key] * row.dropout[key], vector_at(head.v, j, call.shape.head_dim), out);
   }
-  output.lse[static_cast<std::size_t>(index)] = row.lse;
+  output.lse[index] = row.lse;
 }
 
 // Rows come in the order of the tensors, so that what is kept can be appended.
@@ -42,7 +42,7 @@ AttentionOutput attention(const Spec& spec, const SpecParameters& parameters,
   const AttentionCall call(spec, parameters, shape, inputs, options);
   AttentionOutput output;
   output.out.assign(inputs.q.size(), 0.0);
-  output.lse.assign(static_cast<std::size_t>(shape.batch * shape.heads * shape.queries), 0.0);
+  output.lse.assign(shape.batch * shape.heads * shape.queries, 0.0);
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     for (std::int64_t h = 0; h < shape.heads; ++h) {
       const Head head(call, b, h);

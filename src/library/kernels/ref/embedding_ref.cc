@@ -23,7 +23,7 @@ std::vector<std::int64_t> checked_positions(const Spec& spec, const SpecParamete
                    {.head_dim = shape.model_dim, .heads = 1, .model_dim = shape.model_dim},
                    is_input);
   if (positions.empty()) {
-    const std::vector<std::int64_t> starts(static_cast<std::size_t>(shape.batch), 0);
+    const std::vector<std::int64_t> starts(shape.batch, 0);
     return offset_positions(starts, shape.tokens);
   }
   require_size(kScope, "positions", positions.size(), shape.batch * shape.tokens, "[B, T]");
@@ -33,7 +33,7 @@ std::vector<std::int64_t> checked_positions(const Spec& spec, const SpecParamete
 
 void add_to(const Learned& learned, const Parameters& values, std::int64_t position,
             std::span<double> y) {
-  add_scaled(1.0, embedding(learned, values, position, static_cast<std::int64_t>(y.size())), y);
+  add_scaled(1.0, embedding(learned, values, position, std::ssize(y)), y);
 }
 
 void add_to(const Sinusoidal& sinusoidal, const Parameters& /*values*/, std::int64_t position,

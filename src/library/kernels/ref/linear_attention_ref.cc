@@ -25,8 +25,8 @@ double evaluate_row(const Call& call, const linear::Head& head, std::int64_t i,
   double sum = 0.0;
   for (std::int64_t j = 0; j < call.shape.keys; ++j) {
     if (!call.mask.sees(head.batch, i, j)) continue;
-    const Feature& q = head.queries[static_cast<std::size_t>(i)];
-    const Feature& k = head.keys[static_cast<std::size_t>(j)];
+    const Feature& q = head.queries[i];
+    const Feature& k = head.keys[j];
     sum += denominator(call, q, k);
     add_scaled(numerator(call, q, k),
                vector_at(call.inputs.v, head.key_row(call, j), call.shape.head_dim), out);
@@ -58,23 +58,22 @@ void row_backward(const Call& call, const linear::Head& head, std::int64_t i,
   std::vector<double> out(dout.size(), 0.0);
   const double sum = evaluate_row(call, head, i, out);
   if (sum == 0.0) return;
-  const Feature& q = head.queries[static_cast<std::size_t>(i)];
+  const Feature& q = head.queries[i];
   const double ddenominator = -dot(dout, out) / sum;
   for (std::int64_t j = 0; j < call.shape.keys; ++j) {
     if (!call.mask.sees(head.batch, i, j)) continue;
-    const Feature& k = head.keys[static_cast<std::size_t>(j)];
+    const Feature& k = head.keys[j];
     const std::int64_t row = head.key_row(call, j);
     const double dnumerator = dot(dout, vector_at(call.inputs.v, row, D)) / sum;
     add_scaled(numerator(call, q, k) / sum, dout, vector_at(std::span(all.v), row, D));
-    add_pair_gradient(call, q, k, dnumerator, ddenominator, dfeature.query,
-                      dfeature.keys[static_cast<std::size_t>(j)]);
+    add_pair_gradient(call, q, k, dnumerator, ddenominator, dfeature.query, dfeature.keys[j]);
   }
 }
 
 void head_backward(const Call& call, const linear::Head& head, std::span<const double> grad_out,
                    AttentionGradients& all) {
   const std::int64_t D = call.shape.head_dim;
-  const std::vector<double> zero(static_cast<std::size_t>(D), 0.0);
+  const std::vector<double> zero(D, 0.0);
   HeadGradients dfeature{{zero, zero}, std::vector<Feature>(head.keys.size(), {zero, zero})};
   for (std::int64_t i = 0; i < call.shape.queries; ++i) {
     const std::int64_t row = head.query_row(call, i);
@@ -84,7 +83,7 @@ void head_backward(const Call& call, const linear::Head& head, std::span<const d
                      all.parameters);
   }
   for (std::int64_t j = 0; j < call.shape.keys; ++j) {
-    feature_backward(call, head.key(call, j), dfeature.keys[static_cast<std::size_t>(j)],
+    feature_backward(call, head.key(call, j), dfeature.keys[j],
                      vector_at(std::span(all.k), head.key_row(call, j), D), all.parameters);
   }
 }

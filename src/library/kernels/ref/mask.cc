@@ -75,8 +75,7 @@ Mask::Mask(const std::string& scope, const AttentionShape& shape, const Masking&
   const Cumulative keys = lengths_or(masking.cu_keys, masking.cu_queries, same, shape.keys);
   check_cumulative(scope, "cu_queries", queries, shape.queries);
   check_cumulative(scope, "cu_keys", keys, shape.keys);
-  require_size(scope, "cu_keys", keys.size(), static_cast<std::int64_t>(queries.size()),
-               "as cu_queries");
+  require_size(scope, "cu_keys", keys.size(), std::ssize(queries), "as cu_queries");
   queries_ = places_of(queries);
   keys_ = places_of(keys);
   for (std::size_t i = 0; i < queries_.place.size(); ++i) {

@@ -63,8 +63,7 @@ RopeGradients rope_backward(const Rotary& rotary, Role role, const RopeShape& sh
                             std::span<const double> grad_out) {
   const std::vector<double> y = rope(rotary, role, shape, x, positions);
   const std::int64_t axes = checked_axes(rotary, shape, x.size(), positions.size());
-  require_size(kScope, "grad_out", grad_out.size(), static_cast<std::int64_t>(x.size()),
-               "[B, H, T, D]");
+  require_size(kScope, "grad_out", grad_out.size(), std::ssize(x), "[B, H, T, D]");
   RopeGradients gradients{
       {grad_out.begin(), grad_out.end()},
       std::vector<double>(static_cast<std::size_t>(rotary.groups() * rotary.pairs()), 0.0)};
@@ -81,10 +80,10 @@ RopeGradients rope_backward(const Rotary& rotary, Role role, const RopeShape& sh
 std::vector<double> alpha_gradient(const Rotary& rotary, std::span<const double> dinv_freq) {
   require_size(kScope, "dinv_freq", dinv_freq.size(), rotary.groups() * rotary.pairs(),
                "[groups, pairs]");
-  std::vector<double> dalpha(static_cast<std::size_t>(rotary.pairs()), 0.0);
+  std::vector<double> dalpha(rotary.pairs(), 0.0);
   for (std::int64_t g = 0; g < rotary.groups(); ++g) {
     const auto dgroup = vector_at(dinv_freq, g, rotary.pairs());
-    const std::vector<double>& group = rotary.inv_freq[static_cast<std::size_t>(g)];
+    const std::vector<double>& group = rotary.inv_freq[g];
     for (std::size_t p = 0; p < dalpha.size(); ++p) dalpha[p] += group[p] * dgroup[p];
   }
   return dalpha;

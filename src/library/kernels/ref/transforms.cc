@@ -9,7 +9,7 @@ namespace {
 std::vector<std::int64_t> coordinates(const Rotary& rotary,
                                       std::span<const std::int64_t> position) {
   std::vector<std::int64_t> all(position.begin(), position.end());
-  if (all.size() == 1) all.assign(static_cast<std::size_t>(rotary.axes.axes), position[0]);
+  if (all.size() == 1) all.assign(rotary.axes.axes, position[0]);
   return all;
 }
 
@@ -97,13 +97,13 @@ void Transforms::backward(Role role, std::int64_t head, std::span<const std::int
   for (std::size_t s = stages_.size(); s-- > 0;) {
     const Rotary& rotary = stages_[s].rotary;
     const std::int64_t group = rotary.group_of(head, heads_);
-    std::vector<double> dinv_freq(static_cast<std::size_t>(rotary.pairs()), 0.0);
+    std::vector<double> dinv_freq(rotary.pairs(), 0.0);
     turn_backward(rotary, role, group, position, left[s + 1], dy, dinv_freq);
     Parameters& learned = gradient[stages_[s].encoding];
     if (learned.empty()) continue;
     // inv_freq = base exp(alpha), so d inv_freq / d alpha is inv_freq itself.
     for (std::size_t p = 0; p < dinv_freq.size(); ++p) {
-      learned[0][p] += dinv_freq[p] * rotary.inv_freq[static_cast<std::size_t>(group)][p];
+      learned[0][p] += dinv_freq[p] * rotary.inv_freq[group][p];
     }
   }
 }

@@ -10,7 +10,7 @@ namespace posenc::ref {
 // The index-th vector of `width` entries.
 template <class T>
 std::span<T> vector_at(std::span<T> tensor, std::int64_t index, std::int64_t width) {
-  return tensor.subspan(static_cast<std::size_t>(index * width), static_cast<std::size_t>(width));
+  return tensor.subspan(index * width, static_cast<std::size_t>(width));
 }
 
 inline double dot(std::span<const double> a, std::span<const double> b) {
