@@ -10,12 +10,14 @@ from typing import Any, Mapping, NamedTuple, Optional
 import torch
 from torch import Tensor
 
-from posenc import functional
+from posenc import _hf_cache, functional
 from posenc._hf_masks import NAME, Visible, has_holes, read_mask
 from posenc.spec import Spec
 
 # Arguments of attention functions that change scores and that nothing here honours.
 _REFUSED = ("softcap", "s_aux", "sinks", "head_mask", "layer_head_mask")
+# Content encodings that do not read the queries.
+_WITHOUT_QUERIES = ("fox", "key_bias")
 
 
 class Rotation(NamedTuple):
@@ -45,7 +47,8 @@ def cut(text: str) -> Parts:
         raise ValueError(f"[patch] spec must be of sites 2 to 4 but got {text}")
     rotations, biases, content = (spec.part(s) for s in ("query/key", "bias", "content"))
     biased = bool(biases.encodings)
-    whole = bool(content.encodings) or "softmax_mscale=true" in text
+    reads_queries = any(name not in _WITHOUT_QUERIES for name in content.encodings)
+    whole = reads_queries or "softmax_mscale=true" in text
     # With biases the kernel rotates queries by places, which rotated keys need not have.
     cached = None if biased and whole else spec.cacheable_rotation
     return Parts(
@@ -67,6 +70,7 @@ class Call:
     scale: float
     causal: bool
     params: Mapping[str, Tensor] = field(default_factory=dict)
+    inputs: Mapping[str, Tensor] = field(default_factory=dict)  # of the new tokens
     mask: Optional[Tensor] = None
     window: Optional[int] = None  # the query itself and the window - 1 keys before it
     positions: Optional[Tensor] = None  # of the queries, [T] or [B, T]
@@ -99,7 +103,7 @@ def attend(
     """
     parts = cut(call.spec)
     past = int(cache.get_seq_length(layer)) if cache is not None else 0
-    spec, rotates, turned = call.spec, parts.rotates, False
+    spec, rotates, turned, inputs = call.spec, parts.rotates, False, call.inputs
     if parts.follows:
         spec = Spec(spec).at_length(call.length or past + q.shape[2]).text
     if cache is not None:
@@ -108,11 +112,12 @@ def attend(
             rotates = turned = parts.whole
             if not rotates:
                 q, spec = turned_q, parts.rest
-        k, v = cache.update(k, v, layer)
+        k, v, inputs = _hf_cache.update(cache, k, v, inputs, layer, past)
     if turned and call.want_weights:
         raise ValueError("[patch] output_attentions with a cache is not known for specs with cope")
     seen = read_mask(call.mask, k.shape[2])
     k, v = k[:, :, : seen.keys], v[:, :, : seen.keys]
+    inputs = {name: x[:, :, : seen.keys] for name, x in inputs.items()}
     positions: tuple[Optional[Tensor], Optional[Tensor]] = (None, None)  # places
     if parts.biased and parts.shifts:
         _check_places(call.positions, seen)
@@ -122,7 +127,7 @@ def attend(
             keys = _key_positions(call.positions, seen, past)
         if not (parts.biased and _are_places(keys, seen)):  # biases by places have a fused kernel
             positions = (call.positions, None if turned else keys)
-    out, weights = _kernel(q, k, v, spec, call, seen, positions, turned)
+    out, weights = _kernel(q, k, v, inputs, spec, call, seen, positions, turned)
     return out.transpose(1, 2).flatten(2), weights
 
 
@@ -180,6 +185,7 @@ def _kernel(
     q: Tensor,
     k: Tensor,
     v: Tensor,
+    inputs: Mapping[str, Tensor],
     spec: str,
     call: Call,
     seen: Visible,
@@ -194,6 +200,7 @@ def _kernel(
         q_positions=positions[0],
         k_positions=positions[1],
         scale=call.scale,
+        inputs=inputs,
     )
     if call.token_positions is not None:
         options.update(
@@ -237,15 +244,19 @@ def _packed(
     positions = options["q_positions"]
     if positions is not None:
         positions = positions.expand(batch, tokens).reshape(-1)
-    rows = [x.transpose(0, 1).flatten(1, 2)[None] for x in (q, k, v)]
+
+    def row(x: Tensor) -> Tensor:
+        return x.transpose(0, 1).flatten(1, 2)[None]
+
     changes = dict(
+        inputs={name: row(x) for name, x in options["inputs"].items()},
         key_mask=None,
         q_positions=positions,
         k_positions=positions,
         cu_queries=lengths,
         cu_keys=lengths,
     )
-    return (*rows, {**options, **changes})
+    return row(q), row(k), row(v), {**options, **changes}
 
 
 def refuse_unknown(module: torch.nn.Module, options: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from posenc._hf_attention import Call, Rotation, attend, refuse_unknown, wants_weights
 from posenc._hf_masks import has_holes, read_mask
+from posenc.nn import TokenInputs
 
 Projected = tuple[Tensor, Tensor, Tensor]
 
@@ -23,11 +24,17 @@ class LayerState:
 
     spec: str  # of modules without a rotary embedding; the others are told at every call
     own_spec: bool  # the caller's, not the model's
+    inputs: Optional[TokenInputs] = None  # made by linear layers in the submodule `pos`
     want_weights: bool = False  # for layers that are not told
 
 
 def _params(module: nn.Module) -> Mapping[str, Tensor]:
     return module.pos() if "pos" in module._modules else {}
+
+
+def _inputs(module: nn.Module, x: Tensor) -> Mapping[str, Tensor]:
+    makes = module._posenc.inputs
+    return makes.make(module.pos, x) if makes is not None else {}
 
 
 def _dropout(module: nn.Module, probability: float) -> float:
@@ -75,6 +82,7 @@ def _rotary_forward(
         scale=module.scaling,
         causal=True,
         params=_params(module),
+        inputs=_inputs(module, x),
         mask=mask,
         window=_window(module),
         positions=rotation.positions,
@@ -141,6 +149,7 @@ def bloom_forward(
         scale=self.inv_norm_factor,
         causal=True,
         params=_params(self),
+        inputs=_inputs(self, x),
         mask=attention_mask,
         token_positions=None if self._posenc.own_spec else _positions_past_holes(attention_mask),
         dropout=_dropout(self, self.attention_dropout.p),
@@ -179,6 +188,7 @@ def mpt_forward(
         scale=self.softmax_scale,
         causal=True,
         params=_params(self),
+        inputs=_inputs(self, hidden_states),
         mask=attention_mask,
         dropout=_dropout(self, self.attn_dropout_p),
         want_weights=self._posenc.want_weights,
@@ -214,6 +224,7 @@ def t5_forward(
         scale=1.0,
         causal=self.is_decoder and not crossing,
         params=params,
+        inputs={} if crossing else _inputs(self, hidden_states),
         mask=mask,
         dropout=_dropout(self, self.dropout),
         want_weights=wants_weights(self, options),

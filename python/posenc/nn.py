@@ -51,6 +51,42 @@ class EncodingParameters(nn.Module):
         return getattr(getattr(self, encoding), attribute)
 
 
+class TokenInputs:
+    """Makes the inputs that a spec declares (:meth:`Spec.inputs`) from the hidden states of a layer.
+    The linear layers belong to the module that is passed in, under the names that the spec gives."""
+
+    def __init__(self, spec: Spec, head_dim: int, heads: int, kv_heads: int) -> None:
+        self.declared = spec.inputs(head_dim, heads)
+        self.heads = heads
+        self.kv_heads = kv_heads
+
+    def _heads_of(self, declared: Input) -> int:
+        return self.heads if declared.by_query_head else self.kv_heads
+
+    def add_projections(
+        self,
+        module: nn.Module,
+        model_dim: int,
+        bias: bool = False,
+        device: Optional[torch.device] = None,
+        dtype: Optional[torch.dtype] = None,
+    ) -> None:
+        for i in self.declared:
+            width, biased = self._heads_of(i) * i.channels, bias or i.log_sigmoid
+            layer = nn.Linear(model_dim, width, bias=biased, device=device, dtype=dtype)
+            module.add_module(i.projection, layer)
+
+    def make(self, module: nn.Module, x: Tensor) -> dict[str, Tensor]:
+        """x [B, T, model_dim] to tensors [B, heads, T, channels] by name."""
+        made = {}
+        for i in self.declared:
+            y = getattr(module, i.projection)(x)
+            y = y.float() if i.float32 and y.dtype != torch.float64 else y
+            y = nn.functional.logsigmoid(y) if i.log_sigmoid else y
+            made[i.name] = y.unflatten(-1, (self._heads_of(i), i.channels)).transpose(1, 2)
+        return made
+
+
 @dataclass
 class KeyValueCache:
     """Keys and values of the tokens so far. Keys are kept rotated where the spec has one constant
@@ -164,10 +200,8 @@ class Attention(_Projections):
             raise ValueError(f"window_left must be -1 (no bound) or >= 0 but is {window_left}")
         self.window_left = window_left
         self.dropout = dropout
-        self._declared = self.spec.inputs(self.head_dim, heads)
-        for i in self._declared:
-            width = self._heads_of(i) * i.channels
-            self.add_module(i.projection, nn.Linear(model_dim, width, bias=bias or i.log_sigmoid))
+        self._token_inputs = TokenInputs(self.spec, self.head_dim, heads, self.kv_heads)
+        self._token_inputs.add_projections(self, model_dim, bias)
         self._rotation = self.spec.cacheable_rotation
 
     def forward(
@@ -194,23 +228,11 @@ class Attention(_Projections):
             key_mask=key_mask,
             q_positions=positions,
             k_positions=positions,
-            inputs=self._inputs(x),
+            inputs=self._token_inputs.make(self, x),
             dropout=dropout,
             seed=_drawn_seed() if dropout > 0 else 0,
         )
         return self.out_proj(self._merge(out))
-
-    def _heads_of(self, declared: Input) -> int:
-        return self.heads if declared.by_query_head else self.kv_heads
-
-    def _inputs(self, x: Tensor) -> dict[str, Tensor]:
-        made = {}
-        for i in self._declared:
-            y = getattr(self, i.projection)(x)
-            y = y.float() if i.float32 and y.dtype != torch.float64 else y
-            y = nn.functional.logsigmoid(y) if i.log_sigmoid else y
-            made[i.name] = y.unflatten(-1, (self._heads_of(i), i.channels)).transpose(1, 2)
-        return made
 
     @torch.no_grad()
     def _decode(self, x: Tensor, cache: KeyValueCache) -> Tensor:
@@ -224,7 +246,7 @@ class Attention(_Projections):
             k = functional.rope(q, k, self._rotation, positions=places)[1]
         cache.keys = _append(cache.keys, start, k)
         cache.values = _append(cache.values, start, self._split(self.v_proj(x), self.kv_heads))
-        for name, value in self._inputs(x).items():
+        for name, value in self._token_inputs.make(self, x).items():
             cache.inputs[name] = _append(cache.inputs.get(name), start, value)
         cache.length = end
         out = functional.attention_decode(

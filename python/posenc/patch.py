@@ -7,10 +7,12 @@
 
 from __future__ import annotations
 
+import math
 import types
 from dataclasses import dataclass, field
 from typing import Any, Iterator, Mapping, Optional, Union
 
+import torch
 from torch import nn
 
 from posenc import _hf_masks
@@ -18,10 +20,11 @@ from posenc._hf_attention import cut
 from posenc._hf_models import FAMILIES, LayerState, family_of, note_weights_wanted
 from posenc._hf_rotary import RotaryState, check_frequencies, hf_specs, rotary_forward
 from posenc.functional import SpecLike
-from posenc.nn import EncodingParameters
+from posenc.nn import EncodingParameters, TokenInputs
 from posenc.spec import Spec
 
 _KEPT = "_posenc_patch"  # on the model: what unpatch needs
+_FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 
 @dataclass
@@ -58,7 +61,9 @@ def patch(
     Without ``spec`` the model computes what it did before: the spec is read from its config and
     checked against its frequencies. With ``spec`` its weights run with another encoding or schedule
     of sites 2 to 4; for T5 a dict may name one each for ``encoder`` and ``decoder``. Parameters of
-    the encodings are registered as ``pos`` in every attention module, at their starting values.
+    the encodings are registered as ``pos`` in every attention module, at their initial values. So are
+    the linear layers that make the inputs of a spec (``pos.forget_proj`` for ``fox``): their weights
+    are zero, and forget gates have a bias with which they forget next to nothing.
 
     Known are Llama, Mistral, Mixtral, Qwen 2 and 3, GPT-NeoX, BLOOM, MPT, T5 and MT5. Other models,
     and later calls with masks or options that posenc cannot honour, are errors, not other logits.
@@ -90,7 +95,7 @@ def _apply(
         module.forward = types.MethodType(rotary_forward, module)
         report.rotary.append(name)
     for name, module in found:
-        _patch_attention(module, report.specs, own)
+        _patch_attention(name, module, report.specs, own, getattr(model, "config", None))
         report.attention.append(name)
     _hf_masks.register()
     kept = getattr(model, _KEPT)
@@ -169,25 +174,51 @@ def _own_specs(
     specs = {kind: Spec(value) for kind, value in given.items()}
     for one in specs.values():
         cut(one.text)
-        heads, dim = _heads(found[0][1])
-        if inputs := [i.name for i in one.inputs(dim, heads)]:
-            raise ValueError(
-                f"[patch] a patched layer has no projection for {', '.join(inputs)} of {one.text}; "
-                "use a spec without inputs, or posenc.nn.Attention"
-            )
     return specs
 
 
-def _patch_attention(module: nn.Module, specs: Mapping[str, Spec], own: bool) -> None:
+def _patch_attention(
+    name: str, module: nn.Module, specs: Mapping[str, Spec], own: bool, config: Any
+) -> None:
     spec = specs.get(_layer_type(module), next(iter(specs.values())))
     module._posenc = LayerState(spec.text, own)
     module.forward = types.MethodType(family_of(module).forward, module)
-    if not own:
+    if not own or name.endswith("EncDecAttention"):  # cross attention has no encoding
         return
     heads, dim = _heads(module)
-    if any(parameter.trainable for parameter in spec.parameters(dim, heads)):
-        device = next(module.parameters()).device
-        module.add_module("pos", EncodingParameters(spec, dim, heads).to(device))
+    inputs = TokenInputs(spec, dim, heads, heads // getattr(module, "num_key_value_groups", 1))
+    if not (inputs.declared or any(p.trainable for p in spec.parameters(dim, heads))):
+        return
+    pos = EncodingParameters(spec, dim, heads).to(next(module.parameters()).device)
+    if inputs.declared:
+        _add_projections(pos, inputs, module, getattr(module, "config", config))
+        module._posenc.inputs = inputs
+    module.add_module("pos", pos)
+
+
+def _add_projections(pos: nn.Module, inputs: TokenInputs, module: nn.Module, config: Any) -> None:
+    """Weights start at zero: a pretrained model changes as little as possible."""
+    weights = list(module.parameters())
+    dtype = next((w.dtype for w in weights if w.dtype in _FLOATS), None)  # not of quantized ones
+    if dtype is None:
+        named = getattr(config, "dtype", None)
+        dtype = named if isinstance(named, torch.dtype) else torch.get_default_dtype()
+    width = getattr(module, "hidden_size", None) or getattr(module, "d_model", None)
+    inputs.add_projections(
+        pos, width or module.config.hidden_size, device=weights[0].device, dtype=dtype
+    )
+    for declared in inputs.declared:
+        projection = getattr(pos, declared.projection)
+        nn.init.zeros_(projection.weight)
+        if declared.log_sigmoid:
+            nn.init.constant_(projection.bias, _forget_bias(config))
+
+
+def _forget_bias(config: Any) -> float:
+    """Gates with it fade a key by exp(-0.1) over the length that the model was trained for."""
+    names = ("max_position_embeddings", "max_seq_len", "n_positions", "seq_length")
+    lengths = (getattr(config, name, None) for name in names)
+    return math.log(10 * next((n for n in lengths if isinstance(n, int) and n > 0), 2048))
 
 
 def _rotary_modules(

@@ -83,6 +83,10 @@ class DynamicCache:
         self.layers[layer] = (k, v)
         return k, v
 
+    def change(self, function):
+        """What a cache of transformers does to keys and values alike: reorder, crop, repeat, select."""
+        self.layers = {n: tuple(function(x) for x in both) for n, both in self.layers.items()}
+
 
 class SlidingCache(DynamicCache):
     """Keeps the last window - 1 keys between calls, as the cache of layers with a window does."""
@@ -99,6 +103,37 @@ class SlidingCache(DynamicCache):
         k, v = super().update(k, v, layer)
         self.layers[layer] = (k[:, :, 1 - self.window :], v[:, :, 1 - self.window :])
         return k, v
+
+
+class StaticLayer:
+    """Buffers for a number of tokens; updates return all of them, also the unused ones."""
+
+    def __init__(self, tokens):
+        self.tokens, self.length, self.keys, self.values = tokens, 0, None, None
+
+    def allocate(self, batch, heads, k_channels, v_channels):
+        self.keys = torch.zeros(batch, heads, self.tokens, k_channels)
+        self.values = torch.zeros(batch, heads, self.tokens, v_channels)
+
+    def update(self, k, v):
+        if self.keys is None:
+            self.allocate(*k.shape[:2], k.shape[3], v.shape[3])
+        places = torch.arange(self.length, self.length + k.shape[2])
+        self.length += k.shape[2]
+        self.keys.index_copy_(2, places, k)
+        self.values.index_copy_(2, places, v)
+        return self.keys, self.values
+
+
+class StaticCache:
+    def __init__(self, layers=2, tokens=64, kind=StaticLayer):
+        self.tokens, self.layers = tokens, [kind(tokens) for _ in range(layers)]
+
+    def get_seq_length(self, layer=0):
+        return self.layers[layer].length
+
+    def update(self, k, v, layer):
+        return self.layers[layer].update(k, v)
 
 
 def _turn(x, cos, sin):
@@ -127,6 +162,7 @@ class LlamaAttention(nn.Module):
         self.scaling, self.attention_dropout = config.head_dim**-0.5, 0.0
         self.sliding_window = getattr(config, "sliding_window", None)
         width, heads = config.hidden_size, config.num_attention_heads
+        self.num_key_value_groups = heads // config.num_key_value_heads
         self.q_proj = nn.Linear(width, heads * self.head_dim)
         self.k_proj = nn.Linear(width, config.num_key_value_heads * self.head_dim)
         self.v_proj = nn.Linear(width, config.num_key_value_heads * self.head_dim)
@@ -186,7 +222,7 @@ class LlamaModel(nn.Module):
         """What transformers.masking_utils makes for the implementation of the config."""
         batch, queries = ids.shape
         kept = min(past, getattr(cache, "window", past + 1) - 1)
-        offset, keys = past - kept, kept + queries
+        offset, keys = past - kept, getattr(cache, "tokens", kept + queries)
         if self.config._attn_implementation != "eager":
             make = Masks.known[self.config._attn_implementation]
             return make(
