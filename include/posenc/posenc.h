@@ -1,6 +1,6 @@
 // posenc: positional encodings in attention.
 //
-// Position can enter attention at four sites; everything in this library is one of them.
+// Position can enter attention at five sites; everything in this library is one of them.
 //
 //   x_t  = token_t + SUM_a E_a(t)                          site 1  input      learned, sinusoidal
 //   q'_i = PROD_b T_b(i) q_i,  k'_j = PROD_b T_b(j) k_j    site 2  query/key  rope, xpos
@@ -8,7 +8,10 @@
 //   s_ij = r_ij + SUM_c B_c(h, i, j)                       site 3  bias       alibi, t5, kerple,
 //                                                                             fire, relative
 //               + C(q_i, r_i*, i, j)                       site 4  content    cope, fox, key_bias
-//   o_i  = SUM_j softmax_j(mask(s_ij)) v_j
+//   o_i  = SUM_j exp(s_ij) v_j
+//          / (SUM_j exp(s_ij) + SUM_d exp(z_d))            site 5  softmax    sink
+//
+// where j runs over the keys that the mask shows.
 //
 // Sites apply in this order; terms add at sites 1 and 3, transforms multiply at site 2. So a hybrid
 // is a list: parse_spec("rope + alibi") is {Rope, Alibi}, and no code asks which those are.

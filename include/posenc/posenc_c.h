@@ -255,7 +255,7 @@ typedef struct posenc_plan_options {
   int64_t cache_max_bytes;  // cap on the memory of a table; 0: 2^30
 } posenc_plan_options;
 
-// The spec has encodings of sites 2 to 4 only; those of site 1 go to posenc_add_embeddings.
+// The spec has encodings of sites 2 to 5 only; those of site 1 go to posenc_add_embeddings.
 POSENC_C_API posenc_status posenc_plan_create(const posenc_spec* spec,
                                               const posenc_plan_options* options,
                                               posenc_plan** plan) POSENC_C_NOEXCEPT;

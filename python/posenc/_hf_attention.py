@@ -44,7 +44,7 @@ class Parts(NamedTuple):
 def cut(text: str) -> Parts:
     spec = Spec(text)
     if spec.part("input").encodings:
-        raise ValueError(f"[patch] spec must be of sites 2 to 4 but got {text}")
+        raise ValueError(f"[patch] spec must be of sites 2 to 5 but got {text}")
     rotations, biases, content = (spec.part(s) for s in ("query/key", "bias", "content"))
     biased = bool(biases.encodings)
     reads_queries = any(name not in _WITHOUT_QUERIES for name in content.encodings)
@@ -54,7 +54,7 @@ def cut(text: str) -> Parts:
     return Parts(
         rotates=bool(rotations.encodings),
         cached=cached.text if cached is not None else None,
-        rest=(biases + content).text,
+        rest=spec.without("query/key").text,
         biased=biased,
         shifts=biases.relative,
         whole=whole,

@@ -146,7 +146,7 @@ def attention(
     Masks: ``causal`` (queries aligned with the last keys), windows (-1: no bound), ``key_mask``
     [B, Tk] (False for padding; bool, or integers 0 and 1, which are checked: on a GPU that waits for
     it), packed sequences by cumulative lengths. Positions are [T], [B, T] or [B, T, axes], at most
-    2^53. The spec has encodings of sites 2 to 4; those of site 1 are for ``nn.PositionalEmbedding``.
+    2^53. The spec has encodings of sites 2 to 5; those of site 1 are for ``nn.PositionalEmbedding``.
     ``inputs`` holds by name what the spec reads besides (:meth:`Spec.inputs`): ``cope.gate_k``
     [B, Hkv, Tk, D] of ``cope(gate_source=separate)``; gradients reach it as they reach k.
     ``bias`` is added to the scores: by distance, [H, Tq + Tk - 1] for i - j from 1 - Tq to Tk - 1 (queries

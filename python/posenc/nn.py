@@ -167,7 +167,7 @@ class Attention(_Projections):
     """Softmax attention with any spec, grouped queries and a cache to decode from.
 
     ``forward(x)`` with x [B, T, model_dim]; ``forward(x, cache=cache)`` goes on from the cache,
-    without gradients, and needs ``causal=True``. The spec has encodings of sites 2 to 4; those of
+    without gradients, and needs ``causal=True``. The spec has encodings of sites 2 to 5; those of
     site 1 are for :class:`PositionalEmbedding`. ``seed`` is that of the encodings' initial values;
     dropout draws from torch's generator, as torch's own modules do.
     """

@@ -60,7 +60,7 @@ def patch(
 
     Without ``spec`` the model computes what it did before: the spec is read from its config and
     checked against its frequencies. With ``spec`` its weights run with another encoding or schedule
-    of sites 2 to 4; for T5 a dict may name one each for ``encoder`` and ``decoder``. Parameters of
+    of sites 2 to 5; for T5 a dict may name one each for ``encoder`` and ``decoder``. Parameters of
     the encodings are registered as ``pos`` in every attention module, at their initial values. So are
     the linear layers that make the inputs of a spec (``pos.forget_proj`` for ``fox``): their weights
     are zero, and forget gates have a bias with which they forget next to nothing.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 import torch
 
@@ -153,9 +153,16 @@ class Spec:
         return Spec(text) if text else None
 
     def part(self, *sites: str) -> "Spec":
-        """The encodings of these sites alone: ``input``, ``query/key``, ``bias``, ``content``."""
+        """The encodings of these sites alone: ``input``, ``query/key``, ``bias``, ``content``, ``softmax``."""
+        return self._kept(lambda site: site in sites)
+
+    def without(self, *sites: str) -> "Spec":
+        """The encodings of all other sites."""
+        return self._kept(lambda site: site not in sites)
+
+    def _kept(self, wanted: Callable[[str], bool]) -> "Spec":
         kinds = _info(self._text, 0, 0, 0)["encodings"]
-        kept = [entry for entry, kind in zip(self.json, kinds) if kind["site"] in sites]
+        kept = [entry for entry, kind in zip(self.json, kinds) if wanted(kind["site"])]
         return Spec(kept if kept else "none")
 
     def parameters(self, head_dim: int, heads: int, model_dim: int = 0) -> list[Parameter]:

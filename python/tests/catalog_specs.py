@@ -50,11 +50,12 @@ def _alternatives(entry, parts, pairs):
 
 
 def catalog_specs(*sites, head_dim=8):
+    """Of these sites, or of all that attention takes."""
     catalog = posenc.catalog()
     parts = {"schedule": catalog["schedules"], "axes": catalog["axes"]}
     specs = []
     for entry in catalog["encodings"]:
-        if entry["site"] in sites:
+        if entry["site"] in sites or not (sites or entry["site"] in ("input", "none")):
             for fields in _alternatives(entry, parts, head_dim // 2):
                 specs.append(posenc.Spec([{entry["name"]: fields} if fields else entry["name"]]).text)
     return list(dict.fromkeys(specs))

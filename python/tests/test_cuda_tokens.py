@@ -55,7 +55,7 @@ def test_agrees_with_the_reference(spec, head_dim, dtype):
     check(spec, dtype, gates(2, 4, 301), queries=301, keys=301, head_dim=head_dim, causal=True)
 
 
-@pytest.mark.parametrize("spec", ["fox", "key_bias", "rope + fox", "alibi(trainable=true) + fox"])
+@pytest.mark.parametrize("spec", ["fox", "key_bias", "rope + fox", "alibi(trainable=true) + fox", "fox + sink"])
 @pytest.mark.parametrize(
     "options",
     [

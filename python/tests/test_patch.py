@@ -338,7 +338,7 @@ def test_parameters_of_encodings_train():
         assert set(model.state_dict()) == names
 
 
-CATALOG = catalog_specs("query/key", "bias", "content")
+CATALOG = catalog_specs()
 CATALOG += ["none", "rope + alibi", "rope + cope(npos_max=8)", "xpos + fire", "rope + rope(theta=9)"]
 CATALOG += ["rope + fox", "rope + fox + cope(npos_max=8, gate_source=separate)"]
 

@@ -229,5 +229,5 @@ def test_unknown_models_and_specs():
     with pytest.raises(ValueError, match="Linear has no attention that posenc knows"):
         posenc.patch(torch.nn.Linear(3, 3))
     assert posenc.unpatch(torch.nn.Linear(3, 3)) is False
-    with pytest.raises(ValueError, match="sites 2 to 4"):
+    with pytest.raises(ValueError, match="sites 2 to 5"):
         cut("learned(max_positions=4)")

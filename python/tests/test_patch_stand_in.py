@@ -26,7 +26,7 @@ SUMS = [
     "rope + fox + cope(npos_max=8, gate_source=separate)",
     "fox + fox(scaled=true)",
 ]
-SPECS = SUMS + catalog_specs("query/key", "bias", "content")
+SPECS = SUMS + catalog_specs()
 
 
 @pytest.fixture(autouse=True)
@@ -172,5 +172,5 @@ def test_biases_see_holes_before_a_cached_token():
 
 
 def test_specs_that_cannot_be_served_are_refused():
-    with pytest.raises(ValueError, match="sites 2 to 4"):
+    with pytest.raises(ValueError, match="sites 2 to 5"):
         build("learned(max_positions=64)")

@@ -143,6 +143,16 @@ TEST(AttentionProperty, BiasesAdd) {
   }
 }
 
+// The weight that the sinks of a head take from a row.
+double sink_weight(const AttentionCase& problem, std::size_t head, double lse) {
+  double weight = 0.0;
+  for (std::size_t e = 0; e < problem.spec.encodings.size(); ++e) {
+    if (!std::holds_alternative<Sink>(problem.spec.encodings[e])) continue;
+    weight += std::exp(problem.parameters[e][0][head] - lse);
+  }
+  return weight;
+}
+
 TEST(AttentionProperty, WeightsOfARowSumToOne) {
   for (const std::string& spec : many_specs()) {
     AttentionCase problem = random_case(spec, kShape, causal(), 61);
@@ -150,7 +160,7 @@ TEST(AttentionProperty, WeightsOfARowSumToOne) {
     const auto output = problem.forward();
     ASSERT_EQ(output.weights.size(), 2u * 2 * 9 * 9);
     for (std::size_t row = 0; row < 2 * 2 * 9; ++row) {
-      double sum = 0.0;
+      double sum = sink_weight(problem, row / 9 % 2, output.lse[row]);
       for (std::size_t j = 0; j < 9; ++j) {
         const double weight = output.weights[9 * row + j];
         EXPECT_EQ(weight > 0.0, j <= row % 9);

@@ -83,7 +83,7 @@ TEST(PlotCope, GatesOpenOnTheChosenWordsAlone) {
   EXPECT_EQ(cell(gates, 5, 1), cell(gates, 5, 3));
 }
 
-// raw + bias + content, softmaxed here, must be the weights of the library's reference.
+// raw + bias + content, softmaxed here with the sinks, must be the weights of the library's reference.
 void expect_parts_make_weights(const PlotRequest& request, const Spec& spec) {
   const plots::Words words = plots::read_words(request);
   const plots::ScoreParts parts = plots::score_parts(request, spec, words);
@@ -100,6 +100,10 @@ void expect_parts_make_weights(const PlotRequest& request, const Spec& spec) {
     if (!std::isfinite(largest)) continue;  // xPos with a centre so far away that powers overflow
     double sum = 0.0;
     for (const double s : score) sum += std::exp(s - largest);
+    for (const Encoding& encoding : spec.encodings) {
+      const auto* sink = std::get_if<Sink>(&encoding);
+      if (sink != nullptr) sum += std::exp(sink->init - largest);
+    }
     for (std::int64_t j = 0; j < n; ++j) {
       const double want =
           j < seen ? std::exp(score[static_cast<std::size_t>(j)] - largest) / sum : 0.0;

@@ -65,6 +65,10 @@ export const ENCODINGS: Record<string, Formula> = {
     tex: String.raw`s_{ij} = r_{ij} + b_j`,
     where: 'b is a number per key and head that the caller gives.',
   },
+  sink: {
+    tex: String.raw`p_{ij} = \frac{e^{s_{ij}}}{\sum_t e^{s_{it}} + e^{z_h}}`,
+    where: 'z is a trained number per head: its share of a row goes to no token.',
+  },
 };
 
 export const SCHEDULES: Record<string, Formula> = {

@@ -13,10 +13,10 @@
 
 namespace posenc {
 
-// Where position enters attention; posenc.h states the four sites as one formula.
-enum class Site { kNone, kInput, kQueryKey, kBias, kContent };
-constexpr std::array<std::string_view, 5> enum_names(Site /*tag*/) {
-  return {"none", "input", "query/key", "bias", "content"};
+// Where position enters attention; posenc.h states the five sites as one formula.
+enum class Site { kNone, kInput, kQueryKey, kBias, kContent, kSoftmax };
+constexpr std::array<std::string_view, 6> enum_names(Site /*tag*/) {
+  return {"none", "input", "query/key", "bias", "content", "softmax"};
 }
 
 struct Traits {

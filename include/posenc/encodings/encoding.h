@@ -17,6 +17,7 @@
 #include "posenc/encodings/relative.h"
 #include "posenc/encodings/rope.h"
 #include "posenc/encodings/rotary.h"
+#include "posenc/encodings/sink.h"
 #include "posenc/encodings/sinusoidal.h"
 #include "posenc/encodings/t5.h"
 #include "posenc/encodings/token_term.h"
@@ -25,7 +26,7 @@
 namespace posenc {
 
 using Encoding = std::variant<None, Learned, Sinusoidal, Rope, Xpos, Alibi, T5, Kerple, Fire,
-                              Relative, Cope, Fox, KeyBias>;
+                              Relative, Cope, Fox, KeyBias, Sink>;
 
 // A bias of site 3: a formula of (head, i, j), and its gradient. Those of the distance alone are a DistanceBias.
 template <class E>

@@ -43,7 +43,7 @@ Spec operator+(Spec a, const Spec& b);
 void validate(const Spec& spec, const ModelShape& shape);
 
 // A spec for a whole model in two parts: what is added to the input (site 1), and what attention
-// reads (sites 2 to 4).
+// reads (sites 2 to 5).
 Spec input_part(const Spec& spec);
 Spec attention_part(const Spec& spec);
 // Throws Error where a spec has encodings of the other part, which would be ignored there; `scope`

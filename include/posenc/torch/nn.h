@@ -53,7 +53,7 @@ struct AttentionConfig {
   std::int64_t heads = 1;
   std::int64_t kv_heads = 0;  // 0: as many as heads
   std::int64_t head_dim = 0;  // 0: model_dim / heads, which must be whole
-  std::string spec = "none";  // sites 2 to 4; site 1 is for PositionalEmbedding
+  std::string spec = "none";  // sites 2 to 5; site 1 is for PositionalEmbedding
   bool bias = false;          // of the projections
   bool causal = false;        // as in ops::AttentionOptions; a cache needs it
   std::int64_t window_left = -1;

@@ -7,7 +7,7 @@
 // arithmetic; float64 runs the reference, for checks of gradients. Parameters of the encodings are
 // tensors in the order of posenc::parameters(spec, shape), float32 as a rule whatever q is; those that do
 // not train (ALiBi's fixed slopes) may be left out together. A spec is text or JSON; one of attention has
-// encodings of sites 2 to 4, and one of site 1 is refused (nn::PositionalEmbedding). A second derivative is refused, except of rope in q and k, which is linear in them.
+// encodings of sites 2 to 5, and one of site 1 is refused (nn::PositionalEmbedding). A second derivative is refused, except of rope in q and k, which is linear in them.
 //
 // Link posenc::torch; loading the library registers the operators. Kernels run on libtorch's threads
 // (at::set_num_threads).

@@ -113,7 +113,7 @@ Spec input_part(const Spec& spec) { return part_of(spec, true); }
 Spec attention_part(const Spec& spec) { return part_of(spec, false); }
 
 void require_attention_part(std::string_view scope, const Spec& spec) {
-  refuse(scope, input_part(spec), "must have encodings of sites 2 to 4 only",
+  refuse(scope, input_part(spec), "must have encodings of sites 2 to 5 only",
          "it belongs to the input: add it with nn.PositionalEmbedding or add_embeddings");
 }
 void require_input_part(std::string_view scope, const Spec& spec) {

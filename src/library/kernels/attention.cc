@@ -63,7 +63,9 @@ void run_task(const AttentionSetup& setup, const Task& task, Mine& mine) {
                                mine.lse.data());
   for (std::size_t r = 0; r < block.count; ++r) {
     const std::int64_t query = s.first_query + task.first + static_cast<std::int64_t>(r);
-    write_row(call.out, s.batch, task.head, query, mine.out.data() + r * setup.padded_dim);
+    float* row = mine.out.data() + r * setup.padded_dim;
+    setup.share_with_sinks(task.head, row, mine.lse[r]);
+    write_row(call.out, s.batch, task.head, query, row);
     if (call.lse.empty()) continue;
     const std::int64_t at = (s.batch * call.q.heads() + task.head) * call.q.tokens() + query;
     call.lse[at] = mine.lse[r];

@@ -94,9 +94,10 @@ struct Mine {
   std::array<float, cpu::kQueryBlock> delta{};
 };
 
-// Output gradients of a block, its log-sum-exps, and SUM over channels of grad_out * out.
+// Output gradients of a block, its log-sum-exps, and SUM over channels of grad_out * out, which is all that sinks need.
 void read_outputs(const AttentionBackwardCall& call, const AttentionSetup& setup, const Segment& s,
-                  std::int64_t head, const cpu::QueryBlock& block, Mine& mine) {
+                  std::int64_t head, const cpu::QueryBlock& block, TaskGradients& gradients,
+                  Mine& mine) {
   std::fill(mine.grad_out.begin(), mine.grad_out.end(), 0.0f);
   for (std::size_t r = 0; r < block.count; ++r) {
     const std::int64_t query = s.first_query + static_cast<std::int64_t>(block.first + r);
@@ -109,7 +110,10 @@ void read_outputs(const AttentionBackwardCall& call, const AttentionSetup& setup
     const std::int64_t at =
         (s.batch * call.forward.q.heads() + head) * call.forward.q.tokens() + query;
     mine.lse[r] = call.forward.lse[at];
-    if (mine.lse[r] != -std::numeric_limits<float>::infinity()) continue;
+    if (mine.lse[r] != -std::numeric_limits<float>::infinity()) {
+      gradients.add_sinks(setup, head, mine.lse[r], sum);
+      continue;
+    }
     // A query that sees no key has no gradient, and may be NaN.
     mine.delta[r] = 0.0f;
     for (AlignedFloats* rows : {&mine.rows, &mine.plain, &mine.grad_out}) {
@@ -144,7 +148,7 @@ void run_block(const AttentionBackwardCall& call, const AttentionSetup& setup, c
   read_queries(setup, s, head, block, mine.turner, mine.rows, mine.plain);
   block.rows = mine.rows.data();
   block.plain = mine.plain.data();
-  read_outputs(call, setup, s, head, block, mine);
+  read_outputs(call, setup, s, head, block, gradients, mine);
   cpu::BackwardOutputs out = gradients.outputs(setup, head);
   out.dq = mine.dq.data();
   out.dq_plain = setup.cope() != nullptr ? mine.dq_plain.data() : nullptr;

@@ -298,12 +298,14 @@ class Decoder {
         const cpu::SoftmaxRow& s = softmax_[row];
         const float scale = s.sum != 0.0f ? 1.0f / s.sum : 0.0f;
         for (std::size_t c = 0; c < setup_.dim; ++c) row_out[c] *= scale;
+        float lse = s.sum != 0.0f ? s.maximum + std::log(s.sum) : -kInfinity;
+        setup_.share_with_sinks(head_of(g, r), row_out.data(), lse);
         const std::int64_t token = g.segment->first_query + query_of(g, r);
         write_row(call.out, g.segment->batch, head_of(g, r), token, row_out.data());
         if (call.lse.empty()) continue;
         const std::int64_t at =
             (g.segment->batch * call.q.heads() + head_of(g, r)) * call.q.tokens() + token;
-        call.lse[at] = s.sum != 0.0f ? s.maximum + std::log(s.sum) : -kInfinity;
+        call.lse[at] = lse;
       }
     }
   }

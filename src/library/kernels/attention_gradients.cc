@@ -60,6 +60,17 @@ void add_fire(const AttentionSetup& setup, const std::vector<TaskGradients>& tas
   }
 }
 
+void add_sinks(const AttentionSetup& setup, const std::vector<TaskGradients>& tasks,
+               std::vector<Parameters>& gradients) {
+  const auto heads = static_cast<std::size_t>(setup.state->shape.heads);
+  for (std::size_t i = 0; i < setup.sinks.size(); ++i) {
+    std::vector<double>& gradient = gradients[setup.state->sinks[i]][0];
+    for (const TaskGradients& task : tasks) {
+      for (std::size_t h = 0; h < heads; ++h) gradient[h] += task.dsinks[i * heads + h];
+    }
+  }
+}
+
 void add_cope(const AttentionSetup& setup, const std::vector<TaskGradients>& tasks,
               std::vector<Parameters>& gradients) {
   const Cope* cope = setup.cope();
@@ -128,6 +139,7 @@ TaskGradients::TaskGradients(const AttentionSetup& setup, const Segment& in_segm
     dfire_psi.assign(cpu::kQueryBlock, 0.0f);
     dfire_scale = dfire_psi;
   }
+  dsinks.assign(setup.sinks.size() * static_cast<std::size_t>(state.shape.heads), 0.0);
   if (setup.toeplitz != nullptr) {
     dtoeplitz.assign(group * static_cast<std::size_t>(setup.distances.span()), 0.0f);
   }
@@ -169,6 +181,15 @@ cpu::BackwardOutputs TaskGradients::outputs(const AttentionSetup& setup, std::in
     out.dshared = dcope.data() + in_group * setup.cope_stride;
   }
   return out;
+}
+
+void TaskGradients::add_sinks(const AttentionSetup& setup, std::int64_t head, float lse,
+                              float delta) {
+  const auto heads = static_cast<std::size_t>(setup.state->shape.heads);
+  for (std::size_t i = 0; i < setup.sinks.size(); ++i) {
+    const auto weight = static_cast<double>(std::exp(setup.sinks[i][head] - lse));
+    dsinks[i * heads + static_cast<std::size_t>(head)] -= weight * static_cast<double>(delta);
+  }
 }
 
 void TaskGradients::finish_rows(const AttentionSetup& setup, const cpu::QueryBlock& block) {
@@ -264,6 +285,7 @@ void sum_parameter_gradients(const AttentionSetup& setup, const std::vector<Task
   }
   add_biases(setup, tasks, gradients);
   add_fire(setup, tasks, gradients);
+  add_sinks(setup, tasks, gradients);
   add_cope(setup, tasks, gradients);
   add_alpha(setup, tasks, gradients);
 }

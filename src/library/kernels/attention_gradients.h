@@ -16,6 +16,8 @@ class TaskGradients {
   cpu::BackwardOutputs outputs(const AttentionSetup& setup, std::int64_t head);
   // Folds the row sums of the block just done into the gradients of FIRE's row scale.
   void finish_rows(const AttentionSetup& setup, const cpu::QueryBlock& block);
+  // Adds what the sinks of a head get from a row: `delta` is SUM over channels of grad_out * out.
+  void add_sinks(const AttentionSetup& setup, std::int64_t head, float lse, float delta);
   // One per site-2 encoding, null where frequencies are constants.
   std::vector<double*>& frequencies() { return frequency_pointers_; }
 
@@ -31,6 +33,7 @@ class TaskGradients {
   std::vector<double> dfire_rows;  // c and the threshold, summed over rows
   AlignedFloats dfire_psi;         // of the block at hand
   AlignedFloats dfire_scale;
+  std::vector<double> dsinks;                     // [sinks][heads]
   AlignedFloats dcope;                            // [dim][stride], or [heads of the group][stride]
   std::vector<std::vector<double>> dfrequencies;  // [groups x pairs] per site-2 encoding
 

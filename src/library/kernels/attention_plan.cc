@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "posenc/core/error.h"
 
@@ -24,6 +25,10 @@ struct Sort {
     } else if constexpr (TokenTerm<E>) {
       if (state.token) obstacle("more than one term per token");
       state.token = index;
+    } else if constexpr (std::same_as<E, Sink>) {
+      state.sinks.push_back(index);
+    } else {
+      static_assert(E::kTraits.site <= Site::kInput, "an encoding that no kernel would know of");
     }
   }
   void operator()(const Fire& /*fire*/) const {
@@ -86,6 +91,15 @@ AttentionPlan::AttentionPlan(Spec spec, ModelShape shape, std::int64_t kv_heads,
     state_->tables.push_back(is_learnable(encoding)
                                  ? nullptr
                                  : std::make_unique<RotaryCache>(std::move(rotary), policy));
+  }
+}
+
+void AttentionSetup::share_with_sinks(std::int64_t head, float* row, float& lse) const {
+  if (lse == -std::numeric_limits<float>::infinity()) return;  // no key
+  for (const std::vector<float>& logits : sinks) {
+    const SinkRow<float> rest = add_sink(lse, logits[head]);
+    for (std::size_t c = 0; c < dim; ++c) row[c] *= rest.share;
+    lse = rest.lse;
   }
 }
 

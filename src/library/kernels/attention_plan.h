@@ -27,6 +27,7 @@ struct AttentionPlan::State {
   std::optional<std::size_t> fire;   // of the one FIRE that is fused
   std::optional<std::size_t> cope;   // of the one CoPE that is fused
   std::optional<std::size_t> token;  // of the one token term that is fused
+  std::vector<std::size_t> sinks;
   std::vector<std::unique_ptr<RotaryCache>>
       tables;            // per site-2 encoding; null where alpha is trained
   std::string obstacle;  // why nothing is fused; empty when it is
@@ -77,6 +78,10 @@ struct AttentionSetup {
   FireTables fire;
   std::vector<double> token_query;  // the token term's sums (token_term.h), [B, H, Tk]
   std::vector<double> token_key;
+
+  std::vector<std::vector<float>> sinks;  // [heads] of each
+  // Divides a row and its log-sum-exp among its keys and the sinks of the head.
+  void share_with_sinks(std::int64_t head, float* row, float& lse) const;
 
   // CoPE: scaled table [dim][stride], or per head a shared one [heads][stride].
   AlignedFloats cope_table;

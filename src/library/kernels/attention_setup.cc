@@ -229,6 +229,10 @@ Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool 
   }
   fill_cope(setup);
   fill_token_sums(setup);
+  for (const std::size_t index : state.sinks) {
+    const std::vector<double>& logits = (*call.parameters)[index][0];
+    setup.sinks.emplace_back(logits.begin(), logits.end());
+  }
   if (!pack_rows) return {};
   pack(setup, call.k, turns_keys(call), setup.k_rows);
   pack(setup, call.v, false, setup.v_rows);

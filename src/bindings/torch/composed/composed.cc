@@ -202,6 +202,17 @@ at::Tensor rotated(const ComposedCall& call, const std::vector<Tensors>& paramet
   return x;
 }
 
+// Of all sinks together, [1, H, 1, 1]; undefined where there is none.
+at::Tensor sink_logit(const ComposedCall& call, const std::vector<Tensors>& parameters,
+                      at::ScalarType type) {
+  at::Tensor sum;
+  for (const std::size_t e : call.prepared->plan.state().sinks) {
+    const at::Tensor one = parameters[e][0].reshape({1, -1, 1, 1}).to(type);
+    sum = sum.defined() ? at::logaddexp(sum, one) : one;
+  }
+  return sum;
+}
+
 at::Tensor leaf(const at::Tensor& x) { return x.detach().set_requires_grad(true); }
 
 double scale_of(const ComposedCall& call) {
@@ -282,8 +293,13 @@ ComposedResult compose(const ComposedCall& call) {
   const at::Tensor weights = (scores - largest).exp();
   const at::Tensor sum = weights.sum(-1, true);
   result.weights = weights / sum.masked_fill(none, 1.0);
-  result.lse = (largest + sum.log())
-                   .detach()
+  at::Tensor lse = largest + sum.masked_fill(none, 1.0).log();
+  if (const at::Tensor logit = sink_logit(call, parameters, type); logit.defined()) {
+    result.weights = result.weights * (lse - logit).sigmoid();
+    lse = at::logaddexp(lse, logit);
+  }
+  result.lse = lse.detach()
+                   .masked_fill(none, -std::numeric_limits<double>::infinity())
                    .squeeze(-1)
                    .expand({call.q.size(0), call.q.size(1), call.q.size(2)})
                    .contiguous();

@@ -111,6 +111,7 @@ std::string terms_of(const AttentionPlan::State& state, const CudaProblem& probl
   if (state.fire) add("fire");
   if (state.cope) add("cope");
   if (state.token) add("a term per token (" + joined_names(state, {*state.token}) + ")");
+  if (!state.sinks.empty()) add("sink");
   return text;
 }
 

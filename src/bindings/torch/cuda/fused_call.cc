@@ -21,8 +21,8 @@ cuda::Tensor4 tensor4(const at::Tensor& x) {
   return {x.data_ptr(), x.stride(0), x.stride(1), x.stride(2)};
 }
 
-FusedCall::FusedCall(const CudaCall& call, const at::Tensor& out, const at::Tensor& lse)
-    : call_(call), turned(call), v_(aligned(call.composed().v)) {
+FusedCall::FusedCall(const CudaCall& call, const at::Tensor& to_out, const at::Tensor& to_lse)
+    : call_(call), turned(call), out(to_out), lse(to_lse), v_(aligned(call.composed().v)) {
   const ComposedCall& c = call.composed();
   fill_shapes();
   p.scale =
@@ -40,6 +40,7 @@ FusedCall::FusedCall(const CudaCall& call, const at::Tensor& out, const at::Tens
   fill_fire();
   fill_cope();
   fill_tokens();
+  fill_sinks();
   fill_dropout();
 }
 
@@ -177,6 +178,14 @@ void FusedCall::fill_tokens() {
   cuda::launch_token_sums(token_scan, token_queries_.data_ptr<double>(),
                           token_keys_.data_ptr<double>(), current_stream(call_.device()))
       .throw_if_error();
+}
+
+void FusedCall::fill_sinks() {
+  for (const std::size_t index : call_.state().sinks) {
+    const at::Tensor one = parameters[index][0].to(at::kFloat).contiguous();
+    sinks_ = sinks_.defined() ? at::logaddexp(sinks_, one) : one;
+  }
+  if (sinks_.defined()) p.sinks = sinks_.data_ptr<float>();
 }
 
 void FusedCall::fill_dropout() {

@@ -12,7 +12,7 @@ cuda::Tensor4 tensor4(const at::Tensor& x);
 
 class FusedCall {
  public:
-  FusedCall(const CudaCall& call, const at::Tensor& out, const at::Tensor& lse);
+  FusedCall(const CudaCall& call, const at::Tensor& to_out, const at::Tensor& to_lse);
   FusedCall(const FusedCall&) = delete;
   FusedCall& operator=(const FusedCall&) = delete;
 
@@ -31,12 +31,14 @@ class FusedCall {
   void fill_fire();
   void fill_cope();
   void fill_tokens();
+  void fill_sinks();
   void fill_dropout();
 
   const CudaCall& call_;
 
  public:
   Turned turned;
+  at::Tensor out, lse;
   cuda::AttentionParams p;
   std::vector<std::vector<at::Tensor>> parameters;
   FireRange range;             // of distances and places
@@ -44,7 +46,7 @@ class FusedCall {
 
  private:
   at::Tensor v_, plain_q_, gates_, segments_, table_, cope_table_, workspace_;
-  at::Tensor token_input_, token_queries_, token_keys_, fire_tables_;
+  at::Tensor token_input_, token_queries_, token_keys_, fire_tables_, sinks_;
 };
 
 }  // namespace posenc::ops

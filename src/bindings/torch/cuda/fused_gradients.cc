@@ -113,6 +113,15 @@ at::Tensor FusedGradients::token_gradient(const at::Tensor& input) const {
   return gradient.to(input.scalar_type());
 }
 
+// Rows without a key have an output of 0 and no log-sum-exp.
+at::Tensor FusedGradients::sink_gradient(const at::Tensor& logit) const {
+  const at::Tensor weight = (logit.to(at::kFloat).reshape({1, -1, 1}) - fused_.lse).exp();
+  const at::Tensor delta = (grad_out_.to(at::kFloat) * fused_.out.to(at::kFloat)).sum(-1);
+  return -(weight * delta)
+              .masked_fill(fused_.lse.isneginf(), 0.0)
+              .sum(at::IntArrayRef({0, 2}), false, at::kDouble);
+}
+
 std::vector<std::vector<at::Tensor>> FusedGradients::table_gradients() const {
   const AttentionPlan::State& state = fused_.call().state();
   std::vector<std::vector<at::Tensor>> gradients(fused_.parameters.size());
@@ -126,6 +135,7 @@ std::vector<std::vector<at::Tensor>> FusedGradients::table_gradients() const {
                                             dfire_rows_, call_.tokens->q_places());
   }
   if (dcope_.defined()) gradients[*state.cope] = {dcope_};
+  for (const std::size_t e : state.sinks) gradients[e] = {sink_gradient(fused_.parameters[e][0])};
   return gradients;
 }
 

@@ -27,6 +27,7 @@ class FusedGradients {
   [[nodiscard]] std::vector<std::vector<at::Tensor>> table_gradients() const;
   [[nodiscard]] std::vector<at::Tensor> input_gradients() const;
   [[nodiscard]] at::Tensor token_gradient(const at::Tensor& input) const;
+  [[nodiscard]] at::Tensor sink_gradient(const at::Tensor& logit) const;
 
   FusedCall& fused_;
   const ComposedCall& call_;

@@ -127,6 +127,7 @@ struct AttentionParams {
   FireTable fire;
   CopeTable cope;
   TokenTable tokens;
+  const float* sinks = nullptr;  // device, [heads], the logits of encodings/sink.h; null: none
 
   // As core/dropout.h: dropped where the drawn word is below the threshold, else scaled.
   std::uint32_t dropout_threshold = 0;  // 0: no dropout

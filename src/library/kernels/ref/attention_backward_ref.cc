@@ -25,7 +25,9 @@ struct HeadGradients {
   std::vector<std::span<double>> of_encodings;  // [Tk, channels] each
   std::vector<double> rotated_k;                // [Tk, D]
   SpecParameters& parameters;
-  std::vector<double> token_sums;  // [Tk], of the sums c of every token term
+  std::vector<double>
+      at_query;  // [Tk], of the sums c of every token term, as queries and as keys read them
+  std::vector<double> at_key;
 };
 
 HeadGradients head_gradients(const AttentionCall& call, const Head& head, AttentionGradients& all) {
@@ -37,11 +39,22 @@ HeadGradients head_gradients(const AttentionCall& call, const Head& head, Attent
       {},
       std::vector<double>(static_cast<std::size_t>(size), 0.0),
       all.parameters,
-      std::vector<double>(static_cast<std::size_t>(call.shape.keys), 0.0)};
+      std::vector<double>(call.shape.keys, 0.0),
+      std::vector<double>(call.shape.keys, 0.0)};
   for (std::size_t i = 0; i < call.token_inputs.size(); ++i) {
     part.of_encodings.push_back(part_of_head(call, head, i, std::span(all.of_encodings[i])));
   }
   return part;
+}
+
+// A sink's weight has no value behind it: of the gradient only the mean is left.
+void sinks_backward(const AttentionCall& call, const Head& head, const Row& row, double mean,
+                    SpecParameters& gradient) {
+  for (std::size_t e = 0; e < call.spec.encodings.size(); ++e) {
+    if (!std::holds_alternative<Sink>(call.spec.encodings[e])) continue;
+    const double logit = call.parameters[e][0][head.head];
+    gradient[e][0][head.head] -= std::exp(logit - row.lse) * mean;
+  }
 }
 
 std::vector<double> softmax_backward(const AttentionCall& call, const Head& head, const Row& row,
@@ -59,6 +72,7 @@ std::vector<double> softmax_backward(const AttentionCall& call, const Head& head
   for (std::size_t j = 0; j < dscore.size(); ++j) {
     if (row.visible[j]) dscore[j] = row.weight[j] * (dscore[j] - mean);
   }
+  sinks_backward(call, head, row, mean, gradient.parameters);
   return dscore;
 }
 
@@ -163,8 +177,10 @@ void row_backward(const AttentionCall& call, const Head& head, std::int64_t quer
   for (const ContentTerm& term : row.content) {
     content_backward(call, head, row, term, query, drow, gradient);
   }
-  // Of c_j alone: the gradients of a row sum to zero, and with them that of c_i.
-  for (std::size_t j = 0; j < drow.score.size(); ++j) gradient.token_sums[j] -= drow.score[j];
+  for (std::size_t j = 0; j < drow.score.size(); ++j) {
+    gradient.at_key[j] -= drow.score[j];
+    if (row.own_key) gradient.at_query[*row.own_key] += drow.score[j];
+  }
   bias_backward(call, head, row, query, drow, gradient.parameters);
   raw_backward(call, head, row, query, drow.raw, gradient);
 }
@@ -184,8 +200,10 @@ void keys_backward(const AttentionCall& call, const Head& head, HeadGradients& g
 // After all rows: from the sums of token terms to their inputs.
 void tokens_backward(const AttentionCall& call, const Head& head, HeadGradients& gradient) {
   for (const HeadTokenTerm& term : head.token_terms) {
+    std::vector<double> dsums = gradient.at_key;
+    if (term.form.running) add_scaled(1.0, gradient.at_query, dsums);
     for (const Sequence& s : key_sequences(call)) {
-      token_sums_backward(term.form, std::span(gradient.token_sums).subspan(s.first, s.count),
+      token_sums_backward(term.form, std::span<const double>(dsums).subspan(s.first, s.count),
                           real_keys(call, head.batch, s),
                           gradient.of_encodings[term.input].subspan(s.first, s.count));
     }

@@ -95,20 +95,23 @@ ContentTerm content_term(const AttentionCall& call, const Head& head, const Row&
   return term;
 }
 
-// c_i - c_j, summed over the token terms.
-std::vector<double> token_terms(const AttentionCall& call, const Head& head, const Row& row,
-                                std::int64_t query) {
-  std::vector<double> sum(row.visible.size(), 0.0);
-  const auto i = static_cast<std::size_t>(query);
+std::optional<std::size_t> own_key(const AttentionCall& call, std::int64_t query) {
   const Places& keys = call.mask.keys();
-  for (const HeadTokenTerm& term : head.token_terms) {
-    double at_query = 0.0;  // before the first key
-    for (std::size_t j = 0; j < sum.size(); ++j) {
-      if (keys.sequence[j] == call.mask.queries().sequence[i] &&
-          keys.place[j] == call.mask.queries().place[i]) {
-        at_query = term.sums.at_query[j];
-      }
+  const Places& queries = call.mask.queries();
+  for (std::size_t j = 0; j < keys.place.size(); ++j) {
+    if (keys.sequence[j] == queries.sequence[query] && keys.place[j] == queries.place[query]) {
+      return j;
     }
+  }
+  return std::nullopt;
+}
+
+// c_i - c_j, summed over the token terms.
+std::vector<double> token_terms(const Head& head, const Row& row) {
+  std::vector<double> sum(row.visible.size(), 0.0);
+  for (const HeadTokenTerm& term : head.token_terms) {
+    // 0 before the first key
+    const double at_query = row.own_key ? term.sums.at_query[*row.own_key] : 0.0;
     for (std::size_t j = 0; j < sum.size(); ++j) {
       if (row.visible[j]) sum[j] += at_query - term.sums.at_key[j];
     }
@@ -148,6 +151,15 @@ void softmax(Row& row) {
     if (row.visible[j]) row.weight[j] /= sum;
   }
   row.lse = largest + std::log(sum);
+}
+
+void add_sinks(const AttentionCall& call, const Head& head, Row& row) {
+  for (std::size_t e = 0; e < call.spec.encodings.size() && !row.blind(); ++e) {
+    if (!std::holds_alternative<Sink>(call.spec.encodings[e])) continue;
+    const SinkRow<double> rest = add_sink(row.lse, call.parameters[e][0][head.head]);
+    for (double& weight : row.weight) weight *= rest.share;
+    row.lse = rest.lse;
+  }
 }
 
 }  // namespace
@@ -247,7 +259,8 @@ Row evaluate_row(const AttentionCall& call, const Head& head, std::int64_t query
                         row.rotated_q);
   row.raw = raw_scores(call, head, row);
   row.bias = biases(call, head, row, query);
-  row.tokens = token_terms(call, head, row, query);
+  row.own_key = own_key(call, query);
+  row.tokens = token_terms(head, row);
   for (std::size_t e = 0; e < call.spec.encodings.size(); ++e) {
     static_assert(content_is_known(static_cast<const Encoding*>(nullptr)),
                   "content terms are CoPE and token terms");
@@ -255,6 +268,7 @@ Row evaluate_row(const AttentionCall& call, const Head& head, std::int64_t query
     row.content.push_back(content_term(call, head, row, q, e));
   }
   softmax(row);
+  add_sinks(call, head, row);
   for (std::int64_t j = 0; j < call.shape.keys; ++j) {
     row.dropout.push_back(dropout_factor(call.options.dropout, head.batch, head.head, query, j));
   }

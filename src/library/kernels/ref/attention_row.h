@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 
 #include "kernels/ref/mask.h"
 #include "kernels/ref/positions.h"
@@ -91,9 +92,10 @@ struct Row {
   std::vector<double> bias;       // SUM_c B_c
   std::vector<double> tokens;     // SUM of the token terms
   std::vector<ContentTerm> content;
-  std::vector<double> weight;   // softmax
-  std::vector<double> dropout;  // factor of each weight
-  double lse;                   // -infinity when no key is seen
+  std::vector<double> weight;          // softmax
+  std::vector<double> dropout;         // factor of each weight
+  double lse;                          // -infinity when no key is seen
+  std::optional<std::size_t> own_key;  // the key at the query's own place
 
   [[nodiscard]] bool blind() const {  // no key is visible
     return std::find(visible.begin(), visible.end(), true) == visible.end();

@@ -8,6 +8,7 @@
 
 #include "kernels/cuda/device/decode_warp.cuh"
 #include "kernels/cuda/launch.h"
+#include "posenc/encodings/sink.h"
 
 namespace posenc::cuda {
 
@@ -151,16 +152,20 @@ __global__ void __launch_bounds__(kJoinThreads)
   __syncthreads();
   // No weight at all: no key, or scores that overflowed.
   const float nothing = total == 0.0f && sees_a_key(p, row) ? NAN : 0.0f;
-  if (thread == 0 && p.a.lse != nullptr) {
-    p.a.lse[row] = total == 0.0f ? nothing - INFINITY : largest + logf(total);
+  const std::int64_t head = row / p.a.queries;
+  float lse = total == 0.0f ? nothing - INFINITY : largest + logf(total);
+  float scale = total == 0.0f ? nothing : 1.0f / total;
+  if (p.a.sinks != nullptr && total != 0.0f) {
+    const SinkRow<float> rest = add_sink(lse, p.a.sinks[head % p.a.heads]);
+    scale *= rest.share;
+    lse = rest.lse;
   }
+  if (thread == 0 && p.a.lse != nullptr) p.a.lse[row] = lse;
   if (thread >= fours) return;
   for (int g = 1; g < together; ++g) {
     const float4 part = memory[g * fours + thread];
     sum = {sum.x + part.x, sum.y + part.y, sum.z + part.z, sum.w + part.w};
   }
-  const float scale = total == 0.0f ? nothing : 1.0f / total;
-  const std::int64_t head = row / p.a.queries;
   T* out = static_cast<T*>(p.a.out.data) + head / p.a.heads * p.a.out.batch_stride +
            head % p.a.heads * p.a.out.head_stride + row % p.a.queries * p.a.out.token_stride +
            4 * thread;

@@ -4,6 +4,7 @@
 #include "kernels/cuda/attention_kernels.h"
 #include "kernels/cuda/device/marks.cuh"
 #include "kernels/cuda/device/softmax.cuh"
+#include "posenc/encodings/sink.h"
 
 namespace posenc::cuda {
 
@@ -39,8 +40,18 @@ __device__ inline void store_output(const AttentionParams& p, const Sequence& s,
   float sums[2];
   softmax.finish(sums);
   const float keep = p.dropout_threshold != 0 ? p.dropout_scale : 1.0f;
-  const float inverse[2] = {sums[0] == 0.0f ? nothing[0] : keep / sums[0],
-                            sums[1] == 0.0f ? nothing[1] : keep / sums[1]};
+  float inverse[2];
+  float lse[2];
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    inverse[h] = sums[h] == 0.0f ? nothing[h] : keep / sums[h];
+    lse[h] = sums[h] == 0.0f ? nothing[h] - INFINITY
+                             : kLn2 * (softmax.maximum[h] * factor + log2f(sums[h]));
+    if (p.sinks == nullptr || sums[h] == 0.0f) continue;
+    const SinkRow<float> rest = add_sink(lse[h], p.sinks[head]);
+    inverse[h] *= rest.share;
+    lse[h] = rest.lse;
+  }
   store_rows<T>(p.out, p, s, head, query, mine, out, inverse);
   if (p.lse == nullptr || mine.column != 0) return;
 #pragma unroll
@@ -49,8 +60,7 @@ __device__ inline void store_output(const AttentionParams& p, const Sequence& s,
     if (own >= s.queries) continue;
     const std::int64_t at =
         (static_cast<std::int64_t>(s.batch) * p.heads + head) * p.queries + s.first_query + own;
-    p.lse[at] = sums[h] == 0.0f ? nothing[h] - INFINITY
-                                : kLn2 * (softmax.maximum[h] * factor + log2f(sums[h]));
+    p.lse[at] = lse[h];
   }
 }
 
