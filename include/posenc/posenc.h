@@ -8,8 +8,8 @@
 //   s_ij = r_ij + SUM_c B_c(h, i, j)                       site 3  bias       alibi, t5, kerple,
 //                                                                             fire, relative
 //               + C(q_i, r_i*, i, j)                       site 4  content    cope, fox, key_bias
-//   o_i  = SUM_j exp(s_ij) v_j
-//          / (SUM_j exp(s_ij) + SUM_d exp(z_d))            site 5  softmax    sink
+//   o_i  = SUM_j exp(S(s_ij)) v_j
+//          / (SUM_j exp(S(s_ij)) + SUM_d exp(z_d))         site 5  softmax    softcap, sink
 //
 // where j runs over the keys that the mask shows.
 //

@@ -83,7 +83,7 @@ TEST(PlotCope, GatesOpenOnTheChosenWordsAlone) {
   EXPECT_EQ(cell(gates, 5, 1), cell(gates, 5, 3));
 }
 
-// raw + bias + content, softmaxed here with the sinks, must be the weights of the library's reference.
+// raw + bias + content, bounded and softmaxed here with the sinks, must be the weights of the library's reference.
 void expect_parts_make_weights(const PlotRequest& request, const Spec& spec) {
   const plots::Words words = plots::read_words(request);
   const plots::ScoreParts parts = plots::score_parts(request, spec, words);
@@ -95,6 +95,10 @@ void expect_parts_make_weights(const PlotRequest& request, const Spec& spec) {
     for (std::int64_t j = 0; j < seen; ++j) {
       const auto at = static_cast<std::size_t>(i * n + j);
       score.push_back(parts.raw[at] + parts.bias[at] + parts.content[at]);
+      for (const Encoding& encoding : spec.encodings) {
+        const auto* softcap = std::get_if<Softcap>(&encoding);
+        if (softcap != nullptr) score.back() = softcap->value(score.back());
+      }
       largest = std::max(largest, score.back());
     }
     if (!std::isfinite(largest)) continue;  // xPos with a centre so far away that powers overflow

@@ -147,6 +147,7 @@ const std::vector<std::string>& many_specs() {
       "fire(width=3, init_threshold=2.7) + cope(npos_max=3, gates_see_bias=true, "
       "gate_source=value)",
       "sink",
+      "alibi + cope(npos_max=3) + softcap(cap=1.5)",
       "cope(npos_max=3) + sink + sink(init=1)",
       "kerple + t5(num_buckets=6, max_distance=5) + cope(npos_max=3, gates_see_bias=true, "
       "gate_source=separate)",

@@ -65,6 +65,10 @@ export const ENCODINGS: Record<string, Formula> = {
     tex: String.raw`s_{ij} = r_{ij} + b_j`,
     where: 'b is a number per key and head that the caller gives.',
   },
+  softcap: {
+    tex: String.raw`s_{ij} \to c \tanh\frac{s_{ij}}{c}`,
+    where: 'c is cap: no score leaves (-c, c), and scores far below it stay as they are.',
+  },
   sink: {
     tex: String.raw`p_{ij} = \frac{e^{s_{ij}}}{\sum_t e^{s_{it}} + e^{z_h}}`,
     where: 'z is a trained number per head: its share of a row goes to no token.',

@@ -19,6 +19,7 @@
 #include "posenc/encodings/rotary.h"
 #include "posenc/encodings/sink.h"
 #include "posenc/encodings/sinusoidal.h"
+#include "posenc/encodings/softcap.h"
 #include "posenc/encodings/t5.h"
 #include "posenc/encodings/token_term.h"
 #include "posenc/encodings/xpos.h"
@@ -26,7 +27,7 @@
 namespace posenc {
 
 using Encoding = std::variant<None, Learned, Sinusoidal, Rope, Xpos, Alibi, T5, Kerple, Fire,
-                              Relative, Cope, Fox, KeyBias, Sink>;
+                              Relative, Cope, Fox, KeyBias, Sink, Softcap>;
 
 // A bias of site 3: a formula of (head, i, j), and its gradient. Those of the distance alone are a DistanceBias.
 template <class E>

@@ -36,7 +36,9 @@ const std::vector<std::string>& attention_specs() {
       "fire(init_threshold=500)",
       "rope + alibi + fire(init_threshold=20) + cope(npos_max=16, gates_see_bias=true)",
       "cope(npos_max=8) + cope(npos_max=4)",
-      "rope + fox + sink",
+      "rope + fox + softcap(cap=2) + sink",
+      "alibi(trainable=true) + fire(init_threshold=20) + softcap(cap=1.5)",
+      "cope(npos_max=16) + softcap(cap=1.5)",
       "alibi(trainable=true) + cope(npos_max=16) + sink(init=2)",
   });
   return kSpecs;

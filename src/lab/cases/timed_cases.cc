@@ -116,8 +116,8 @@ std::vector<TimedCase> timed_cases() {
   add_rope(all);
   for (const std::int64_t d : {64, 128}) {
     for (const bool with_backward : {false, true}) {
-      for (const char* spec :
-           {"none", "rope", "alibi", "t5", "kerple", "fire", "relative", "cope", "fox", "sink"}) {
+      for (const char* spec : {"none", "rope", "alibi", "t5", "kerple", "fire", "relative", "cope",
+                               "fox", "sink", "softcap"}) {
         add_attention(spec, spec, 0.0, d, with_backward, all);
       }
       add_attention("cope(closed gates)", "cope", 1.0, d, with_backward, all);

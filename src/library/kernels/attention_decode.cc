@@ -161,6 +161,9 @@ class Decoder {
     for (std::int64_t m = first; p.token_key != nullptr && m < end; ++m) {
       scores[m] += static_cast<float>(p.token_sum(place) - p.token_key[m]);
     }
+    for (std::int64_t m = first; p.softcap > 0.0f && m < end; ++m) {
+      scores[m] = p.softcap * std::tanh(scores[m] / p.softcap);
+    }
     for (std::int64_t m = first; p.key_mask != nullptr && m < end; ++m) {
       if (p.key_mask[m] == 0) scores[m] = -kInfinity;
     }

@@ -39,6 +39,10 @@ struct Sort {
     if (state.cope) obstacle("more than one cope");
     state.cope = index;
   }
+  void operator()(const Softcap& softcap) const {
+    if (state.softcap) obstacle("more than one softcap");
+    state.softcap = softcap.cap;
+  }
   void obstacle(std::string what) const {
     if (state.obstacle.empty()) state.obstacle = std::move(what);
   }
@@ -151,6 +155,7 @@ cpu::HeadProblem AttentionSetup::problem(const Segment& s, std::int64_t head) co
   if (mask.key_mask != nullptr) {
     p.key_mask = mask.key_mask + s.batch * call->k.tokens() + s.first_key;
   }
+  p.softcap = static_cast<float>(state->softcap.value_or(0.0));
   if (toeplitz != nullptr) p.toeplitz = toeplitz->at(head);
   if (state->fire) p.fire = fire.problem(head);
   if (state->token) {

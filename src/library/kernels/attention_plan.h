@@ -28,6 +28,7 @@ struct AttentionPlan::State {
   std::optional<std::size_t> cope;   // of the one CoPE that is fused
   std::optional<std::size_t> token;  // of the one token term that is fused
   std::vector<std::size_t> sinks;
+  std::optional<double> softcap;  // of the one that is fused
   std::vector<std::unique_ptr<RotaryCache>>
       tables;            // per site-2 encoding; null where alpha is trained
   std::string obstacle;  // why nothing is fused; empty when it is

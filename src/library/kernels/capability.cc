@@ -33,6 +33,7 @@ std::string terms_of(const AttentionCall& call) {
   if (state.fire) add("fire");
   if (state.cope) add("cope");
   if (state.token) add(fmt::format("sums over tokens ({})", joined_names(state, {*state.token})));
+  if (state.softcap) add("softcap");
   if (!state.sinks.empty()) add("sink");
   return text;
 }

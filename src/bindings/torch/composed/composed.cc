@@ -284,6 +284,10 @@ ComposedResult compose(const ComposedCall& call) {
   if (const at::Tensor tokens = sum_of_token_terms(call, s.scale, type); tokens.defined()) {
     scores = scores + tokens;
   }
+  for (const Encoding& encoding : call.prepared->spec.encodings) {
+    const auto* softcap = std::get_if<Softcap>(&encoding);
+    if (softcap != nullptr) scores = softcap->cap * (scores / softcap->cap).tanh();
+  }
   scores = scores.masked_fill(s.visible.logical_not(), -std::numeric_limits<double>::infinity());
   // A row that sees nothing has weights 0, and no NaN in its gradient.
   const at::Tensor none = s.visible.any(-1, true).logical_not();

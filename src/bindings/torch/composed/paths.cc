@@ -73,6 +73,7 @@ int float_parts(const AttentionPlan::State& state, const CudaProblem& problem) {
 std::string cuda_obstacle(const AttentionPlan::State& state, const CudaProblem& problem) {
   if (!state.obstacle.empty()) return state.obstacle;
   if (std::string type = type_obstacle(problem); !type.empty()) return type;
+  if (state.softcap) return "no kernel for softcap";
   const Cope* cope = cope_of(state);
   if (cope != nullptr && cope->gate_source == Cope::GateSource::kOpen)
     return "cope with open gates";

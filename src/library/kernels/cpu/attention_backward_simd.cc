@@ -18,8 +18,16 @@ namespace {
 using cpu::BackwardInputs;
 using cpu::BackwardOutputs;
 
+// The derivative of the bound of a score, from the bounded one; 0 where it is hidden.
+HWY_INLINE hn::Vec<Df> cap_slope(const HeadProblem& p, hn::Vec<Df> score) {
+  const Df d;
+  const auto share = hn::Mul(score, hn::Set(d, 1.0f / p.softcap));
+  const auto slope = hn::NegMulAdd(share, share, hn::Set(d, 1.0f));
+  return hn::IfThenZeroElse(hn::Eq(score, hn::Set(d, -kInfinity)), slope);
+}
+
 // Weights from scores, and the gradient at the scores from that at the weights, both in place:
-// w = exp(s - lse), ds = w (dw - delta).
+// w = exp(s - lse), ds = w (dw - delta), times the derivative of the bound, if there is one.
 void weights_and_dscores(const HeadProblem& p, const QueryBlock& b, const Tile& tile,
                          const BackwardInputs& in, Workspace& w) {
   const Df d;
@@ -36,10 +44,13 @@ void weights_and_dscores(const HeadProblem& p, const QueryBlock& b, const Tile& 
     const auto mean = hn::LoadU(d, delta.data() + v);
     for (std::size_t j = 0; j < tile.count; ++j) {
       const std::size_t at = j * kQueryBlock + v;
-      const auto weight = fast_exp(d, hn::Sub(hn::LoadU(d, w.scores.data() + at), shift));
+      const auto score = hn::LoadU(d, w.scores.data() + at);
+      const auto weight = fast_exp(d, hn::Sub(score, shift));
       const auto dweight = hn::LoadU(d, w.dscores.data() + at);
+      auto dscore = hn::Mul(weight, hn::Sub(dweight, mean));
+      if (p.softcap > 0.0f) dscore = hn::Mul(dscore, cap_slope(p, score));
       hn::StoreU(weight, d, w.scores.data() + at);
-      hn::StoreU(hn::Mul(weight, hn::Sub(dweight, mean)), d, w.dscores.data() + at);
+      hn::StoreU(dscore, d, w.dscores.data() + at);
     }
   }
   if (p.dropout.active()) drop(p, b, tile, w.scores.data());

@@ -70,6 +70,7 @@ struct HeadProblem {
   bool token_running = false;  // whether they are sums; else queries read 0
   FireProblem fire;
   CopeProblem cope;
+  float softcap = 0.0f;  // bound of the scores; 0: none
   Dropout dropout;
   std::int64_t batch = 0;  // what the dropout's counter reads
   std::int64_t head = 0;

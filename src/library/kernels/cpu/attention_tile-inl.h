@@ -99,6 +99,26 @@ inline void last_entries(const HeadProblem& p, const Workspace& w, PerQuery& out
   }
 }
 
+// Bounds the scores of a tile and raises `maximum`; hidden ones stay hidden.
+inline void cap_scores(const HeadProblem& p, const Tile& tile, float* scores, float* maximum) {
+  const Df d;
+  const auto cap = hn::Set(d, p.softcap);
+  const auto inverse = hn::Set(d, 1.0f / p.softcap);
+  const auto hidden = hn::Set(d, -kInfinity);
+  for (std::size_t v = 0; v < kQueryBlock; v += hn::Lanes(d)) {
+    auto highest = hn::LoadU(d, maximum + v);
+    for (std::size_t j = 0; j < tile.count; ++j) {
+      float* at = scores + j * kQueryBlock + v;
+      const auto x = hn::LoadU(d, at);
+      const auto bounded = hn::Mul(cap, fast_tanh(d, hn::Mul(x, inverse)));
+      const auto score = hn::IfThenElse(hn::Eq(x, hidden), x, bounded);
+      highest = hn::Max(highest, score);
+      hn::StoreU(score, d, at);
+    }
+    hn::StoreU(highest, d, maximum + v);
+  }
+}
+
 // Raw scores of a tile, then its modifiers. `carry` is CoPE's and may saturate.
 inline void scores_of(const HeadProblem& p, const QueryBlock& b, const Tile& tile, Workspace& w,
                       const PerQuery& last_logit, bool is_saturated, int extra, float* carry,
@@ -110,8 +130,11 @@ inline void scores_of(const HeadProblem& p, const QueryBlock& b, const Tile& til
   }
   fill_token_terms(p, b, tile, w);
   const int mods = mods_of(p, tile) | (counts ? kCope | extra : 0);
+  PerQuery unbounded{};
+  float* highest = p.softcap > 0.0f ? unbounded.data() : maximum;
   dispatch_mods<kPlain, kBias>(mods, p, b, tile, w, is_saturated ? last_logit.data() : nullptr,
-                               carry, maximum);
+                               carry, highest);
+  if (p.softcap > 0.0f) cap_scores(p, tile, w.scores.data(), maximum);
 }
 
 // Multiplies each weight of a tile by what the dropout has drawn for it.

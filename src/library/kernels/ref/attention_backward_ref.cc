@@ -70,7 +70,7 @@ std::vector<double> softmax_backward(const AttentionCall& call, const Head& head
     mean += row.weight[j] * dscore[j];
   }
   for (std::size_t j = 0; j < dscore.size(); ++j) {
-    if (row.visible[j]) dscore[j] = row.weight[j] * (dscore[j] - mean);
+    if (row.visible[j]) dscore[j] = row.weight[j] * (dscore[j] - mean) * row.slope[j];
   }
   sinks_backward(call, head, row, mean, gradient.parameters);
   return dscore;

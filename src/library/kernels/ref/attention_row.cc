@@ -119,10 +119,21 @@ std::vector<double> token_terms(const Head& head, const Row& row) {
   return sum;
 }
 
-double score(const Row& row, std::size_t j) {
-  double s = row.raw[j] + row.bias[j] + row.tokens[j];
-  for (const ContentTerm& term : row.content) s += term.logit_scale * term.logits[j];
-  return s;
+void add_up(const AttentionCall& call, Row& row) {
+  row.score.assign(row.visible.size(), 0.0);
+  row.slope.assign(row.visible.size(), 1.0);
+  for (std::size_t j = 0; j < row.score.size(); ++j) {
+    row.score[j] = row.raw[j] + row.bias[j] + row.tokens[j];
+    for (const ContentTerm& term : row.content) {
+      row.score[j] += term.logit_scale * term.logits[j];
+    }
+    for (const Encoding& encoding : call.spec.encodings) {
+      const auto* cap = std::get_if<Softcap>(&encoding);
+      if (cap == nullptr) continue;
+      row.score[j] = cap->value(row.score[j]);
+      row.slope[j] *= cap->slope(row.score[j]);
+    }
+  }
 }
 
 template <class... Configs>
@@ -138,14 +149,14 @@ void softmax(Row& row) {
   constexpr double kNone = -std::numeric_limits<double>::infinity();
   double largest = kNone;
   for (std::size_t j = 0; j < keys; ++j) {
-    if (row.visible[j]) largest = std::max(largest, score(row, j));
+    if (row.visible[j]) largest = std::max(largest, row.score[j]);
   }
   row.weight.assign(keys, 0.0);
   row.lse = kNone;
   if (row.blind()) return;
   double sum = 0.0;
   for (std::size_t j = 0; j < keys; ++j) {
-    if (row.visible[j]) sum += row.weight[j] = std::exp(score(row, j) - largest);
+    if (row.visible[j]) sum += row.weight[j] = std::exp(row.score[j] - largest);
   }
   for (std::size_t j = 0; j < keys; ++j) {
     if (row.visible[j]) row.weight[j] /= sum;
@@ -267,6 +278,7 @@ Row evaluate_row(const AttentionCall& call, const Head& head, std::int64_t query
     if (!std::holds_alternative<Cope>(call.spec.encodings[e])) continue;
     row.content.push_back(content_term(call, head, row, q, e));
   }
+  add_up(call, row);
   softmax(row);
   add_sinks(call, head, row);
   for (std::int64_t j = 0; j < call.shape.keys; ++j) {

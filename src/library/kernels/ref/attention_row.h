@@ -92,6 +92,8 @@ struct Row {
   std::vector<double> bias;       // SUM_c B_c
   std::vector<double> tokens;     // SUM of the token terms
   std::vector<ContentTerm> content;
+  std::vector<double> score;           // of all terms, after the bounds of site 5
+  std::vector<double> slope;           // of the bounds, where they are
   std::vector<double> weight;          // softmax
   std::vector<double> dropout;         // factor of each weight
   double lse;                          // -infinity when no key is seen

@@ -1,0 +1,57 @@
+// A soft bound of the scores (site 5, the softmax): no score leaves (-cap, cap).
+//
+//   s_ij -> cap tanh(s_ij / cap)
+//
+// after all terms of sites 2 to 4 and before the mask. Scores far below the cap stay as they are; the gradient is
+// multiplied by 1 - (s'_ij / cap)^2, where s' is the bounded score. Gemma 2 has cap = 50.
+//
+// Gemma Team 2024, "Gemma 2", arXiv 2408.00118, section 2; Bello et al. 2017, arXiv 1611.09940.
+// Parameters: none.
+#pragma once
+
+#include "posenc/encodings/common.h"
+#include "posenc/encodings/dual.h"
+
+namespace posenc {
+
+struct Softcap {
+  double cap = 50.0;
+
+  static constexpr Traits kTraits{
+      .name = "softcap",
+      .site = Site::kSoftmax,
+      .title = "a soft bound of the scores",
+      .formula = "s_ij -> cap tanh(s_ij / cap)",
+      .paper = "Gemma Team 2024, arXiv 2408.00118",
+      .relative = true,
+      .extrapolates = true,
+      .linear_attention = false,
+  };
+  template <class Self, class Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("cap", self.cap,
+          FieldRule{.doc = "bound that no score reaches", .min = 1e-3, .max = 1e6});
+  }
+
+  template <class Real>
+  POSENC_HOST_DEVICE Real value(Real score) const {
+    using std::tanh;
+    return static_cast<Real>(cap) * tanh(score / static_cast<Real>(cap));
+  }
+  // At a score whose value is `bounded`.
+  template <class Real>
+  POSENC_HOST_DEVICE Real slope(Real bounded) const {
+    const Real share = bounded / static_cast<Real>(cap);
+    return Real(1) - share * share;
+  }
+
+  bool operator==(const Softcap&) const = default;
+};
+
+inline void validate(const Softcap& /*config*/, const ModelShape& /*shape*/) {}
+inline std::vector<ParameterInfo> parameters(const Softcap& /*config*/,
+                                             const ModelShape& /*shape*/) {
+  return {};
+}
+
+}  // namespace posenc
