@@ -3,7 +3,7 @@
 # The system's package wins (find_package). Where a machine lacks one, FetchContent takes its
 # sources: from -DFETCHCONTENT_SOURCE_DIR_<NAME>=<folder> if that is given, else from upstream, at the
 # commit of a release: a tag can be moved (tests/rules/check_pins.py).
-# Nothing is vendored. Whichever way a library came, one target name is good afterwards:
+# No library is vendored. Whichever way one came, one target name is good afterwards:
 #
 #   name in posenc_require   target                         name of the sources folder variable
 #   Threads                  Threads::Threads               (part of the system)

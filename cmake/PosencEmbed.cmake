@@ -1,38 +1,57 @@
-# posenc_embed(<target> <layer> <folder>): the files of a folder become part of a library, as the function
-# assets() of src/<layer>/assets.h. Run as a script, this file writes the C++ for that.
+# posenc_embed(<layer> <header> SCRIPTS <files> STYLES <files> [FILES <files>]): files of web/ become part of a layer, as
+# the functions of its <header>: page_script(), page_style(), and page_file(name) where there are FILES. Needs no npm.
+# Scripts are modules in the order of their imports: without `import` and `export` they share one scope.
+# Run as a script, this file writes the C++ for that.
 if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
-  set(contents "")
-  set(table "")
-  foreach(path IN LISTS FILES)
-    cmake_path(GET path FILENAME name)
-    string(MAKE_C_IDENTIFIER "${name}" symbol)
-    file(READ ${path} bytes HEX)
-    string(REGEX REPLACE "(..)" "0x\\1," bytes "${bytes}")
-    string(REGEX REPLACE "(....................................................................................................)"
-           "\\1\n" bytes "${bytes}")
-    string(APPEND contents "constexpr unsigned char k_${symbol}[] = {\n${bytes}0};\n")
-    string(APPEND table "    {\"${name}\", {reinterpret_cast<const char*>(k_${symbol}), sizeof k_${symbol} - 1}},\n")
+  set(script "\n(() => {\n'use strict';\n")
+  foreach(path IN LISTS SCRIPTS)
+    file(READ ${path} text)
+    string(REGEX REPLACE "(^|\n)import [^\n]*" "\\1" text "${text}")
+    string(REGEX REPLACE "(^|\n)export " "\\1" text "${text}")
+    string(APPEND script "${text}")
   endforeach()
-  file(WRITE ${OUT} "#include \"${LAYER}/assets.h\"\n\nnamespace posenc::${LAYER} {\nnamespace {\n\n"
-       "${contents}\nconst Asset kAssets[] = {\n${table}};\n\n}  // namespace\n\n"
-       "std::span<const Asset> assets() { return kAssets; }\n\n}  // namespace posenc::${LAYER}\n")
+  string(APPEND script "})();\n")
+  set(style "")
+  foreach(path IN LISTS STYLES)
+    file(READ ${path} text)
+    string(APPEND style "${text}\n")
+  endforeach()
+  if("${script}${style}" MATCHES "</(script|style)")
+    message(FATAL_ERROR "a script or style of ${LAYER} would end the element that it is put into")
+  endif()
+  string(CONCAT code "// Made by cmake/PosencEmbed.cmake.\n#include \"${HEADER}\"\n\nnamespace posenc::${LAYER} {\n\n"
+         "std::string_view page_script() {\n  return R\"asset(${script})asset\";\n}\n\n"
+         "std::string_view page_style() {\n  return R\"asset(${style})asset\";\n}\n\n")
+  if(FILES)
+    string(APPEND code "std::string_view page_file(std::string_view name) {\n")
+    foreach(path IN LISTS FILES)
+      cmake_path(GET path FILENAME name)
+      file(READ ${path} text)
+      string(APPEND code "  if (name == \"${name}\") return R\"asset(${text})asset\";\n")
+    endforeach()
+    string(APPEND code "  return {};\n}\n\n")
+  endif()
+  file(WRITE ${OUT} "${code}}  // namespace posenc::${LAYER}\n")
   return()
 endif()
 
 include_guard(GLOBAL)
 set(POSENC_EMBED_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
 
-function(posenc_embed target layer folder)
-  if(NOT TARGET ${target})
+function(posenc_embed layer header)
+  if(NOT TARGET posenc_${layer})
     return()
   endif()
-  file(GLOB files CONFIGURE_DEPENDS ${folder}/*)
+  cmake_parse_arguments(ARG "" "" "SCRIPTS;STYLES;FILES" ${ARGN})
+  foreach(kind IN ITEMS SCRIPTS STYLES FILES)
+    list(TRANSFORM ARG_${kind} PREPEND ${PROJECT_SOURCE_DIR}/web/)
+  endforeach()
   set(out ${CMAKE_CURRENT_BINARY_DIR}/${layer}_assets.cc)
   add_custom_command(
     OUTPUT ${out}
-    COMMAND ${CMAKE_COMMAND} "-DFILES=${files}" -DLAYER=${layer} -DOUT=${out} -P
-            ${POSENC_EMBED_SCRIPT}
-    DEPENDS ${files} ${POSENC_EMBED_SCRIPT}
+    COMMAND ${CMAKE_COMMAND} "-DSCRIPTS=${ARG_SCRIPTS}" "-DSTYLES=${ARG_STYLES}" "-DFILES=${ARG_FILES}"
+            -DLAYER=${layer} -DHEADER=${header} -DOUT=${out} -P ${POSENC_EMBED_SCRIPT}
+    DEPENDS ${ARG_SCRIPTS} ${ARG_STYLES} ${ARG_FILES} ${POSENC_EMBED_SCRIPT}
     VERBATIM)
-  target_sources(${target} PRIVATE ${out})
+  target_sources(posenc_${layer} PRIVATE ${out})
 endfunction()

@@ -1,7 +1,7 @@
 // Bundles the page into ../build/web/dist: nothing there asks the network for anything.
 import { build } from 'esbuild';
 import { cp, mkdir, rm, stat, writeFile } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const web = dirname(fileURLToPath(import.meta.url));
@@ -39,7 +39,7 @@ await build({
   plugins: [onlyWoff2],
 });
 await cp(join(wasm, 'posenc.wasm'), join(dist, 'posenc.wasm'));
-for (const name of ['index.html', 'icon.svg']) await cp(join(web, 'src', name), join(dist, name));
+for (const name of ['src/index.html', 'shared/icon.svg']) await cp(join(web, name), join(dist, basename(name)));
 
 // The licences of what is bundled travel with it.
 const notices = [];

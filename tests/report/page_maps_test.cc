@@ -109,6 +109,16 @@ TEST(PageMaps, ArePooledToABudget) {
   EXPECT_NE(nothing.remarks[0].find("would be too large"), std::string::npos);
 }
 
+TEST(PageMaps, OneRecordAloneIsPooledToItsBudget) {
+  const auto record = random_record(300, 1, 2, "none");
+  const auto cells = [&](std::int64_t budget) {
+    return nlohmann::json::parse(to_json(page_record(record, "run", budget)))["cells"];
+  };
+  EXPECT_EQ(cells(kMapBudget), 256);
+  EXPECT_EQ(cells(10'000), 64);
+  EXPECT_EQ(cells(100), 32) << "the smallest there is";
+}
+
 TEST(PageMaps, ADamagedRecordIsARemark) {
   const TemporaryFolder folder;
   write_case(folder, "none");

@@ -15,12 +15,12 @@ using serve::Response;
 using serve::Site;
 using std::chrono::milliseconds;
 
-// Writes the record that is asked for, and counts the calls.
+// Leaves a record under the name that is asked for, and counts the calls.
 constexpr const char* kGoodLab = R"sh(
 [ "$1" = attention ] && [ "$3" = --sample ] && [ "$5" = --length ] && [ "$7" = --no-links ] || exit 9
 echo call >> "$2/calls"
 mkdir -p "$2/attention"
-printf 'maps of %s' "$4" > "$2/attention/longer-T$6-sample$4.safetensors"
+cp "$(dirname "$0")/record.safetensors" "$2/attention/longer-T$6-sample$4.safetensors"
 )sh";
 
 class ServeAttention : public ::testing::Test {
@@ -76,13 +76,30 @@ TEST_F(ServeAttention, RecordsAreListedAndServed) {
   const json j = json_of(ask(""));
   ASSERT_EQ(j["records"].size(), 1U);
   EXPECT_EQ(j["records"][0]["length"], 32);
-  EXPECT_EQ(j["records"][0]["bytes"], 4);
-  const Response file = site_->handle(get(j["records"][0]["url"]));
-  EXPECT_EQ(file.status, 200);
-  EXPECT_EQ(file.file->read(0, 100), "maps");
-  EXPECT_EQ(file.header("Content-Type"), "application/octet-stream");
+  EXPECT_EQ(j["records"][0]["bytes"], std::filesystem::file_size(case_.outside(kRecord)));
+  const Response response = site_->handle(get(j["records"][0]["url"]));
+  EXPECT_EQ(response.status, 200) << response.body;
+  EXPECT_EQ(response.header("Content-Type"), "application/json");
+  const json record = json_of(response);
+  EXPECT_EQ(record["name"], "a");
+  EXPECT_EQ(record["cells"], 32);
+  EXPECT_EQ(record["heads"], 2);
+  EXPECT_EQ(record["example"]["tokens"].size(), 32U);
+  const json& weights = record["layers"][0]["maps"][0];
+  EXPECT_EQ(weights["kind"], "weights");
+  EXPECT_EQ(weights["highs"].size(), 2U);
+  EXPECT_EQ(std::string(weights["png"]).rfind("data:image/png;base64,", 0), 0U);
   EXPECT_EQ(ask("/train-T32-sample2.safetensors").status, 404);
   EXPECT_EQ(ask("/other.txt").status, 404);
+}
+
+TEST_F(ServeAttention, ADamagedRecordIsNamedAsItIsListed) {
+  make_site(kGoodLab);
+  write_content(run() + "/attention/train-T32-sample1.safetensors", "no such thing");
+  const Response response = ask("/train-T32-sample1.safetensors");
+  EXPECT_EQ(response.status, 500);
+  const std::string text = json_of(response)["error"];
+  EXPECT_EQ(text.rfind("[train-T32-sample1.safetensors] ", 0), 0U) << text;
 }
 
 TEST_F(ServeAttention, IsComputedOnceAndThenKept) {
@@ -94,8 +111,7 @@ TEST_F(ServeAttention, IsComputedOnceAndThenKept) {
   const json done = json_of(finally("?sample=5&length=64"));
   EXPECT_EQ(done["state"], "done");
   EXPECT_EQ(done["record"]["axis"], "longer");
-  const Response file = site_->handle(get(done["record"]["url"]));
-  EXPECT_EQ(file.file->read(0, 100), "maps of 5");
+  EXPECT_EQ(json_of(site_->handle(get(done["record"]["url"])))["heads"], 2);
   EXPECT_EQ(ask("?sample=5&length=64").status, 200);
   EXPECT_EQ(ask("?sample=1&length=32").status, 200);  // the one that was there
   EXPECT_EQ(file_content(run() + "/calls"), "call\n");

@@ -11,12 +11,14 @@
 #include <thread>
 
 #include "report/run_case.h"
+#include "runs/attention_case.h"
 #include "serve/site.h"
 #include "support/temporary_folder.h"
 
 namespace posenc::testing {
 
 inline constexpr const char* kSecret = "what lies outside";
+inline constexpr const char* kRecord = "record.safetensors";  // of attention, outside of the runs
 
 class SiteCase {
  public:
@@ -35,7 +37,8 @@ class SiteCase {
     write_run(folder_ / "elsewhere/run", {.rows = {}});
     write_content(folder_ / "elsewhere/run/metrics.jsonl", row(1));
     fs::create_directories(root() + "/a/attention");
-    write_content(root() + "/a/attention/train-T32-sample1.safetensors", "maps");
+    runs::write_attention(folder_ / kRecord, attention_record(32, 2, {"rope"}));
+    fs::copy_file(folder_ / kRecord, root() + "/a/attention/train-T32-sample1.safetensors");
   }
 
   static std::string row(int step) {

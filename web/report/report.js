@@ -1,10 +1,9 @@
 // The script of a report page. Everything it shows is in the page; it asks for nothing else.
-import { makeElement } from '../shared/page_parts.js';
+import { AttentionView } from '../shared/attention.js';
+import { colorTables } from '../shared/map_data.js';
+import { addThemeChoice, makeElement } from '../shared/page_parts.js';
 import { setUpCharts } from './charts.js';
 import { makeSortable } from './sorting.js';
-import { AttentionView } from './attention.js';
-
-/** @typedef {import('../shared/heatmap.js').ColorTables} ColorTables */
 
 /**
  * @param {string} id
@@ -12,38 +11,6 @@ import { AttentionView } from './attention.js';
  */
 function readData(id) {
   return JSON.parse(document.getElementById(id)?.textContent ?? 'null');
-}
-
-/** @param {string} text */
-function bytesOfBase64(text) {
-  return Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-}
-
-/**
- * @param {{light: string, dark: string}} entry
- * @returns {ColorTables}
- */
-function colorTables(entry) {
-  return { light: bytesOfBase64(entry.light), dark: bytesOfBase64(entry.dark) };
-}
-
-/** Light, dark, or as the system says. */
-function addThemeChoice() {
-  const header = document.querySelector('header');
-  if (!header) return;
-  const label = makeElement('label', 'theme', header);
-  label.append('Look ');
-  const select = makeElement('select', '', label);
-  select.id = 'theme';
-  for (const name of ['auto', 'light', 'dark']) {
-    const option = makeElement('option', '', select);
-    option.value = name;
-    option.textContent = name;
-  }
-  select.addEventListener('change', () => {
-    if (select.value === 'auto') delete document.documentElement.dataset.theme;
-    else document.documentElement.dataset.theme = select.value;
-  });
 }
 
 /**
@@ -64,11 +31,9 @@ async function copyText(code, button) {
 
 function addCopyButtons() {
   for (const code of document.querySelectorAll('pre.command > code, pre.config > code')) {
-    const button = makeElement('button', 'copy');
+    const button = makeElement('button', 'copy', code.parentElement, 'copy');
     button.type = 'button';
-    button.textContent = 'copy';
     button.addEventListener('click', () => void copyText(code, button));
-    code.parentElement?.append(button);
   }
 }
 
@@ -77,14 +42,16 @@ function showAttention() {
   const { records } = readData('attention-data');
   if (!root || records.length === 0) return null;
   const colors = readData('color-data');
-  return new AttentionView(root, records, {
+  const view = new AttentionView(root, {
     sequential: colorTables(colors.sequential),
     diverging: colorTables(colors.diverging),
   });
+  return { maps: view.maps, ready: view.setRecords(records) };
 }
 
 function startReport() {
-  addThemeChoice();
+  const header = document.querySelector('header');
+  if (header) addThemeChoice(header);
   addCopyButtons();
   for (const table of document.querySelectorAll('table.sortable')) {
     makeSortable(/** @type {HTMLTableElement} */ (table));

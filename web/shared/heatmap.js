@@ -27,7 +27,7 @@ import { formatValue } from './value_scale.js';
 import { PooledMaps, colorCells, colorPixels } from './map_data.js';
 import { MapState } from './map_state.js';
 import { MapInput, ZOOM_STEP } from './map_input.js';
-import { makeButton, makeElement, onThemeChange, pageIsDark } from './page_parts.js';
+import { makeButton, makeElement, onThemeChange, pageInks, pageIsDark } from './page_parts.js';
 import { cellName, drawAxes, drawCrosshair, drawRegions, mapMargins } from './map_axes.js';
 
 /** @typedef {import('./value_scale.js').ValueScale} ValueScale */
@@ -125,7 +125,7 @@ export class Heatmap {
     copy.height = this.base.height;
     const context = copy.getContext('2d');
     if (context) {
-      context.fillStyle = this.ink().paper;
+      context.fillStyle = pageInks().paper;
       context.fillRect(0, 0, copy.width, copy.height);
       context.drawImage(this.base, 0, 0);
     }
@@ -242,20 +242,6 @@ export class Heatmap {
     this.staleMap = false;
     this.paintOver();
   }
-  /** Colours of what is not the map, from the page's style. */
-  ink() {
-    const style = getComputedStyle(this.root);
-    /** @param {string} name @param {string} fallback */
-    const color = (name, fallback) => style.getPropertyValue(name).trim() || fallback;
-    return {
-      ink: color('--hm-ink', '#222'),
-      muted: color('--hm-muted', '#777'),
-      paper: color('--hm-paper', '#fff'),
-      mask: color('--hm-mask', '#eee'),
-      mark: color('--hm-mark', '#b5179e'),
-      font: color('--hm-font', 'system-ui, sans-serif'),
-    };
-  }
   /**
    * A canvas of the stage, cleared, in CSS pixels.
    * @param {HTMLCanvasElement} canvas
@@ -278,9 +264,9 @@ export class Heatmap {
   paintMap() {
     const begin = performance.now();
     const context = this.cleared(this.base);
-    const ink = this.ink();
+    const ink = pageInks();
     const { area, options, state } = this;
-    context.fillStyle = ink.mask;
+    context.fillStyle = ink.shade;
     context.fillRect(area.left, area.top, area.width, area.height);
     this.paintCells(context);
     drawRegions(context, area, state, options.regions ?? [], ink);
@@ -331,7 +317,7 @@ export class Heatmap {
   }
   paintOver() {
     const context = this.cleared(this.over);
-    const ink = this.ink();
+    const ink = pageInks();
     for (const pin of this.state.pins) drawCrosshair(context, this.area, this.state, pin, ink, true);
     const { cursor } = this.state;
     if (cursor) drawCrosshair(context, this.area, this.state, cursor, ink, false);

@@ -1,9 +1,10 @@
 // What stands around a heatmap: ticks or words, marked regions, the crosshair.
+import { FONT } from './page_parts.js';
 
 /** @typedef {import('./map_state.js').MapState} MapState */
 /** @typedef {import('./map_state.js').Cell} Cell */
 /** @typedef {{left: number, top: number, width: number, height: number}} PlotArea */
-/** @typedef {{ink: string, muted: string, paper: string, mark: string, font: string}} Inks */
+/** @typedef {import('./page_parts.js').Inks} Inks */
 
 /**
  * Cell i is at begin + i step. `words` stand at the axis where they fit; `names` are what a readout calls
@@ -96,9 +97,9 @@ function tickStep(cell, room) {
  * @param {Inks} ink
  */
 export function drawAxes(context, area, state, rows, columns, ink) {
-  context.font = `${FONT_PIXELS}px ${ink.font}`;
-  context.fillStyle = ink.muted;
-  context.strokeStyle = ink.muted;
+  context.font = `${FONT_PIXELS}px ${FONT}`;
+  context.fillStyle = ink.soft;
+  context.strokeStyle = ink.soft;
   context.lineWidth = 1;
   context.textBaseline = 'middle';
   context.strokeRect(area.left - 0.5, area.top - 0.5, area.width + 1, area.height + 1);
@@ -192,8 +193,8 @@ export function drawRegions(context, area, state, regions, ink) {
   context.beginPath();
   context.rect(area.left - 4, area.top, area.width + 4, area.height + 4);
   context.clip();
-  context.fillStyle = ink.mark;
-  context.strokeStyle = ink.mark;
+  context.fillStyle = ink.pin;
+  context.strokeStyle = ink.pin;
   context.setLineDash([3, 3]);
   for (const region of regions) {
     if (region.axis !== 'columns') {
@@ -251,7 +252,7 @@ export function drawCrosshair(context, area, state, cell, ink, pin) {
   const side = [Math.max(width, 7), Math.max(height, 7)];
   // Dark under light: seen on every colour.
   for (const [color, line] of /** @type {[string, number][]} */ ([['#0007', 3], ['#fffc', 1]])) {
-    context.strokeStyle = pin && line === 1 ? ink.mark : color;
+    context.strokeStyle = pin && line === 1 ? ink.pin : color;
     context.lineWidth = pin ? line + 1 : line;
     if (!pin) {
       drawLine(context, area.left, middleY, middleX - side[0] / 2, middleY);

@@ -115,6 +115,15 @@ export class PooledMaps {
 }
 
 /**
+ * @param {Record<'light' | 'dark', string>} entry 256 colours of 3 bytes, as base64
+ * @returns {{light: Uint8Array, dark: Uint8Array}}
+ */
+export function colorTables(entry) {
+  const bytes = (/** @type {string} */ text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return { light: bytes(entry.light), dark: bytes(entry.dark) };
+}
+
+/**
  * 256 colours, 3 bytes each, as pixels of an ImageData on this machine.
  * @param {Uint8Array} table
  */

@@ -64,12 +64,35 @@ export function scaleValue(scale, fraction) {
 
 /**
  * Four significant digits, without trailing zeros.
+ * @param {number | null | undefined} value
+ */
+export function shortNumber(value) {
+  if (value === null || value === undefined || Number.isNaN(value)) return '–';
+  if (!Number.isFinite(value)) return value > 0 ? '∞' : '−∞';
+  const size = Math.abs(value);
+  const exponent = size !== 0 && (size < 1e-3 || size >= 1e6);
+  return exponent ? value.toExponential(2).replace('e+', 'e').replace('.00e', 'e') : String(Number(value.toPrecision(4)));
+}
+
+/**
+ * The value of a map's cell.
  * @param {number} value
  */
 export function formatValue(value) {
-  if (Number.isNaN(value)) return 'masked';
-  if (value === 0 || !Number.isFinite(value)) return String(value);
-  const size = Math.abs(value);
-  if (size < 1e-3 || size >= 1e6) return value.toExponential(2).replace('e+', 'e');
-  return String(Number(value.toPrecision(4)));
+  return Number.isNaN(value) ? 'masked' : shortNumber(value);
+}
+
+/**
+ * Round numbers between two ends, about so many.
+ * @param {number} low
+ * @param {number} high
+ * @param {number} count
+ */
+export function roundTicks(low, high, count) {
+  const rough = (high - low) / Math.max(1, count);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough) ?? rough;
+  const ticks = [];
+  for (let k = Math.ceil(low / step); k * step <= high + step * 1e-9; ++k) ticks.push(Number((k * step).toPrecision(12)));
+  return ticks;
 }

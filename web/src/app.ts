@@ -1,4 +1,5 @@
 // The page as a whole: what is chosen, the link that says so, and the figure that follows.
+import { onThemeChange, pageIsDark, setTheme } from '../shared/page_parts.js';
 import { plotCommand } from './command';
 import { button, byId, make } from './dom';
 import { Engine } from './engine';
@@ -8,9 +9,10 @@ import { helpTable, listenToKeys, type Shortcut } from './keyboard';
 import { type Catalog, failed, type Fields, type Figure, type Json, type PlotKind, type Term } from './messages';
 import { SpecEditor } from './spec_editor';
 import { decodeState, encodeState, sameValue, type State } from './state';
-import { currentTheme, onThemeChange, toggleTheme } from './theme';
 import { Player, requestField, showViewControls } from './view_controls';
 import { viewGroups, viewWords } from './views';
+
+const toggleTheme = (): void => setTheme(pageIsDark() ? 'light' : 'dark');
 
 export class App {
   private readonly figure: FigureView;
@@ -28,7 +30,7 @@ export class App {
     private readonly catalog: Catalog,
   ) {
     this.order = viewGroups(catalog.plots).flatMap((group) => group.kinds);
-    const palette = (): string[] => catalog.palette[currentTheme()];
+    const palette = (): string[] => catalog.palette[pageIsDark() ? 'dark' : 'light'];
     this.figure = new FigureView(byId('panels'), engine, palette);
     this.player = new Player(async (position, settled) => {
       this.setValue('positions', [position], settled);

@@ -1,6 +1,7 @@
 // Panels as files: a picture with its title and legend, or the numbers.
+import { FONT, pageInks } from '../shared/page_parts.js';
+import { shortNumber } from '../shared/value_scale.js';
 import type { Curve, Panel } from './messages';
-import { FONT, inks, shortNumber } from './panel';
 
 export function save(content: Blob, name: string): void {
   const url = URL.createObjectURL(content);
@@ -28,7 +29,7 @@ function namedCurves(panel: Panel): Curve[] {
 /** The panel's canvas on paper, with its title above and its legend below, at the screen's sharpness. */
 export function composePicture(panel: Panel, canvas: HTMLCanvasElement, palette: string[]): HTMLCanvasElement {
   const ratio = window.devicePixelRatio || 1;
-  const ink = inks();
+  const ink = pageInks();
   const curves = namedCurves(panel);
   const legendRow = 20 * ratio;
   const top = 34 * ratio;

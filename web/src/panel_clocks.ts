@@ -1,7 +1,8 @@
 // A sheet of clocks: a hand per pair of channels, with the trail of the positions before.
+import { FONT, type Inks, pageInks } from '../shared/page_parts.js';
 import { make } from './dom';
 import type { Clock, Panel } from './messages';
-import { FONT, inks, type Inks, type PanelView, sharpCanvas } from './panel';
+import { type PanelView, sharpCanvas } from './panel';
 
 const LABEL_ROOM = 34;
 
@@ -44,7 +45,7 @@ function drawHand(context: CanvasRenderingContext2D, place: Place, angle: number
 function drawClock(context: CanvasRenderingContext2D, clock: Clock, place: Place, ink: Inks, hand: string): void {
   drawDial(context, place, ink);
   const reach = 0.94 * clock.length;
-  context.strokeStyle = clock.muted ? ink.muted : hand;
+  context.strokeStyle = clock.muted ? ink.soft : hand;
   context.lineWidth = 1.5;
   clock.trail.forEach((angle, i) => {
     context.globalAlpha = 0.06 + (0.3 * (i + 1)) / clock.trail.length;
@@ -65,7 +66,7 @@ function drawClock(context: CanvasRenderingContext2D, clock: Clock, place: Place
   context.fillStyle = ink.ink;
   context.font = `600 12px ${FONT}`;
   context.fillText(name ?? '', place.x, place.y + place.radius + 15);
-  context.fillStyle = ink.muted;
+  context.fillStyle = ink.soft;
   context.font = `12px ${FONT}`;
   context.fillText(words, place.x, place.y + place.radius + 30);
 }
@@ -106,7 +107,7 @@ export class ClocksPanel implements PanelView {
     const row = 2 * radius + LABEL_ROOM + 14;
     const rows = Math.ceil(clocks.length / columns);
     const context = sharpCanvas(this.canvas, width, rows * row);
-    const ink = inks();
+    const ink = pageInks();
     clocks.forEach((clock, i) => {
       const x = (i % columns) * pitch + pitch / 2;
       const y = Math.floor(i / columns) * row + radius + 6;

@@ -1,8 +1,10 @@
 // Paths in the plane, such as a trajectory of position vectors: x need not rise, one unit is as long on
 // both axes where the panel says so. The nearest point answers to the pointer.
+import { FONT, pageInks } from '../shared/page_parts.js';
+import { roundTicks, shortNumber } from '../shared/value_scale.js';
 import { make } from './dom';
 import type { Curve, Panel } from './messages';
-import { FONT, inks, type PanelView, sharpCanvas, shortNumber } from './panel';
+import { type PanelView, sharpCanvas } from './panel';
 
 const MARGIN = { left: 58, right: 14, top: 10, bottom: 44 };
 
@@ -11,16 +13,6 @@ interface View {
   height: number;
   x: [number, number];
   y: [number, number];
-}
-
-/** About so many round numbers between two ends. */
-export function ticksBetween(low: number, high: number, count: number): number[] {
-  const rough = (high - low) / Math.max(1, count);
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= rough) ?? rough;
-  const ticks: number[] = [];
-  for (let k = Math.ceil(low / step); k * step <= high + step * 1e-9; ++k) ticks.push(k * step);
-  return ticks;
 }
 
 function widen([low, high]: [number, number], factor: number): [number, number] {
@@ -105,21 +97,21 @@ export class PointsPanel implements PanelView {
     context.restore();
   }
   private paintAxes(context: CanvasRenderingContext2D): void {
-    const ink = inks();
+    const ink = pageInks();
     const { width, height, x, y } = this.view;
     context.font = `12px ${FONT}`;
-    context.fillStyle = ink.muted;
+    context.fillStyle = ink.soft;
     context.strokeStyle = ink.line;
     context.lineWidth = 1;
     context.textAlign = 'center';
-    for (const tick of ticksBetween(x[0], x[1], width / 80)) {
+    for (const tick of roundTicks(x[0], x[1], width / 80)) {
       const at = Math.round(this.placeX(tick)) + 0.5;
       line(context, at, MARGIN.top, at, height - MARGIN.bottom);
       context.fillText(shortNumber(tick), at, height - MARGIN.bottom + 16);
     }
     context.fillText(this.panel.x.label, (MARGIN.left + width - MARGIN.right) / 2, height - 8);
     context.textAlign = 'right';
-    for (const tick of ticksBetween(y[0], y[1], height / 50)) {
+    for (const tick of roundTicks(y[0], y[1], height / 50)) {
       const at = Math.round(this.placeY(tick)) + 0.5;
       line(context, MARGIN.left, at, width - MARGIN.right, at);
       context.fillText(shortNumber(tick), MARGIN.left - 6, at + 4);
@@ -155,7 +147,7 @@ export class PointsPanel implements PanelView {
     });
   }
   private paintNotes(context: CanvasRenderingContext2D): void {
-    const ink = inks();
+    const ink = pageInks();
     context.font = `600 12px ${FONT}`;
     context.textAlign = 'left';
     for (const note of this.panel.notes) {
@@ -175,7 +167,7 @@ export class PointsPanel implements PanelView {
     const { index } = this.marked;
     context.arc(this.placeX(curve.x[index] ?? NaN), this.placeY(curve.y[index] ?? NaN), 6, 0, 2 * Math.PI);
     context.lineWidth = 2;
-    context.strokeStyle = inks().ink;
+    context.strokeStyle = pageInks().ink;
     context.stroke();
   }
 

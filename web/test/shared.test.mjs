@@ -1,10 +1,11 @@
 // What the heatmap computes, without a browser.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { colorCells, colorPixels, mapDifference, mapExtent, mapOfBytes, poolMap } from '../shared/map_data.js';
 import { MapState } from '../shared/map_state.js';
 import { cellName } from '../shared/map_axes.js';
-import { formatValue, scaleFraction, scaleValue } from '../shared/value_scale.js';
+import { formatValue, roundTicks, scaleFraction, scaleValue, shortNumber } from '../shared/value_scale.js';
 
 test('a scale and its inverse agree, for every kind and sign', () => {
   for (const kind of ['linear', 'sqrt', 'log']) {
@@ -27,6 +28,19 @@ test('values are read with four digits, whatever their size', () => {
   assert.equal(formatValue(12345678), '1.23e7');
   assert.equal(formatValue(0), '0');
   assert.equal(formatValue(NaN), 'masked');
+  assert.deepEqual([NaN, null, Infinity, 1e6].map(shortNumber), ['–', '–', '∞', '1e6']);
+});
+
+test('ticks are round numbers between the ends', () => {
+  assert.deepEqual(roundTicks(0.07, 0.42, 5), [0.1, 0.2, 0.3, 0.4]);
+  assert.deepEqual(roundTicks(0, 100, 5), [0, 20, 40, 60, 80, 100]);
+});
+
+test('the program embeds the uPlot that the explorer bundles', () => {
+  const read = (path) => readFileSync(new URL(path, import.meta.url), 'utf8');
+  for (const name of ['uPlot.iife.min.js', 'uPlot.min.css']) {
+    assert.equal(read(`../vendor/uplot/${name}`), read(`../node_modules/uplot/dist/${name}`));
+  }
 });
 
 test('bytes are values again, and 0 is masked', () => {

@@ -18,8 +18,8 @@ enum class Source {
 
 // What a package's files are made into.
 enum class Form {
-  kFiles,     // taken as they are, by suffix
-  kVerses,    // a JSON map from "Book chapter:verse" to text: a file per book
+  kFiles,   // taken as they are, by suffix
+  kVerses,  // a JSON map from "Book chapter:verse" to text: a file per book
 };
 
 struct Corpus {

@@ -50,7 +50,9 @@ struct Cell {
   std::vector<double> generated;  // by seed, where answers of several tokens were generated
   std::string skipped;            // why a run has no figure here
 
-  [[nodiscard]] const RegionFigure& region(runs::Region region) const { return regions[static_cast<std::size_t>(region)]; }
+  [[nodiscard]] const RegionFigure& region(runs::Region region) const {
+    return regions[static_cast<std::size_t>(region)];
+  }
   [[nodiscard]] const RegionFigure& headline() const { return region(runs::Region::kHeadline); }
 };
 

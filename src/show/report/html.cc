@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "draw/files.h"
+#include "draw/svg.h"
 #include "report/html_parts.h"
 #include "report/html_text.h"
 #include "report/tables.h"
@@ -19,26 +19,6 @@ PageContent gather(const ReportInput& input) {
   SeriesColors colors(comparison);
   return {std::move(comparison), std::move(colors), std::move(details), std::move(maps),
           std::move(remarks)};
-}
-
-// 256 colours of 3 bytes, as base64.
-Value color_value(draw::ColorMap map, draw::Theme theme) {
-  std::vector<std::uint8_t> bytes;
-  for (const draw::Rgb& c : draw::color_table(map, theme)) {
-    bytes.insert(bytes.end(), {c.r, c.g, c.b});
-  }
-  return Value::of_string(draw::base64(bytes));
-}
-
-Value colors_value() {
-  Value::Map maps;
-  for (const auto map : {draw::ColorMap::kSequential, draw::ColorMap::kDiverging}) {
-    maps.push_back(
-        {std::string(enum_names(map)[static_cast<std::size_t>(map)]),
-         Value(Value::Data(Value::Map{{"light", color_value(map, draw::Theme::kLight)},
-                                      {"dark", color_value(map, draw::Theme::kDark)}}))});
-  }
-  return {Value::Data(std::move(maps))};
 }
 
 std::string data_block(const std::string& id, const Value& value) {
@@ -103,7 +83,7 @@ std::string html_report(const ReportInput& input) {
   const std::string title = input.title.empty() ? default_title(page.comparison) : input.title;
   std::string out = head(title) + "<body>\n" + body(page, input, title);
   out += data_block("comparison-data", to_value(page.comparison));
-  out += data_block("color-data", colors_value());
+  out += data_block("color-data", page_colors());
   out += data_block("attention-data", page.maps.data);
   return out + fmt::format("<script>{}</script>\n</body>\n</html>\n", page_script());
 }

@@ -41,7 +41,7 @@ std::string remarks_section(const std::vector<std::string>& remarks);
 // A short line in the colour of a series.
 std::string swatch(int color);
 
-// Generated from web/ (cmake/embed_page.cmake).
+// Generated from web/ (cmake/PosencEmbed.cmake).
 std::string_view page_script();
 std::string_view page_style();
 

@@ -34,14 +34,15 @@ struct Layer {
   std::vector<Kind> kinds;
 };
 struct Pooled {
-  FoundRecord from;
+  std::string name;  // what the page calls it
+  std::string run;
+  runs::AttentionExample example;
   std::int64_t heads = 0;
   std::vector<Layer> layers;
 };
 
-Pooled read_pooled(const FoundRecord& found, std::int64_t most) {
-  const runs::AttentionRecord record = runs::read_attention(found.path);
-  Pooled out{.from = found, .heads = record.heads};
+Pooled pooled_record(const runs::AttentionRecord& record, std::string name, std::string run) {
+  Pooled out{std::move(name), std::move(run), record.example, record.heads, {}};
   for (std::size_t l = 0; l < record.layers.size(); ++l) {
     Layer& layer = out.layers.emplace_back();
     for (const auto kind :
@@ -51,7 +52,7 @@ Pooled read_pooled(const FoundRecord& found, std::int64_t most) {
       maps.kind = kind;
       for (std::int64_t h = 0; h < record.heads; ++h) {
         runs::Map whole = head_map(record, static_cast<std::int64_t>(l), h, kind);
-        maps.heads.push_back(heatmap(record.example, std::move(whole), most));
+        maps.heads.push_back(heatmap(record.example, std::move(whole), kCaps.front()));
       }
     }
   }
@@ -100,15 +101,15 @@ Value example_value(const runs::AttentionExample& e) {
 }
 
 Value record_value(const Pooled& record, std::int64_t most) {
-  const runs::AttentionExample& e = record.from.example;
+  const runs::AttentionExample& e = record.example;
   Value::List layers;
   for (std::size_t l = 0; l < record.layers.size(); ++l) {
     Value::List kinds;
     for (const Kind& kind : record.layers[l].kinds) kinds.push_back(kind_value(kind, most));
     layers.push_back(map({{"encoding", text(e.encodings[l])}, {"maps", list(std::move(kinds))}}));
   }
-  return map({{"name", text(series_name(*record.from.table, *record.from.entry))},
-              {"run", text(record.from.run)},
+  return map({{"name", text(record.name)},
+              {"run", text(record.run)},
               {"key", text(example_key(e))},
               {"cells", write_field(std::min(most, e.length))},
               {"heads", write_field(record.heads)},
@@ -135,7 +136,8 @@ std::vector<Pooled> read_all(const std::vector<FoundRecord>& chosen,
   std::vector<Pooled> records;
   for (const FoundRecord& found : chosen) {
     try {
-      records.push_back(read_pooled(found, kCaps.front()));
+      records.push_back(pooled_record(runs::read_attention(found.path),
+                                      series_name(*found.table, *found.entry), found.run));
     } catch (const Error& e) {
       remarks.push_back(shown_message(e.what(), found.folder, found.run));
     }
@@ -156,12 +158,29 @@ std::optional<Value::List> written(const std::vector<Pooled>& records, std::int6
       values.push_back(std::move(value));
     } else if (partly) {
       remarks.push_back(
-          fmt::format("maps of {} are left out: the page would be too large", record.from.run));
+          fmt::format("maps of {} are left out: the page would be too large", record.run));
     } else {
       return std::nullopt;
     }
   }
   return values;
+}
+
+// 256 colours of 3 bytes, as base64.
+Value table_value(draw::ColorMap map, draw::Theme theme) {
+  std::vector<std::uint8_t> bytes;
+  for (const draw::Rgb& c : draw::color_table(map, theme)) {
+    bytes.insert(bytes.end(), {c.r, c.g, c.b});
+  }
+  return text(draw::base64(bytes));
+}
+
+Value palette_value(draw::Theme theme) {
+  Value::List colors;
+  for (int i = 0; i < draw::kPaletteSize; ++i) {
+    colors.push_back(text(draw::css(draw::palette(i, theme))));
+  }
+  return list(std::move(colors));
 }
 
 }  // namespace
@@ -190,7 +209,7 @@ PageMaps page_maps(const Comparison& comparison, std::int64_t budget) {
   PageMaps maps;
   const auto records = read_all(choose_records(comparison, maps.remarks), maps.remarks);
   for (const Pooled& record : records) {
-    maps.tokens = std::max(maps.tokens, record.from.example.length);
+    maps.tokens = std::max(maps.tokens, record.example.length);
   }
   Value::List values;
   try {
@@ -207,6 +226,29 @@ PageMaps page_maps(const Comparison& comparison, std::int64_t budget) {
   maps.records = values.size();
   maps.data = map({{"records", list(std::move(values))}});
   return maps;
+}
+
+Value page_record(const runs::AttentionRecord& record, const std::string& name,
+                  std::int64_t budget) {
+  const Pooled pooled = pooled_record(record, name, name);
+  Value value;
+  for (const std::int64_t cap : kCaps) {
+    value = record_value(pooled, cap);
+    if (picture_bytes(value) <= budget) break;
+  }
+  return value;
+}
+
+Value page_colors() {
+  const auto both = [](const auto& of_theme) {
+    return map({{"light", of_theme(draw::Theme::kLight)}, {"dark", of_theme(draw::Theme::kDark)}});
+  };
+  const auto table = [&](draw::ColorMap map) {
+    return both([&](draw::Theme theme) { return table_value(map, theme); });
+  };
+  return map({{"sequential", table(draw::ColorMap::kSequential)},
+              {"diverging", table(draw::ColorMap::kDiverging)},
+              {"curves", both(palette_value)}});
 }
 
 }  // namespace posenc::report

@@ -25,6 +25,14 @@ struct PageMaps {
 // Of each entry the first seed that has a record of the example that most entries have.
 PageMaps page_maps(const Comparison& comparison, std::int64_t budget = kMapBudget);
 
+// One record the same way, alone: an element of "records", with `name` as what the page calls it.
+Value page_record(const runs::AttentionRecord& record, const std::string& name,
+                  std::int64_t budget = kMapBudget);
+
+// The colours of maps and curves, light and dark: {"sequential": {"light": base64, "dark": base64}, "diverging": ...,
+// "curves": {"light": ["#rrggbb", ...], "dark": ...}}. A map has 256 of 3 bytes.
+Value page_colors();
+
 // One head's map in bytes: 0 is masked, b from 1 to 255 is low + (high - low) ((b - 1) / 254)^gamma.
 struct ByteMap {
   std::vector<std::uint8_t> bytes;

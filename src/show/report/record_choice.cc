@@ -14,9 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Read whole into memory, so that one file cannot ask for all of it.
-constexpr std::uintmax_t kLargestRecord = std::uintmax_t{1} << 30;
-
 void find_in_run(const TaskTable& table, const Entry& entry, std::size_t index,
                  std::vector<FoundRecord>& found, std::vector<std::string>& remarks) {
   const std::string& run = entry.paths[index];

@@ -1,6 +1,7 @@
 // Which attention records a page shows.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -9,6 +10,9 @@
 #include "runs/attention_record.h"
 
 namespace posenc::report {
+
+// Read whole into memory, so that one file cannot ask for all of it.
+inline constexpr std::uintmax_t kLargestRecord = std::uintmax_t{1} << 30;
 
 struct FoundRecord {
   const TaskTable* table = nullptr;  // of the comparison that was searched

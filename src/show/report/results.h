@@ -51,7 +51,9 @@ struct ResultRow {
   std::vector<DepthResult> by_depth;
   std::optional<double> generated;  // the metric of answers generated from the model's own
 
-  [[nodiscard]] const RegionResult& region(runs::Region region) const { return regions[static_cast<std::size_t>(region)]; }
+  [[nodiscard]] const RegionResult& region(runs::Region region) const {
+    return regions[static_cast<std::size_t>(region)];
+  }
   [[nodiscard]] const statistics::Estimate& headline() const {
     return region(runs::Region::kHeadline).estimate;
   }

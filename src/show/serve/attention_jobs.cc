@@ -68,15 +68,6 @@ class LastWords {
   std::string text_;
 };
 
-// Messages name the run as people know it, not by the handle that the program got.
-std::string with_run_name(std::string text, const std::string& handle, const std::string& name) {
-  for (std::size_t at = text.find(handle); at != std::string::npos;
-       at = text.find(handle, at + name.size())) {
-    text.replace(at, handle.size(), name);
-  }
-  return text;
-}
-
 Command command_of(const AttentionProgram& program, const AttentionWish& wish,
                    const std::string& path, const std::string& output) {
   Command command;
@@ -114,6 +105,14 @@ std::optional<RecordName> parse_record_name(std::string_view file) {
   name.length = *length;
   name.sample = *sample;
   return name;
+}
+
+std::string with_name(std::string message, const std::string& handle, const std::string& name) {
+  for (std::size_t at = message.find(handle); at != std::string::npos;
+       at = message.find(handle, at + name.size())) {
+    message.replace(at, handle.size(), name);
+  }
+  return message;
 }
 
 void AttentionJobs::end() {
@@ -157,7 +156,7 @@ void AttentionJobs::watch(const AttentionWish& wish, const Folder& folder) {
   Outcome outcome{wish, ""};
   try {
     const std::string path = folder.handle_path();
-    outcome.failure = with_run_name(run(wish, path), path, wish.run);
+    outcome.failure = with_name(run(wish, path), path, wish.run);
   } catch (const std::exception& error) {
     outcome.failure = error.what();
   }

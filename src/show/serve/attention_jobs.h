@@ -25,6 +25,9 @@ struct RecordName {
 };
 std::optional<RecordName> parse_record_name(std::string_view file);
 
+// A message that names a file or folder as people know it, not by the handle that a reader got.
+std::string with_name(std::string message, const std::string& handle, const std::string& name);
+
 struct AttentionProgram {
   std::vector<std::string>
       words;  // program and first words; RUN --sample N --length T --no-links follow

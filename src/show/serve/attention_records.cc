@@ -1,11 +1,15 @@
 #include "serve/attention_records.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
 
 #include "core/bind.h"
+#include "posenc/core/error.h"
+#include "report/page_maps.h"
+#include "report/record_choice.h"
 #include "serve/request.h"
 #include "weights/messages.h"
 
@@ -84,6 +88,19 @@ Value records_value(const RunPath& path, const Folder& run) {
   Value::List list;
   for (const Record& record : records_of(run)) list.push_back(record_value(path, record));
   return {Value::Data(Value::Map{{"records", {Value::Data(std::move(list))}}})};
+}
+
+Response maps_response(const RunPath& path, const File& file, const std::string& name) {
+  if (file.size > report::kLargestRecord) {
+    return error_response(500, fmt::format("[{}] is too large for a page", name));
+  }
+  const std::string handle = file.handle_path();
+  try {
+    const std::string run = path.empty() ? "this run" : fmt::format("{}", fmt::join(path, "/"));
+    return json_response(report::page_record(runs::read_attention(handle), run));
+  } catch (const Error& error) {
+    return error_response(500, with_name(error.what(), handle, name));
+  }
 }
 
 Response record_response(AttentionJobs& jobs, const AttentionWish& wish, const RunPath& path,

@@ -39,6 +39,10 @@ std::string File::read(std::uint64_t offset, std::size_t length) const {
   return text;
 }
 
+std::string File::handle_path() const {
+  return fmt::format("/proc/{}/fd/{}", ::getpid(), descriptor.number());
+}
+
 std::optional<Folder> Folder::open(const std::string& path) {
   Descriptor descriptor(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (descriptor.number() < 0) return std::nullopt;

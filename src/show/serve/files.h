@@ -22,6 +22,8 @@ struct File {
 
   // At most `length` bytes from `offset` on; fewer at the end of the file.
   [[nodiscard]] std::string read(std::uint64_t offset, std::size_t length) const;
+  // A path to the file that is open, whatever its name leads to by now.
+  [[nodiscard]] std::string handle_path() const;
 };
 
 class Folder {

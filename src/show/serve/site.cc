@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "posenc/core/error.h"
+#include "report/page_maps.h"
 #include "report/tables.h"
 #include "runs/numbers.h"
 #include "serve/assets.h"
@@ -53,7 +54,10 @@ bool foreign(const Request& request) {
 Response live_page(const Target& target) {
   if (target.segments.size() == 1 && !target.folder) return redirect("/live/");
   const std::string name = target.segments.size() == 1 ? "live.html" : target.segments[1];
-  const std::string_view content = asset(name);
+  if (name == "colors.json") return json_response(report::page_colors());
+  const std::string_view content = name == "live.js"    ? page_script()
+                                   : name == "live.css" ? page_style()
+                                                        : page_file(name);
   if (target.segments.size() > 2 || content.empty()) return not_found("there is no such page");
   return text_response(content, content_type(name));
 }
@@ -133,7 +137,7 @@ Response Site::api(const Request& request, const Target& target) {
   const std::string what = size > 1 ? target.segments[1] : "";
   if (size == 2 && what == "runs") return runs();
   if (size == 2 && what == "compare") return compare();
-  if (size > 2 && what == "runs") return run_part(request, target);
+  if (size > 2 && what == "runs") return run_part(target);
   return not_found("there is no such part of the API", "docs/serve.md lists them");
 }
 
@@ -159,7 +163,7 @@ Response Site::compare() {
 }
 
 // The last segment says what is wanted, those before it are the run's path.
-Response Site::run_part(const Request& request, const Target& target) {
+Response Site::run_part(const Target& target) {
   const Names names = Names(target.segments).subspan(2);
   const auto record = parse_record_name(names.back());
   const bool is_record = record && names.size() > 1 && names[names.size() - 2] == "attention";
@@ -169,9 +173,10 @@ Response Site::run_part(const Request& request, const Target& target) {
   const auto run = root ? root->folder(path) : std::nullopt;
   if (!run || !is_run(*run)) return not_found("there is no such run", "/api/runs lists them");
   if (is_record) {
-    auto file = run->file(names.last(2));
+    const auto file = run->file(names.last(2));
     if (!file) return not_found("there is no such record");
-    return file_response(*std::move(file), names.back(), request.if_none_match);
+    const std::scoped_lock lock(reading_);
+    return maps_response(path, *file, names.back());
   }
   const std::string& part = names.back();
   if (part == "config") return config_response(*run);
@@ -196,7 +201,7 @@ Response Site::explorer(const Request& request, const Target& target) const {
   auto file = web ? web->file(names) : std::nullopt;
   if (file) return file_response(*std::move(file), names.back(), request.if_none_match);
   if (target.segments.empty()) {
-    return text_response(asset("start.html"), content_type("start.html"));
+    return text_response(page_file("start.html"), content_type("start.html"));
   }
   return not_found("there is no such page");
 }

@@ -8,13 +8,14 @@
 //   /api/runs/<run>/results               results.json
 //   /api/runs/<run>/attention             records there are
 //   /api/runs/<run>/attention?sample=N&length=T   a record, computed where there is none
-//   /api/runs/<run>/attention/<file>      the record itself
+//   /api/runs/<run>/attention/<file>      the record's example and maps, as the report has them
 //   /api/compare                          posenc compare, as JSON
 //
 // <run> is the run's path below the folder; without it, the folder itself. Nothing is ever written.
 #pragma once
 
 #include <chrono>
+#include <mutex>
 #include <string>
 
 #include "serve/attention_jobs.h"
@@ -48,7 +49,7 @@ class Site {
   Response api(const Request& request, const Target& target);
   Response runs();
   Response compare();
-  Response run_part(const Request& request, const Target& target);
+  Response run_part(const Target& target);
   Response attention(const RunPath& path, const Folder& run, const Target& target);
   [[nodiscard]] Response explorer(const Request& request, const Target& target) const;
 
@@ -56,6 +57,7 @@ class Site {
   RunReader reader_;  // under list_'s lock
   KeptText list_;
   KeptText comparison_;
+  std::mutex reading_;  // one record at a time: it is read whole
   AttentionJobs jobs_;
 };
 

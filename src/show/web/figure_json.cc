@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "posenc/core/fields.h"
+
 namespace posenc::web {
 namespace {
 

@@ -1,15 +1,18 @@
-// The attention of two models on one example, side by side, with their difference.
-import { ColorBar } from '../shared/color_bar.js';
-import { Heatmap } from '../shared/heatmap.js';
-import { mapDifference, mapExtent } from '../shared/map_data.js';
-import { paintThumbnail } from '../shared/map_png.js';
-import { MapState } from '../shared/map_state.js';
-import { makeElement, onThemeChange, pageIsDark } from '../shared/page_parts.js';
+// The attention of models on one example: a map per head, and of two models side by side their difference.
+//
+//   const view = new AttentionView(element, { sequential, diverging });
+//   await view.setRecords(records);   // what page_maps.h writes; none: nothing is shown
+import { ColorBar } from './color_bar.js';
+import { Heatmap } from './heatmap.js';
+import { mapDifference, mapExtent } from './map_data.js';
+import { paintThumbnail } from './map_png.js';
+import { MapState } from './map_state.js';
+import { makeElement, onThemeChange, pageIsDark } from './page_parts.js';
 import { exampleTitle, headMaps, instructionRegions, loadMap, tokenAxis } from './attention_data.js';
 
-/** @typedef {import('../shared/heatmap.js').ColorTables} ColorTables */
-/** @typedef {import('../shared/map_data.js').MapData} MapData */
-/** @typedef {import('../shared/value_scale.js').ValueScale} ValueScale */
+/** @typedef {import('./heatmap.js').ColorTables} ColorTables */
+/** @typedef {import('./map_data.js').MapData} MapData */
+/** @typedef {import('./value_scale.js').ValueScale} ValueScale */
 /** @typedef {import('./attention_data.js').AttentionRecord} AttentionRecord */
 /** @typedef {import('./attention_data.js').MapKind} MapKind */
 
@@ -22,46 +25,30 @@ const KIND_NAMES = {
   positions: 'CoPE position',
 };
 
-/**
- * @param {Element} parent
- * @param {string} id
- * @param {string} label
- * @param {() => void} action
- */
+/** @param {Element} parent @param {string} id @param {string} label @param {() => void} action */
 function makeChoice(parent, id, label, action) {
   const wrapper = makeElement('label', 'choice', parent);
-  const name = makeElement('span', '', wrapper);
-  name.textContent = label;
+  makeElement('span', '', wrapper, label);
   const select = makeElement('select', '', wrapper);
   select.id = id;
   select.addEventListener('change', action);
   return select;
 }
 
-/**
- * @param {HTMLSelectElement} select
- * @param {[string, string][]} options value and text
- * @param {string} [chosen]
- */
+/** @param {HTMLSelectElement} select @param {[string, string][]} options value and text @param {string} [chosen] */
 function fillChoice(select, options, chosen) {
   select.replaceChildren();
-  for (const [value, text] of options) {
-    const option = makeElement('option', '', select);
-    option.value = value;
-    option.textContent = text;
-  }
+  for (const [value, text] of options) makeElement('option', '', select, text).value = value;
   if (chosen !== undefined && options.some(([value]) => value === chosen)) select.value = chosen;
+  select.closest('label')?.toggleAttribute('hidden', options.length < 2);
 }
 
 export class AttentionView {
-  /**
-   * @param {HTMLElement} root
-   * @param {AttentionRecord[]} records
-   * @param {{sequential: ColorTables, diverging: ColorTables}} tables
-   */
-  constructor(root, records, tables) {
+  /** @param {HTMLElement} root @param {{sequential: ColorTables, diverging: ColorTables}} tables */
+  constructor(root, tables) {
     this.root = root;
-    this.records = records;
+    /** @type {AttentionRecord[]} */
+    this.records = [];
     this.tables = tables;
     this.layer = 0;
     this.head = 0;
@@ -80,11 +67,15 @@ export class AttentionView {
     this.thumbnails = makeElement('div', 'thumbnails', root);
     this.bar = makeElement('div', 'bars', root);
     this.panels = makeElement('div', 'panels', root);
-    const examples = new Map(records.map((r) => [r.key, exampleTitle(r.example)]));
-    fillChoice(this.example, [...examples]);
-    this.example.closest('label')?.toggleAttribute('hidden', examples.size < 2);
-    onThemeChange(() => void this.showThumbnails(), new AbortController().signal);
-    this.ready = this.showExample();
+    onThemeChange(() => void this.showThumbnails());
+  }
+
+  /** @param {AttentionRecord[]} records */
+  setRecords(records) {
+    this.records = records;
+    this.root.hidden = records.length === 0;
+    fillChoice(this.example, [...new Map(records.map((r) => [r.key, exampleTitle(r.example)]))]);
+    return this.showExample();
   }
 
   /** Records of the chosen example. */
@@ -104,7 +95,7 @@ export class AttentionView {
     fillChoice(this.right, names, candidates.length > 1 ? '1' : '0');
     this.layer = 0;
     this.head = 0;
-    this.showSentence(candidates[0]);
+    if (candidates.length > 0) this.showSentence(candidates[0]);
     return this.show();
   }
   /** @param {AttentionRecord} record */
@@ -114,18 +105,13 @@ export class AttentionView {
     const line = makeElement('p', 'sentence', this.sentence);
     tokens.slice(0, MOST_TOKENS).forEach((token, i) => {
       const marked = i >= instruction[0] && i < instruction[1];
-      const word = makeElement(marked ? 'mark' : 'span', '', line);
-      word.textContent = token;
-      word.title = `token ${i}`;
+      makeElement(marked ? 'mark' : 'span', '', line, token).title = `token ${i}`;
       line.append(' ');
     });
     if (length > MOST_TOKENS) line.append(`… (${length} tokens)`);
-    const note = makeElement('p', 'soft', this.sentence);
     const answers = scored.length > 0 ? `; ${scored.length} scored answers` : '';
-    note.textContent =
-      exampleTitle(record.example) +
-      (instruction[0] < instruction[1] ? '; the instruction is marked' : '') +
-      answers;
+    const marked = instruction[0] < instruction[1] ? '; the instruction is marked' : '';
+    makeElement('p', 'soft', this.sentence, exampleTitle(record.example) + marked + answers);
   }
 
   /** Shows what is chosen; one showing after the other. */
@@ -136,6 +122,7 @@ export class AttentionView {
   async draw() {
     const left = this.recordOf(this.left);
     const right = this.recordOf(this.right);
+    if (!left) return this.clear();
     this.layer = Math.min(this.layer, left.layers.length - 1);
     this.head = Math.min(this.head, left.heads - 1);
     this.showKinds(left, right);
@@ -147,10 +134,7 @@ export class AttentionView {
     ]);
     this.showMaps(left, right, a, b, kind);
   }
-  /**
-   * @param {AttentionRecord} left
-   * @param {AttentionRecord} right
-   */
+  /** @param {AttentionRecord} left @param {AttentionRecord} right */
   showKinds(left, right) {
     const kinds = /** @type {MapKind[]} */ (Object.keys(KIND_NAMES)).filter(
       (kind) => headMaps(left, this.layer, kind) || headMaps(right, this.layer, kind),
@@ -160,13 +144,13 @@ export class AttentionView {
       kinds.map((kind) => [kind, `${KIND_NAMES[kind]}s`]),
       this.kind.value,
     );
-    this.kind.closest('label')?.toggleAttribute('hidden', kinds.length < 2);
   }
 
   // --- thumbnails -----------------------------------------------------------------------------------
 
   async showThumbnails() {
     const record = this.recordOf(this.left);
+    if (!record) return;
     const grid = makeElement('div', 'thumbnail-grid');
     grid.style.setProperty('--heads', String(record.heads));
     const tasks = record.layers.map(async (_, layer) => {
@@ -178,15 +162,10 @@ export class AttentionView {
       }
     });
     await Promise.all(tasks);
-    const title = makeElement('p', 'soft');
-    title.textContent = `${record.name}: layers (down) and heads (across); choose one`;
+    const title = makeElement('p', 'soft', null, `${record.name}: layers (down) and heads (across); choose one`);
     this.thumbnails.replaceChildren(title, grid);
   }
-  /**
-   * @param {number} layer
-   * @param {number} head
-   * @param {MapData | undefined} map
-   */
+  /** @param {number} layer @param {number} head @param {MapData | undefined} map */
   thumbnail(layer, head, map) {
     const button = makeElement('button', 'thumbnail');
     button.type = 'button';
@@ -205,10 +184,7 @@ export class AttentionView {
     button.addEventListener('click', () => this.choose(layer, head));
     return button;
   }
-  /**
-   * @param {number} layer
-   * @param {number} head
-   */
+  /** @param {number} layer @param {number} head */
   async choose(layer, head) {
     this.layer = layer;
     this.head = head;
@@ -268,14 +244,13 @@ export class AttentionView {
   addPanel(id, record, data, look) {
     const panel = makeElement('section', 'panel', this.panels);
     panel.dataset.panel = id;
-    const heading = makeElement('h4', '', panel);
-    heading.textContent = look.title ?? record.name;
+    const title = look.title ?? record.name;
+    makeElement('h4', '', panel, title);
     if (!data) {
-      const note = makeElement('p', 'empty', panel);
-      note.textContent = `layer ${this.layer}, head ${this.head} has no such map`;
+      makeElement('p', 'empty', panel, `layer ${this.layer}, head ${this.head} has no such map`);
       return;
     }
-    const label = `${heading.textContent}: ${look.unit}, layer ${this.layer}, head ${this.head}`;
+    const label = `${title}: ${look.unit}, layer ${this.layer}, head ${this.head}`;
     const map = new Heatmap(panel, {
       data,
       scale: look.scale,

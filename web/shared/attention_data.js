@@ -1,9 +1,9 @@
-// The attention records of the page: which there are, and their maps as numbers.
-import { mapOfBytes } from '../shared/map_data.js';
-import { decodeGreyPng } from '../shared/map_png.js';
+// Attention records as src/show/report/page_maps.h writes them, and their maps as numbers.
+import { mapOfBytes } from './map_data.js';
+import { decodeGreyPng } from './map_png.js';
 
-/** @typedef {import('../shared/map_data.js').MapData} MapData */
-/** @typedef {import('../shared/map_axes.js').AxisInfo} AxisInfo */
+/** @typedef {import('./map_data.js').MapData} MapData */
+/** @typedef {import('./map_axes.js').AxisInfo} AxisInfo */
 /** @typedef {'weights' | 'gates' | 'positions'} MapKind */
 /** @typedef {{kind: MapKind, gamma: number, highs: number[], png: string}} HeadMaps */
 /** @typedef {{position: number, expected: string, predicted: string}} ScoredPlace */
@@ -29,15 +29,10 @@ import { decodeGreyPng } from '../shared/map_png.js';
  * @property {{encoding: string, maps: HeadMaps[]}[]} layers
  */
 
-/** @type {Map<string, Promise<{width: number, height: number, bytes: Uint8Array}>>} */
-const decodedPictures = new Map();
+/** @type {WeakMap<HeadMaps, Promise<{width: number, height: number, bytes: Uint8Array}>>} */
+const decodedPictures = new WeakMap();
 
-/**
- * @param {AttentionRecord} record
- * @param {number} layer
- * @param {MapKind} kind
- * @returns {HeadMaps | undefined}
- */
+/** @param {AttentionRecord} record @param {number} layer @param {MapKind} kind @returns {HeadMaps | undefined} */
 export function headMaps(record, layer, kind) {
   return record.layers[layer]?.maps.find((maps) => maps.kind === kind);
 }
@@ -53,10 +48,10 @@ export function headMaps(record, layer, kind) {
 export async function loadMap(record, layer, head, kind) {
   const maps = headMaps(record, layer, kind);
   if (!maps || head >= record.heads) return undefined;
-  let picture = decodedPictures.get(maps.png);
+  let picture = decodedPictures.get(maps);
   if (!picture) {
     picture = decodeGreyPng(maps.png);
-    decodedPictures.set(maps.png, picture);
+    decodedPictures.set(maps, picture);
   }
   const { width, bytes } = await picture;
   const size = record.cells * width;
@@ -80,7 +75,9 @@ export function tokenAxis(record, label) {
     const tokens = example.tokens.slice(begin, end);
     words.push(tokens.length > 1 ? `${tokens[0]}…` : tokens[0]);
     const numbers = end - begin > 1 ? `${begin}–${end - 1}` : `${begin}`;
-    names.push(`${numbers} ‘${tokens.join(' ')}’`);
+    const scored = label === 'query' && example.scored.find(({ position }) => position >= begin && position < end);
+    const answer = scored ? ` (answer ${scored.expected}, the model says ${scored.predicted})` : '';
+    names.push(`${numbers} ‘${tokens.join(' ')}’${answer}`);
   }
   return { label, words, names, begin: 0, step: example.length / cells };
 }
