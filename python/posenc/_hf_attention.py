@@ -16,8 +16,6 @@ from posenc.spec import Spec
 
 # Arguments of attention functions that change scores and that nothing here honours.
 _REFUSED = ("softcap", "s_aux", "sinks", "head_mask", "layer_head_mask")
-# Content encodings that do not read the queries.
-_WITHOUT_QUERIES = ("fox", "key_bias")
 
 
 class Rotation(NamedTuple):
@@ -47,7 +45,7 @@ def cut(text: str) -> Parts:
         raise ValueError(f"[patch] spec must be of sites 2 to 5 but got {text}")
     rotations, biases, content = (spec.part(s) for s in ("query/key", "bias", "content"))
     biased = bool(biases.encodings)
-    reads_queries = any(name not in _WITHOUT_QUERIES for name in content.encodings)
+    reads_queries = bool(content.encodings) and not content.per_token
     whole = reads_queries or "softmax_mscale=true" in text
     # With biases the kernel rotates queries by places, which rotated keys need not have.
     cached = None if biased and whole else spec.cacheable_rotation

@@ -141,6 +141,11 @@ class Spec:
         """Whether scores depend on distances alone, so that all positions may be shifted."""
         return all(e["relative"] for e in _info(self._text, 0, 0, 0)["encodings"])
 
+    @property
+    def per_token(self) -> bool:
+        """Whether every encoding adds terms per token alone, which read no queries."""
+        return all(e["per_token"] for e in _info(self._text, 0, 0, 0)["encodings"])
+
     def at_length(self, length: int) -> "Spec":
         """The same spec with such rotations made constant, as they are at this length."""
         return Spec(_at_length(self._text, length)) if self.follows_length else self

@@ -9,6 +9,7 @@ namespace posenc {
 namespace {
 
 using testing::AttentionCase;
+using testing::causal;
 using testing::largest_difference;
 using testing::random_case;
 
@@ -27,12 +28,6 @@ AttentionCase with_gate_logit(const char* spec, const ref::AttentionOptions& opt
   }
   problem.options.keep_cope_positions = true;
   return problem;
-}
-
-ref::AttentionOptions causal() {
-  ref::AttentionOptions options;
-  options.masking.causal = true;
-  return options;
 }
 
 TEST(AttentionCope, OpenGatesCountTheDistancePlusOne) {

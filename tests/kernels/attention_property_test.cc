@@ -9,18 +9,13 @@ namespace posenc {
 namespace {
 
 using testing::AttentionCase;
+using testing::causal;
 using testing::largest_difference;
 using testing::many_specs;
 using testing::random_case;
 
 const ref::AttentionShape kShape{
     .batch = 2, .heads = 2, .kv_heads = 2, .queries = 9, .keys = 9, .head_dim = 4};
-
-ref::AttentionOptions causal() {
-  ref::AttentionOptions options;
-  options.masking.causal = true;
-  return options;
-}
 
 // Replaces the tokens from `first` on by others.
 void change_tokens(std::vector<double>& tensor, std::int64_t first, Rng& rng) {

@@ -10,18 +10,13 @@ namespace posenc {
 namespace {
 
 using testing::AttentionCase;
+using testing::causal;
 using testing::largest_difference;
 using testing::largest_mixed_error;
 using testing::random_case;
 
 const ref::AttentionShape kShape{
     .batch = 2, .heads = 4, .kv_heads = 2, .queries = 9, .keys = 9, .head_dim = 4};
-
-ref::AttentionOptions causal() {
-  ref::AttentionOptions options;
-  options.masking.causal = true;
-  return options;
-}
 
 TEST(Fox, GatesAtOneAddNothing) {
   AttentionCase open = random_case("rope + fox", kShape, causal(), 3);
@@ -60,11 +55,7 @@ TEST(Fox, ScaledIsTheTermTimesTheScale) {
 
 // Every gradient against differences, with windows, padding, packed sequences and few queries.
 TEST(Fox, GradientsMatchDifferences) {
-  std::vector<ref::AttentionOptions> all(4, causal());
-  all[1].masking.window_left = 3;
-  all[2].masking.key_mask = {1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1};
-  all[3].masking.cu_queries = {0, 4, 9};
-  for (const ref::AttentionOptions& options : all) {
+  for (const ref::AttentionOptions& options : testing::causal_settings()) {
     for (const char* spec : {"fox", "rope + alibi + fox + cope(npos_max=3)", "fox + fox"}) {
       AttentionCase problem = random_case(spec, kShape, options, 6);
       const auto report = testing::compare_all_gradients(problem);

@@ -11,18 +11,13 @@ namespace posenc {
 namespace {
 
 using testing::AttentionCase;
+using testing::causal;
 using testing::largest_difference;
 using testing::random_case;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 const ref::AttentionShape kShape{
     .batch = 2, .heads = 4, .kv_heads = 2, .queries = 9, .keys = 9, .head_dim = 4};
-
-ref::AttentionOptions causal() {
-  ref::AttentionOptions options;
-  options.masking.causal = true;
-  return options;
-}
 
 AttentionCase without_last(AttentionCase problem) {
   problem.spec.encodings.pop_back();
@@ -66,11 +61,7 @@ TEST(Sink, TwoAddUp) {
 }
 
 TEST(Sink, GradientsMatchDifferences) {
-  std::vector<ref::AttentionOptions> all(4, causal());
-  all[1].masking.window_left = 3;
-  all[2].masking.key_mask = {1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1};
-  all[3].masking.cu_queries = {0, 4, 9};
-  for (const ref::AttentionOptions& options : all) {
+  for (const ref::AttentionOptions& options : testing::causal_settings()) {
     for (const char* spec :
          {"sink", "rope + fox + key_bias + sink", "alibi + cope(npos_max=3) + sink"}) {
       AttentionCase problem = random_case(spec, kShape, options, 4);

@@ -10,17 +10,12 @@ namespace posenc {
 namespace {
 
 using testing::AttentionCase;
+using testing::causal;
 using testing::largest_difference;
 using testing::random_case;
 
 const ref::AttentionShape kShape{
     .batch = 2, .heads = 4, .kv_heads = 2, .queries = 9, .keys = 9, .head_dim = 4};
-
-ref::AttentionOptions causal() {
-  ref::AttentionOptions options;
-  options.masking.causal = true;
-  return options;
-}
 
 TEST(Softcap, FarAboveTheScoresIsNone) {
   AttentionCase bounded = random_case("rope + softcap(cap=1e6)", kShape, causal(), 1);
@@ -45,10 +40,7 @@ TEST(Softcap, BoundsTheRatioOfWeights) {
 }
 
 TEST(Softcap, GradientsMatchDifferences) {
-  std::vector<ref::AttentionOptions> all(3, causal());
-  all[1].masking.window_left = 3;
-  all[2].masking.cu_queries = {0, 4, 9};
-  for (const ref::AttentionOptions& options : all) {
+  for (const ref::AttentionOptions& options : testing::causal_settings()) {
     for (const char* spec : {"softcap(cap=1)", "rope + fox + softcap(cap=1) + sink",
                              "alibi + cope(npos_max=3, gates_see_bias=true) + softcap(cap=2)",
                              "softcap(cap=3) + softcap(cap=1)"}) {
@@ -68,6 +60,26 @@ TEST(Softcap, KernelsAreExactAtEverySize) {
       std::vector<double> q = problem.data.q.values();
       for (double& x : q) x *= size;
       problem.data.q.assign(q);
+      problem.forward();
+      const auto found = problem.results(false);
+      const auto want = problem.expected(false);
+      for (std::size_t r = 0; r < found.size(); ++r) {
+        EXPECT_LE(testing::largest_mixed_error(found[r].values, want[r].values), 2e-5)
+            << found[r].name << " " << size << " " << queries;
+      }
+    }
+  }
+}
+
+// Keys of infinite size: a score of -infinity is bounded as any other, and its key keeps its weight.
+TEST(Softcap, InfiniteScoresAreBounded) {
+  for (const double size : {HUGE_VAL, -HUGE_VAL}) {
+    for (const std::int64_t queries : {1, 70}) {
+      cases::AttentionProblem problem(
+          cases::Case{.spec = "softcap(cap=2)", .queries = queries, .keys = 70, .head_dim = 8});
+      std::vector<double> k = problem.data.k.values();
+      for (std::size_t channel = 0; channel < k.size(); channel += 3 * 8) k[channel] = size;
+      problem.data.k.assign(k);
       problem.forward();
       const auto found = problem.results(false);
       const auto want = problem.expected(false);

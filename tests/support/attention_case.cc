@@ -107,6 +107,20 @@ double largest_mixed_error(const std::vector<double>& got, const std::vector<dou
   return worst;
 }
 
+ref::AttentionOptions causal() {
+  ref::AttentionOptions options;
+  options.masking.causal = true;
+  return options;
+}
+
+std::vector<ref::AttentionOptions> causal_settings() {
+  std::vector<ref::AttentionOptions> all(4, causal());
+  all[1].masking.window_left = 3;
+  all[2].masking.key_mask = {1, 1, 0, 1, 1, 1, 1, 0, 1, 1, 0, 1, 1, 1, 1, 1, 1, 1};
+  all[3].masking.cu_queries = {0, 4, 9};
+  return all;
+}
+
 const std::vector<std::string>& many_specs() {
   static const std::vector<std::string> specs = {
       "none",

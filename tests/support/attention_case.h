@@ -34,6 +34,10 @@ struct AttentionCase {
   [[nodiscard]] ref::AttentionGradients backward() const;
 };
 
+ref::AttentionOptions causal();
+// Causal, of two batch entries of 9 tokens: as it is, with a window, with padding, and packed.
+std::vector<ref::AttentionOptions> causal_settings();
+
 AttentionCase random_case(std::string_view spec, const ref::AttentionShape& shape,
                           const ref::AttentionOptions& options, std::uint64_t seed);
 

@@ -30,6 +30,10 @@ POSENC_HOST_DEVICE Real at_most(Real x, double high) {
   return x >= static_cast<Real>(high) ? static_cast<Real>(high) : x;
 }
 template <std::floating_point Real>
+POSENC_HOST_DEVICE Real times(Real x, double factor) {
+  return x * static_cast<Real>(factor);
+}
+template <std::floating_point Real>
 POSENC_HOST_DEVICE Real magnitude(Real x) {
   return x < Real(0) ? -x : x;
 }

@@ -34,9 +34,10 @@ struct Softcap {
   }
 
   template <class Real>
-  POSENC_HOST_DEVICE Real value(Real score) const {
+  POSENC_HOST_DEVICE Real value(const Real& score) const {
+    using formulas::times;
     using std::tanh;
-    return static_cast<Real>(cap) * tanh(score / static_cast<Real>(cap));
+    return times(tanh(times(score, 1.0 / cap)), cap);
   }
   // At a score whose value is `bounded`.
   template <class Real>

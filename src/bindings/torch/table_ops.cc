@@ -184,6 +184,7 @@ std::string spec_info_op(std::string spec, std::int64_t head_dim, std::int64_t h
     info["encodings"].push_back({{"name", traits(e).name},
                                  {"site", site_name(traits(e).site)},
                                  {"relative", traits(e).relative},
+                                 {"per_token", token_form(e, 1.0).has_value()},
                                  {"follows_length", follows_length(e)}});
   }
   if (heads <= 0) return info.dump();

@@ -92,7 +92,11 @@ Value records_value(const RunPath& path, const Folder& run) {
 
 Response maps_response(const RunPath& path, const File& file, const std::string& name) {
   if (file.size > report::kLargestRecord) {
-    return error_response(500, fmt::format("[{}] is too large for a page", name));
+    return error_response(
+        500,
+        fmt::format("[{}] has {} bytes, and a page shows records of up to {}; ask for a shorter "
+                    "sample, or draw it with posenc attention",
+                    name, file.size, report::kLargestRecord));
   }
   const std::string handle = file.handle_path();
   try {

@@ -9,6 +9,7 @@
 
 #include "torch/composed/biases.h"
 #include "torch/composed/non_finite.h"
+#include "torch/composed/numbers.h"
 
 namespace posenc::ops {
 namespace {
@@ -286,7 +287,7 @@ ComposedResult compose(const ComposedCall& call) {
   }
   for (const Encoding& encoding : call.prepared->spec.encodings) {
     const auto* softcap = std::get_if<Softcap>(&encoding);
-    if (softcap != nullptr) scores = softcap->cap * (scores / softcap->cap).tanh();
+    if (softcap != nullptr) scores = softcap->value(formulas::Numbers{scores}).all;
   }
   scores = scores.masked_fill(s.visible.logical_not(), -std::numeric_limits<double>::infinity());
   // A row that sees nothing has weights 0, and no NaN in its gradient.

@@ -25,6 +25,8 @@ struct Numbers {
 
   friend Numbers log(const Numbers& a) { return {a.all.log()}; }
   friend Numbers log1p(const Numbers& a) { return {a.all.log1p()}; }
+  friend Numbers tanh(const Numbers& a) { return {a.all.tanh()}; }
+  friend Numbers times(const Numbers& a, double factor) { return a * factor; }
   friend Numbers cos(const Numbers& a) { return {a.all.cos()}; }
   friend Numbers pow(const Numbers& base, const Numbers& power) {
     return {base.all.pow(power.all)};

@@ -99,19 +99,20 @@ inline void last_entries(const HeadProblem& p, const Workspace& w, PerQuery& out
   }
 }
 
-// Bounds the scores of a tile and raises `maximum`; hidden ones stay hidden.
-inline void cap_scores(const HeadProblem& p, const Tile& tile, float* scores, float* maximum) {
+// Bounds the scores of a tile and raises `maximum`. A score of -infinity is bounded, unless its key is hidden.
+inline void cap_scores(const HeadProblem& p, const QueryBlock& b, const Tile& tile, float* scores,
+                       float* maximum) {
   const Df d;
   const auto cap = hn::Set(d, p.softcap);
   const auto inverse = hn::Set(d, 1.0f / p.softcap);
   const auto hidden = hn::Set(d, -kInfinity);
   for (std::size_t v = 0; v < kQueryBlock; v += hn::Lanes(d)) {
+    const std::int64_t place = p.place_offset + static_cast<std::int64_t>(b.first + v);
     auto highest = hn::LoadU(d, maximum + v);
     for (std::size_t j = 0; j < tile.count; ++j) {
       float* at = scores + j * kQueryBlock + v;
-      const auto x = hn::LoadU(d, at);
-      const auto bounded = hn::Mul(cap, fast_tanh(d, hn::Mul(x, inverse)));
-      const auto score = hn::IfThenElse(hn::Eq(x, hidden), x, bounded);
+      auto score = hn::Mul(cap, fast_tanh(d, hn::Mul(hn::LoadU(d, at), inverse)));
+      if (tile.masked) score = hn::IfThenElse(sees(p, place, tile.first + j), score, hidden);
       highest = hn::Max(highest, score);
       hn::StoreU(score, d, at);
     }
@@ -134,7 +135,7 @@ inline void scores_of(const HeadProblem& p, const QueryBlock& b, const Tile& til
   float* highest = p.softcap > 0.0f ? unbounded.data() : maximum;
   dispatch_mods<kPlain, kBias>(mods, p, b, tile, w, is_saturated ? last_logit.data() : nullptr,
                                carry, highest);
-  if (p.softcap > 0.0f) cap_scores(p, tile, w.scores.data(), maximum);
+  if (p.softcap > 0.0f) cap_scores(p, b, tile, w.scores.data(), maximum);
 }
 
 // Multiplies each weight of a tile by what the dropout has drawn for it.
