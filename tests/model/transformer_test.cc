@@ -158,7 +158,7 @@ TEST(Transformer, EveryFormRunsForwardAndBackward) {
 TEST(Transformer, RmsNormHasNoMeanAndNoBias) {
   const at::Tensor x = at::tensor({3.0, 4.0, 0.0, 0.0}, at::kFloat);
   const Normalize norm(4, config::NormKind::kRms);
-  EXPECT_TRUE(norm->forward(x).allclose(x / 2.5, 1e-5, 1e-5));
+  EXPECT_TRUE(norm->forward(x).normalized.allclose(x / 2.5, 1e-5, 1e-5));
   EXPECT_EQ(norm->parameters().size(), 1U);
 }
 

@@ -6,7 +6,16 @@ namespace posenc::ops {
 namespace {
 
 DType dtype_of(const at::Tensor& x) {
-  switch (x.scalar_type()) {
+  const auto type = storage_type(x.scalar_type());
+  TORCH_CHECK(type, "[posenc] tensors must be float32, bfloat16 or float16 here but got ",
+              x.scalar_type());
+  return *type;
+}
+
+}  // namespace
+
+std::optional<DType> storage_type(at::ScalarType type) {
+  switch (type) {
     case at::kFloat:
       return DType::kFloat32;
     case at::kBFloat16:
@@ -14,12 +23,9 @@ DType dtype_of(const at::Tensor& x) {
     case at::kHalf:
       return DType::kFloat16;
     default:
-      TORCH_CHECK(false, "[posenc] tensors must be float32, bfloat16 or float16 here but got ",
-                  x.scalar_type());
+      return std::nullopt;
   }
 }
-
-}  // namespace
 
 std::vector<std::int64_t> lengths_of(const char* op, const char* name, const OptionalTensor& x) {
   if (!x.has_value() || !x->defined()) return {};

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <tuple>
 
 #include "posenc/kernels/linear_attention.h"
@@ -18,6 +19,9 @@
 namespace posenc::ops {
 
 using OptionalTensor = c10::optional<at::Tensor>;
+
+// What kernels call a type of tensors; nothing for types that they do not store.
+std::optional<DType> storage_type(at::ScalarType type);
 
 // Tables of cos and sin on other devices, kept with the spec they belong to. A table is for one stream:
 // another one would have to wait for it to be filled.

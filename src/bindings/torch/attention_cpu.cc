@@ -136,8 +136,8 @@ AttentionBackward attention_backward_cpu(const at::Tensor& grad_out, const at::T
   const at::Tensor rows_out = with_contiguous_rows(out);
   const at::Tensor rows_grad = with_contiguous_rows(grad_out.to(q.scalar_type()));
   const at::Tensor dq = at::empty_like(a.q);
-  const at::Tensor dk = at::empty(a.k.sizes(), a.k.options());
-  const at::Tensor dv = at::empty(a.v.sizes(), a.v.options());
+  const at::Tensor dk = at::empty_like(a.k);
+  const at::Tensor dv = at::empty_like(a.v);
   const std::vector<at::Tensor> dinputs = empty_like_each(a.of_encodings);
   std::vector<TensorView> dinput_views;
   for (const at::Tensor& dinput : dinputs) dinput_views.push_back(view_of(dinput));
@@ -172,8 +172,8 @@ AttentionBackward attention_backward_meta(const at::Tensor& /*grad_out*/, const 
                                           const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS,
                                           bool /*wants_parameters*/) {
   (void)std::make_tuple(POSENC_ATTENTION_NAMES);
-  return {at::empty_like(q), k.new_empty(k.sizes()), v.new_empty(v.sizes()),
-          empty_like_each(inputs), at::empty_like(parameters)};
+  return {at::empty_like(q), at::empty_like(k), at::empty_like(v), empty_like_each(inputs),
+          at::empty_like(parameters)};
 }
 
 }  // namespace

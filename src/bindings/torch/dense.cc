@@ -3,7 +3,8 @@
 #include <ATen/autocast_mode.h>
 #include <torch/autograd.h>
 
-#include <array>
+#include <algorithm>
+#include <utility>
 
 #include "torch/column_sums.h"
 #include "torch/torch_version.h"
@@ -13,21 +14,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-
-constexpr double kEpsilon = 1e-5;
-
-// What a product of x is computed in.
-at::ScalarType product_type(const at::Tensor& x) {
-  if (x.scalar_type() == at::kDouble) return at::kDouble;
-#if POSENC_TORCH_AT_LEAST(2, 4)
-  const auto device = x.device().type();
-  if (at::autocast::is_autocast_enabled(device)) return at::autocast::get_autocast_dtype(device);
-#else
-  if (x.is_cuda() && at::autocast::is_enabled()) return at::autocast::get_autocast_gpu_dtype();
-  if (x.is_cpu() && at::autocast::is_cpu_enabled()) return at::autocast::get_autocast_cpu_dtype();
-#endif
-  return x.scalar_type();
-}
 
 at::Tensor rows_of(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
 
@@ -40,62 +26,68 @@ at::Tensor product_as(const at::Tensor& a, const at::Tensor& b, at::ScalarType t
   return at::mm(a, b).to(type);
 }
 
-// The type of x is settled before: autocast is off within. A derivative of the gradient needs the rounded weight
-// computed again, with its own graph.
-// A bias without entries is none: libtorch 1.13 takes no undefined tensors here.
+// The rows of several layers, one below the other, in the type of a product.
+at::Tensor stacked(at::TensorList parts, at::ScalarType type) {
+  return (parts.size() == 1 ? parts[0] : at::cat(parts)).to(type);
+}
+
+thread_local WeightCopies* current_copies = nullptr;
+
+// The same, from the copies of a training step where there are any. They are of parameters alone, which stay the same
+// tensors from step to step.
+at::Tensor rounded(at::TensorList parts, at::ScalarType type) {
+  const bool kept = current_copies != nullptr && parts[0].scalar_type() != type &&
+                    std::all_of(parts.begin(), parts.end(),
+                                [](const at::Tensor& part) { return part.requires_grad(); });
+  return kept ? current_copies->of(parts, type) : stacked(parts, type);
+}
+
+// Gradients of the parts of what was stacked.
+void put_parts(const at::Tensor& all, at::TensorList parts, variable_list& gradients,
+               std::size_t first) {
+  std::int64_t row = 0;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    gradients[first + i] = parts.size() == 1 ? all : all.narrow(0, row, parts[i].size(0));
+    row += parts[i].size(0);
+  }
+}
+
+// Layers that read the same x; biases of all of them or of none. The type of x is settled before: autocast is off
+// within. A derivative of the gradient needs the rounded weights computed again, with their own graph.
 struct Dense : public torch::autograd::Function<Dense> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, at::TensorList weights,
+                            at::TensorList biases) {
     const c10::impl::ExcludeDispatchKeyGuard exact(c10::autocast_dispatch_keyset);
-    const at::Tensor w = weight.to(x.scalar_type());
+    const at::Tensor w = rounded(weights, x.scalar_type());
     ctx->saved_data["needs_x"] = x.requires_grad();
-    ctx->saved_data["has_bias"] = bias.numel() > 0;
-    ctx->save_for_backward({x, weight, w});
+    ctx->saved_data["biased"] = !biases.empty();
+    variable_list kept = {x, w};
+    kept.insert(kept.end(), weights.begin(), weights.end());
+    ctx->save_for_backward(kept);
     const at::Tensor rows = rows_of(x);
-    const at::Tensor y =
-        bias.numel() > 0 ? at::addmm(bias.to(x.scalar_type()), rows, w.t()) : at::mm(rows, w.t());
+    const at::Tensor y = biases.empty() ? at::mm(rows, w.t())
+                                        : at::addmm(rounded(biases, x.scalar_type()), rows, w.t());
     std::vector<std::int64_t> shape = x.sizes().vec();
-    shape.back() = weight.size(0);
+    shape.back() = w.size(0);
     return y.view(shape);
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const c10::impl::ExcludeDispatchKeyGuard exact(c10::autocast_dispatch_keyset);
     const variable_list saved = ctx->get_saved_variables();
     const at::Tensor& x = saved[0];
-    const at::Tensor& weight = saved[1];
-    const at::Tensor w = at::GradMode::is_enabled() ? weight.to(x.scalar_type()) : saved[2];
+    const at::TensorList weights = at::TensorList(saved).slice(2);
+    const at::ScalarType type = weights[0].scalar_type();
     const at::Tensor dy = rows_of(gradients[0]);
-    variable_list d(3);
-    if (ctx->saved_data["needs_x"].toBool()) d[0] = at::mm(dy, w).view(x.sizes());
-    d[1] = product_as(dy.t(), rows_of(x), weight.scalar_type());
-    if (ctx->saved_data["has_bias"].toBool()) d[2] = ops::column_sums(dy, weight.scalar_type());
-    return d;
-  }
-};
-
-struct Norm : public torch::autograd::Function<Norm> {
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias) {
-    const auto [y, mean, inverse] =
-        at::native_layer_norm(x, weight.sizes(), weight, bias, kEpsilon);
-    ctx->save_for_backward({x, weight, bias, mean, inverse});
-    return y;
-  }
-  static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
-    const variable_list saved = ctx->get_saved_variables();
-    const at::Tensor& x = saved[0];
-    const at::Tensor& weight = saved[1];
-    const at::Tensor& bias = saved[2];
-    const at::Tensor& mean = saved[3];
-    const at::Tensor& inverse = saved[4];
-    const bool own_sums = ops::has_own_column_sums(x) && !at::GradMode::is_enabled();
-    auto [dx, dweight, dbias] = at::native_layer_norm_backward(
-        gradients[0], x, weight.sizes(), mean, inverse, weight, bias, {true, !own_sums, !own_sums});
-    if (own_sums) {
-      std::tie(dbias, dweight) =
-          ops::normalized_column_sums(rows_of(gradients[0]), rows_of(x), mean, inverse);
+    const bool biased = ctx->saved_data["biased"].toBool();
+    variable_list d(1 + weights.size() * (biased ? 2 : 1));
+    if (ctx->saved_data["needs_x"].toBool()) {
+      const at::Tensor w =
+          at::GradMode::is_enabled() ? stacked(weights, x.scalar_type()) : saved[1];
+      d[0] = at::mm(dy, w).view(x.sizes());
     }
-    return {dx, dweight, dbias};
+    put_parts(product_as(dy.t(), rows_of(x), type), weights, d, 1);
+    if (biased) put_parts(ops::column_sums(dy, type), weights, d, 1 + weights.size());
+    return d;
   }
 };
 
@@ -103,19 +95,66 @@ bool wants_gradient(const at::Tensor& x, const at::Tensor& weight) {
   return at::GradMode::is_enabled() && (x.requires_grad() || weight.requires_grad());
 }
 
-at::Tensor weight_of(const torch::nn::Linear& layer) { return layer->weight; }
-at::Tensor bias_of(const torch::nn::Linear& layer) { return layer->bias; }
+// Of the layers, zeros for those that have none; empty where no layer has one.
+std::vector<at::Tensor> biases_of(const std::vector<torch::nn::Linear>& layers) {
+  const bool any = std::any_of(layers.begin(), layers.end(),
+                               [](const auto& layer) { return layer->bias.defined(); });
+  std::vector<at::Tensor> biases;
+  for (const auto& layer : layers) {
+    if (!any) break;
+    const at::Tensor& weight = layer->weight;
+    biases.push_back(layer->bias.defined()
+                         ? layer->bias
+                         : at::zeros({weight.size(0)}, weight.options().requires_grad(false)));
+  }
+  return biases;
+}
 
-// Of the layers, one below the other.
-at::Tensor stacked(const std::vector<torch::nn::Linear>& layers,
-                   at::Tensor (*part)(const torch::nn::Linear&)) {
-  if (!part(layers.front()).defined()) return {};
-  std::vector<at::Tensor> parts;
-  for (const auto& layer : layers) parts.push_back(part(layer));
-  return at::cat(parts);
+void copy_all(at::TensorList to, at::TensorList from) {
+#if POSENC_TORCH_AT_LEAST(2, 4)
+  at::_foreach_copy_(to, from);
+#else
+  for (std::size_t i = 0; i < to.size(); ++i) to[i].copy_(from[i]);
+#endif
 }
 
 }  // namespace
+
+at::ScalarType product_type(const at::Tensor& x) {
+  if (x.scalar_type() == at::kDouble) return at::kDouble;
+#if POSENC_TORCH_AT_LEAST(2, 4)
+  const auto device = x.device().type();
+  if (at::autocast::is_autocast_enabled(device)) return at::autocast::get_autocast_dtype(device);
+#else
+  if (x.is_cuda() && at::autocast::is_enabled()) return at::autocast::get_autocast_gpu_dtype();
+  if (x.is_cpu() && at::autocast::is_cpu_enabled()) return at::autocast::get_autocast_cpu_dtype();
+#endif
+  return x.scalar_type();
+}
+
+at::Tensor WeightCopies::of(at::TensorList parts, at::ScalarType type) {
+  const Key key(parts[0].unsafeGetTensorImpl(), parts.size());
+  const auto found = copies_.find(key);
+  if (found != copies_.end()) return found->second;
+  const at::NoGradGuard copying;
+  at::Tensor all = stacked(parts, type);
+  std::int64_t row = 0;
+  for (const at::Tensor& part : parts) {
+    from_.push_back(part);
+    to_.push_back(all.narrow(0, row, part.size(0)));
+    row += part.size(0);
+  }
+  copies_.emplace(key, all);
+  return all;
+}
+
+WeightCopies::Use::Use(WeightCopies& copies) {
+  const at::NoGradGuard copying;
+  if (!copies.to_.empty()) copy_all(copies.to_, copies.from_);
+  before_ = std::exchange(current_copies, &copies);
+}
+
+WeightCopies::Use::~Use() { current_copies = before_; }
 
 torch::nn::Linear dense_layer(std::int64_t from, std::int64_t to, bool bias) {
   return torch::nn::Linear(torch::nn::LinearOptions(from, to).bias(bias));
@@ -125,8 +164,8 @@ at::Tensor dense(const at::Tensor& x, const at::Tensor& weight, const at::Tensor
   if (!wants_gradient(x, weight)) {
     return bias.defined() ? at::linear(x, weight, bias) : at::linear(x, weight);
   }
-  const at::Tensor none = at::empty({0}, weight.options().requires_grad(false));
-  return Dense::apply(x.to(product_type(x)), weight, bias.defined() ? bias : none);
+  const at::TensorList biases = bias.defined() ? at::TensorList(bias) : at::TensorList();
+  return Dense::apply(x.to(product_type(x)), at::TensorList(weight), biases);
 }
 
 at::Tensor dense(const at::Tensor& x, const torch::nn::Linear& layer) {
@@ -141,17 +180,14 @@ std::vector<at::Tensor> dense_parts(const at::Tensor& x,
     return outputs;
   }
   std::vector<std::int64_t> widths;
-  for (const auto& layer : layers) widths.push_back(layer->weight.size(0));
-  return dense(x, stacked(layers, weight_of), stacked(layers, bias_of))
-      .split_with_sizes(widths, -1);
-}
-
-at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  const bool one_type = x.scalar_type() == weight.scalar_type();
-  if (!one_type || !wants_gradient(x, weight)) {
-    return at::layer_norm(x, weight.sizes(), weight, bias, kEpsilon);
+  std::vector<at::Tensor> weights;
+  for (const auto& layer : layers) {
+    weights.push_back(layer->weight);
+    widths.push_back(layer->weight.size(0));
   }
-  return Norm::apply(x, weight, bias);
+  const std::vector<at::Tensor> biases = biases_of(layers);
+  return Dense::apply(x.to(product_type(x)), at::TensorList(weights), at::TensorList(biases))
+      .split_with_sizes(widths, -1);
 }
 
 }  // namespace posenc::nn

@@ -1,6 +1,6 @@
-// Dense layers and norms as training wants them: biases are added by the product itself, layers that read the same input
-// share one product, and sums over tokens for the gradients of biases and norms run at the speed of memory. libtorch's
-// own are the judge: the same formulas, under autocast too, to any order of derivative.
+// Dense layers as training wants them: biases are added by the product itself, layers that read the same input share one
+// product, and sums over tokens for the gradients of biases run at the speed of memory. libtorch's own are the judge: the
+// same formulas, under autocast too, to any order of derivative.
 #pragma once
 
 // clang in C++20 reads the headers of PyTorch 1.13 in this order only.
@@ -9,6 +9,8 @@
 #include <torch/nn.h>
 // clang-format on
 
+#include <map>
+#include <utility>
 #include <vector>
 
 namespace posenc::nn {
@@ -23,7 +25,33 @@ at::Tensor dense(const at::Tensor& x, const torch::nn::Linear& layer);
 std::vector<at::Tensor> dense_parts(const at::Tensor& x,
                                     const std::vector<torch::nn::Linear>& layers);
 
-// LayerNorm over the last dimension, epsilon 1e-5.
-at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias);
+// Weights in the type of products, for the layers of a training step: one kernel rounds them all, and layers that read
+// the same input have theirs one below the other. It learns which are wanted from the first step.
+class WeightCopies {
+ public:
+  // Copies the weights as they are now; while it lives, layers of this thread take them from here.
+  class Use {
+   public:
+    explicit Use(WeightCopies& copies);
+    ~Use();
+    Use(Use&&) = delete;
+    Use& operator=(Use&&) = delete;
+
+   private:
+    WeightCopies* before_ = nullptr;
+  };
+
+  // The parts one below the other, kept from now on.
+  at::Tensor of(at::TensorList parts, at::ScalarType type);
+
+ private:
+  using Key =
+      std::pair<const c10::TensorImpl*, std::size_t>;  // the first part, and how many there are
+  std::map<Key, at::Tensor> copies_;
+  std::vector<at::Tensor> from_, to_;  // the parts, and their places in the copies
+};
+
+// What a product of x is computed in.
+at::ScalarType product_type(const at::Tensor& x);
 
 }  // namespace posenc::nn

@@ -96,9 +96,10 @@ NormalizeImpl::NormalizeImpl(std::int64_t dim, config::NormKind kind)
   if (kind == config::NormKind::kLayer) bias_ = register_parameter("bias", at::zeros({dim}));
 }
 
-at::Tensor NormalizeImpl::forward(const at::Tensor& x) const {
-  if (bias_.defined()) return nn::layer_norm(x, weight_, bias_);
-  return nn::rms_norm(x, weight_);
+nn::ResidualNorm NormalizeImpl::forward(const at::Tensor& x, const at::Tensor& branch) const {
+  if (bias_.defined()) return nn::residual_norm(x, branch, weight_, bias_);
+  const at::Tensor sum = branch.defined() ? x + branch : x;
+  return {sum, nn::rms_norm(sum, weight_)};
 }
 
 MlpImpl::MlpImpl(const ModelConfig& config) : relu_(config.mlp == config::Mlp::kRelu) {
@@ -134,29 +135,27 @@ BlockImpl::BlockImpl(const ModelConfig& config, nn::Attention softmax,
   dropout_ = register_module("dropout", torch::nn::Dropout(config.dropout));
 }
 
-at::Tensor BlockImpl::attend(const at::Tensor& x, const at::Tensor& key_mask,
-                             const at::Tensor& positions, const at::Tensor& query_scale) {
-  if (!linear.is_empty()) return linear->forward(x, key_mask, positions);
-  return attention->forward(x, key_mask, positions, query_scale);
+template <class Attend>
+Residual BlockImpl::run(const Residual& in, const Attend& attend) {
+  if (post_norm_) {
+    const at::Tensor y = norm1_(in.x, dropout_(attend(in.x))).normalized;
+    return {norm2_(y, dropout_(mlp_(y))).normalized, {}};
+  }
+  const auto [x, normalized] = norm1_(in.x, in.branch);
+  const auto [y, again] = norm2_(x, dropout_(attend(normalized)));
+  return {y, dropout_(mlp_(again))};
 }
 
-at::Tensor BlockImpl::forward(const at::Tensor& x, const at::Tensor& key_mask,
-                              const at::Tensor& positions, const at::Tensor& query_scale) {
-  if (post_norm_) {
-    const at::Tensor y = norm1_(x + dropout_(attend(x, key_mask, positions, query_scale)));
-    return norm2_(y + dropout_(mlp_(y)));
-  }
-  const at::Tensor y = x + dropout_(attend(norm1_(x), key_mask, positions, query_scale));
-  return y + dropout_(mlp_(norm2_(y)));
+Residual BlockImpl::forward(const Residual& in, const at::Tensor& key_mask,
+                            const at::Tensor& positions, const at::Tensor& query_scale) {
+  return run(in, [&](const at::Tensor& x) {
+    return linear.is_empty() ? attention->forward(x, key_mask, positions, query_scale)
+                             : linear->forward(x, key_mask, positions);
+  });
 }
 
-at::Tensor BlockImpl::decode(const at::Tensor& x, nn::KeyValueCache& cache) {
-  if (post_norm_) {
-    const at::Tensor y = norm1_(x + attention->forward(x, &cache));
-    return norm2_(y + mlp_(y));
-  }
-  const at::Tensor y = x + attention->forward(norm1_(x), &cache);
-  return y + mlp_(norm2_(y));
+Residual BlockImpl::decode(const Residual& in, nn::KeyValueCache& cache) {
+  return run(in, [&](const at::Tensor& x) { return attention->forward(x, &cache); });
 }
 
 TransformerImpl::TransformerImpl(ModelConfig config, const ModelContext& context,
@@ -232,11 +231,16 @@ at::Tensor TransformerImpl::hidden(const at::Tensor& tokens, const at::Tensor& p
   const at::Tensor places = needs_positions_ ? positions : at::Tensor();
   const bool padded = context_.pad >= 0 && !context_.causal;
   const at::Tensor key_mask = padded ? tokens.ne(context_.pad) : at::Tensor();
+  Residual last{x, {}};
   for (Block& block : blocks_) {
-    x = block->forward(x, key_mask, places, scale);
-    watch_for_stop(x);
+    last = block->forward(last, key_mask, places, scale);
+    watch_for_stop(last.x);
   }
-  return norm_.is_empty() ? x : norm_(x);
+  return closing(last);
+}
+
+at::Tensor TransformerImpl::closing(const Residual& last) const {
+  return norm_.is_empty() ? last.x : norm_->forward(last.x, last.branch).normalized;
 }
 
 std::string TransformerImpl::why_not_decoded() const {
@@ -259,11 +263,12 @@ at::Tensor TransformerImpl::decode(const at::Tensor& tokens,
     const auto options = at::TensorOptions().dtype(at::kLong).device(tokens.device());
     x = input_->forward(x, at::arange(before, before + tokens.size(1), options));
   }
+  Residual last{x, {}};
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
-    x = blocks_[layer]->decode(x, caches[layer]);
-    watch_for_stop(x);
+    last = blocks_[layer]->decode(last, caches[layer]);
+    watch_for_stop(last.x);
   }
-  return norm_.is_empty() ? x : norm_(x);
+  return closing(last);
 }
 
 at::Tensor TransformerImpl::logits(const at::Tensor& hidden) {

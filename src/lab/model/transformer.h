@@ -21,6 +21,7 @@
 
 #include "config/model_config.h"
 #include "posenc/torch/nn.h"
+#include "torch/residual_norm.h"
 
 namespace posenc::model {
 
@@ -41,7 +42,8 @@ using AttentionFactory =
 class NormalizeImpl : public torch::nn::Module {
  public:
   NormalizeImpl(std::int64_t dim, config::NormKind kind);
-  at::Tensor forward(const at::Tensor& x) const;
+  // Of x + branch, and that sum; an undefined branch is none.
+  [[nodiscard]] nn::ResidualNorm forward(const at::Tensor& x, const at::Tensor& branch = {}) const;
 
  private:
   at::Tensor weight_, bias_;  // RMSNorm has no bias
@@ -61,23 +63,30 @@ class MlpImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Mlp);
 
+// What one block hands to the next: x + branch, not added yet, so that the next norm does it in the same pass. An
+// undefined branch is none.
+struct Residual {
+  at::Tensor x, branch;
+};
+
 class BlockImpl : public torch::nn::Module {
  public:
   BlockImpl(const config::ModelConfig& config, nn::Attention softmax,
             nn::LinearAttention linear_attention);
   // key_mask [B, T] is false for padding.
-  at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask, const at::Tensor& positions,
-                     const at::Tensor& query_scale);
+  Residual forward(const Residual& in, const at::Tensor& key_mask, const at::Tensor& positions,
+                   const at::Tensor& query_scale);
 
   // The next tokens of sequences whose earlier ones the cache holds.
-  at::Tensor decode(const at::Tensor& x, nn::KeyValueCache& cache);
+  Residual decode(const Residual& in, nn::KeyValueCache& cache);
 
   nn::Attention attention{nullptr};  // one of the two
   nn::LinearAttention linear{nullptr};
 
  private:
-  at::Tensor attend(const at::Tensor& x, const at::Tensor& key_mask, const at::Tensor& positions,
-                    const at::Tensor& query_scale);
+  // Both halves of the block; `attend` makes the first one's branch.
+  template <class Attend>
+  Residual run(const Residual& in, const Attend& attend);
 
   bool post_norm_;
   Normalize norm1_{nullptr}, norm2_{nullptr};
@@ -115,6 +124,7 @@ class TransformerImpl : public torch::nn::Module {
  private:
   void add_blocks(const AttentionFactory& factory);
   [[nodiscard]] at::Tensor query_scale(std::int64_t tokens) const;
+  [[nodiscard]] at::Tensor closing(const Residual& last) const;
 
   config::ModelConfig config_;
   ModelContext context_;

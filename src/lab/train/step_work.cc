@@ -35,6 +35,7 @@ StepWork::StepWork(const config::LabConfig& config, model::Transformer model, Op
 void StepWork::add_part(const StepSamples& here, const Samples& part, at::Tensor& loss,
                         at::Tensor& correct) {
   const MixedPrecision mixed(config_.train.precision);
+  const nn::WeightCopies::Use rounded(copies_);
   const at::Tensor hidden = model_->hidden(part.tokens, here.positions).flatten(0, 1);
   const at::Tensor logits = model_->logits(hidden.index_select(0, part.places)).to(at::kFloat);
   const at::Tensor mean =

@@ -8,6 +8,7 @@
 
 #include "config/load.h"
 #include "model/transformer.h"
+#include "torch/dense.h"
 #include "torch/device_graph.h"
 #include "train/optimizer.h"
 #include "train/samples.h"
@@ -44,6 +45,7 @@ class StepWork {
   Optimizer& optimizer_;
   at::Device device_;
   bool graphs_;
+  nn::WeightCopies copies_;
   std::int64_t length_ = 0;  // of the recorded steps
   std::map<Shape, Recorded> recorded_;
 };

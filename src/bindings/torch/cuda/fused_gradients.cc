@@ -5,7 +5,8 @@
 namespace posenc::ops {
 namespace {
 
-at::Tensor empty_like_rows(const at::Tensor& x) { return at::empty(x.sizes(), x.options()); }
+// Laid out as x, where its channels are contiguous.
+at::Tensor rows_like(const at::Tensor& x) { return aligned(at::empty_like(x)); }
 
 }  // namespace
 
@@ -25,9 +26,9 @@ FusedGradients::FusedGradients(FusedCall& fused, const at::Tensor& grad_out, boo
       call_(fused.call().composed()),
       grad_out_(grad_out),
       wants_parameters_(wants_parameters),
-      dq_(empty_like_rows(call_.q)),
-      dk_(empty_like_rows(call_.k)),
-      dv_(empty_like_rows(call_.v)) {
+      dq_(rows_like(call_.q)),
+      dk_(rows_like(call_.k)),
+      dv_(rows_like(call_.v)) {
   b_.forward = fused.p;
   b_.grad_out = tensor4(grad_out_);
   fill_rows();
@@ -39,11 +40,11 @@ void FusedGradients::fill_rows() {
   b_.dk = tensor4(dk_);
   b_.dv = tensor4(dv_);
   if (b_.forward.cope.plain_q.data != nullptr) {
-    dplain_ = empty_like_rows(call_.q);
+    dplain_ = rows_like(call_.q);
     b_.dplain_q = tensor4(dplain_);
   }
   if (b_.forward.cope.gate_k.data != nullptr) {
-    dgate_ = empty_like_rows(call_.k);
+    dgate_ = rows_like(call_.k);
     b_.dgate_k = tensor4(dgate_);
   }
   if (b_.forward.tokens.at_key != nullptr) {

@@ -30,8 +30,8 @@ __device__ float block_sum(float x) {
   return sum;
 }
 
-// partial[share][0 or 1][column]
-template <class T, bool kWeighted>
+// partial[share][column]
+template <class T>
 __global__ void __launch_bounds__(kColumns* kLanes)
     shares_kernel(const __grid_constant__ ColumnSums p, float* partial) {
   const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kColumns + threadIdx.x;
@@ -39,41 +39,28 @@ __global__ void __launch_bounds__(kColumns* kLanes)
   const std::int64_t first = share * blockIdx.y;
   const std::int64_t end = min(first + share, p.rows);
   float sum = 0.0f;
-  float weighted = 0.0f;
   if (column < p.columns) {
 #pragma unroll 8
     for (std::int64_t row = first + threadIdx.y; row < end; row += kLanes) {
-      const std::int64_t at = row * p.columns + column;
-      const float y = to_float(static_cast<const T*>(p.y)[at]);
-      sum += y;
-      if constexpr (kWeighted) {
-        weighted = fmaf(y, (p.x[at] - p.mean[row]) * p.inverse[row], weighted);
-      }
+      sum += to_float(static_cast<const T*>(p.y)[row * p.columns + column]);
     }
   }
   sum = block_sum(sum);
-  if constexpr (kWeighted) weighted = block_sum(weighted);
-  if (threadIdx.y != 0 || column >= p.columns) return;
-  constexpr int kOutputs = kWeighted ? 2 : 1;
-  partial[blockIdx.y * kOutputs * p.columns + column] = sum;
-  if constexpr (kWeighted) partial[(blockIdx.y * kOutputs + 1) * p.columns + column] = weighted;
+  if (threadIdx.y == 0 && column < p.columns) partial[blockIdx.y * p.columns + column] = sum;
 }
 
-// Entries are the columns of `sums`, then those of `weighted`.
 __global__ void __launch_bounds__(kColumns* kLanes)
-    totals_kernel(const __grid_constant__ ColumnSums p, const float* partial, int shares,
-                  std::int64_t entries) {
-  const std::int64_t entry = static_cast<std::int64_t>(blockIdx.x) * kColumns + threadIdx.x;
+    totals_kernel(const float* partial, int shares, std::int64_t columns, float* sums) {
+  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * kColumns + threadIdx.x;
   float sum = 0.0f;
-  if (entry < entries) {
+  if (column < columns) {
 #pragma unroll 8
     for (int share = static_cast<int>(threadIdx.y); share < shares; share += kLanes) {
-      sum += partial[share * entries + entry];
+      sum += partial[share * columns + column];
     }
   }
   sum = block_sum(sum);
-  if (threadIdx.y != 0 || entry >= entries) return;
-  (entry < p.columns ? p.sums : p.weighted - p.columns)[entry] = sum;
+  if (threadIdx.y == 0 && column < columns) sums[column] = sum;
 }
 
 unsigned blocks_of(std::int64_t columns) {
@@ -83,28 +70,27 @@ unsigned blocks_of(std::int64_t columns) {
 }  // namespace
 
 std::size_t column_sums_bytes(const ColumnSums& p) {
-  return static_cast<std::size_t>(shares_of(p) * p.columns * (p.x != nullptr ? 2 : 1)) *
-         sizeof(float);
+  return static_cast<std::size_t>(shares_of(p) * p.columns) * sizeof(float);
+}
+
+Status sum_shares(const float* partial, std::int64_t shares, std::int64_t columns, float* sums,
+                  Stream stream) noexcept {
+  totals_kernel<<<blocks_of(columns), dim3(kColumns, kLanes), 0,
+                  static_cast<cudaStream_t>(stream)>>>(partial, static_cast<int>(shares), columns,
+                                                       sums);
+  return launch_status("column_sums");
 }
 
 Status column_sums(const ColumnSums& p, Stream stream) noexcept {
   if (p.columns == 0) return {};
-  const auto shares = static_cast<unsigned>(shares_of(p));
-  const std::int64_t entries = p.columns * (p.x != nullptr ? 2 : 1);
+  const std::int64_t shares = shares_of(p);
   auto* partial = static_cast<float*>(p.workspace);
-  auto* const queue = static_cast<cudaStream_t>(stream);
-  const dim3 threads(kColumns, kLanes);
   with_type(p.type, [&]<class T>(T) {
-    const dim3 grid(blocks_of(p.columns), shares);
-    if (p.x != nullptr) {
-      shares_kernel<T, true><<<grid, threads, 0, queue>>>(p, partial);
-    } else {
-      shares_kernel<T, false><<<grid, threads, 0, queue>>>(p, partial);
-    }
+    const dim3 grid(blocks_of(p.columns), static_cast<unsigned>(shares));
+    shares_kernel<T>
+        <<<grid, dim3(kColumns, kLanes), 0, static_cast<cudaStream_t>(stream)>>>(p, partial);
   });
-  totals_kernel<<<blocks_of(entries), threads, 0, queue>>>(p, partial, static_cast<int>(shares),
-                                                           entries);
-  return launch_status("column_sums");
+  return sum_shares(partial, shares, p.columns, p.sums, stream);
 }
 
 }  // namespace posenc::cuda

@@ -19,7 +19,9 @@ cudaError_t launch_stream(const AttentionParams& p, cudaStream_t stream) {
 template <class T, int kDim, int kChain, bool kCompact>
 cudaError_t launch_forward(const AttentionParams& p, cudaStream_t stream) {
   if constexpr (kHasStream<kDim, kChain>) {
-    if (may_stream(p) && StreamLayout<kDim, kChain>::bytes(p.cope.npos_max) <= kMostSharedBytes) {
+    const bool fits = StreamLayout<kDim, kChain>::bytes(p.cope.npos_max) <= kMostSharedBytes;
+    const bool worth = kOnlyStreams<kChain> || longest_queries(p) > kShortRows;
+    if (may_stream(p) && fits && worth) {
       return launch_stream<T, kDim, kChain>(p, stream);
     }
   }
