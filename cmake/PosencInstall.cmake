@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 
 # The layers a C++ user links. A layer joins when it has sources.
 set(installed "")
-foreach(layer IN ITEMS core encodings kernels weights)
+foreach(layer IN ITEMS core encodings kernels system weights)
   if(TARGET posenc_${layer})
     list(APPEND installed posenc_${layer})
   endif()

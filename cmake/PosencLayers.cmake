@@ -6,7 +6,7 @@
 # folder has no sources is skipped.
 #
 #   library   framework-free: encodings, kernels, weights, the C ABI
-#   system    processes and checksums; for lab and show alone
+#   system    files, processes, signals, checksums: private; for lab and show, and for weights, which needs files
 #   bindings  PyTorch operators, for C++ and Python
 #   lab       tasks, training, runs, sweeps, benchmarks
 #   show      pictures, reports, the live page, the program. It reads run directories, never objects of the trainer: what
@@ -15,9 +15,9 @@ set(POSENC_LAYER_TABLE
     "library/core:"
     "library/encodings: core"
     "library/kernels: encodings"
-    "library/weights: encodings"
-    "library/capi: kernels"
     "system: core"
+    "library/weights: encodings system"
+    "library/capi: kernels"
     "bindings/torch: kernels weights"
     "python: torch"
     "lab/cases: kernels"

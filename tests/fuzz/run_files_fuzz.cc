@@ -39,7 +39,7 @@ void check_metrics(std::string_view text) {
     const auto rows = runs::read_metrics(file.path(), &torn);
     require(torn.size() <= text.size() && rows.size() <= text.size());
   });
-  const posenc::serve::File open{posenc::weights::Descriptor(::dup(file.number())), text.size(), 0};
+  const posenc::serve::File open{posenc::Descriptor(::dup(file.number())), text.size(), 0};
   std::uint64_t from = 0;
   for (std::size_t part = 0; part <= text.size(); ++part) {
     const auto lines = posenc::serve::metrics_since(open, from, 256);

@@ -85,7 +85,7 @@ class GpuServiceTest : public ::testing::Test {
     }
     EXPECT_NE(calls().find(call), std::string::npos) << calls();
   }
-  [[nodiscard]] std::size_t left_behind() const { return runs::names_in(folder_ / "tmp").size(); }
+  [[nodiscard]] std::size_t left_behind() const { return names_in(folder_ / "tmp").size(); }
 
   TemporaryFolder folder_;
   Variable path_{"PATH", (folder_ / "bin:") + std::getenv("PATH")};

@@ -93,7 +93,7 @@ class Folder {
     std::string name = (std::filesystem::temp_directory_path() / "posenc_lab_XXXXXX").string();
     path_ = mkdtemp(name.data());
   }
-  ~Folder() { runs::remove_tree(path_); }
+  ~Folder() { remove_tree(path_); }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
 

@@ -9,7 +9,7 @@
 
 #include "posenc/core/error.h"
 #include "support/checkpoint_case.h"
-#include "weights/file.h"
+#include "system/files.h"
 
 namespace posenc::weights {
 namespace {

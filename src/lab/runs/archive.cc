@@ -5,9 +5,9 @@
 #include <array>
 
 #include "core/value.h"
+#include "system/file_errors.h"
+#include "system/files.h"
 #include "system/process.h"
-#include "weights/file.h"
-#include "weights/messages.h"
 
 namespace posenc::runs {
 namespace {
@@ -39,9 +39,9 @@ const Format* format_of(const fs::path& path) {
 
 const Format& require_format(const fs::path& path) {
   if (const Format* format = format_of(path)) return *format;
-  throw weights::file_error(ErrorKind::kUnsupported, path.string(), "",
-                            "does not end in .tar.zst, .tar.gz or .tar", "",
-                            "the ending says how a pack is compressed");
+  throw file_error(ErrorKind::kUnsupported, path.string(), "",
+                   "does not end in .tar.zst, .tar.gz or .tar", "",
+                   "the ending says how a pack is compressed");
 }
 
 void require_program(const fs::path& path, const std::string& program) {
@@ -49,7 +49,7 @@ void require_program(const fs::path& path, const std::string& program) {
     (void)run_command({.words = {program, "--version"}, .folder = "", .output = "/dev/null"});
   } catch (const Error& e) {
     const bool other = program == "zstd";
-    throw weights::file_error(
+    throw file_error(
         ErrorKind::kIo, path.string(), "",
         fmt::format("needs the program {}, which {}", program, e.rule()), "",
         fmt::format("install {}{}", program, other ? ", or use packs that end in .tar.gz" : ""));
@@ -57,9 +57,9 @@ void require_program(const fs::path& path, const std::string& program) {
 }
 
 Error too_large(const std::string& shown, std::int64_t most_bytes) {
-  return weights::file_error(ErrorKind::kResource, shown, "",
-                             fmt::format("unpacks to more than {} bytes", most_bytes), "",
-                             "no pack is that large: the file is damaged or hostile");
+  return file_error(ErrorKind::kResource, shown, "",
+                    fmt::format("unpacks to more than {} bytes", most_bytes), "",
+                    "no pack is that large: the file is damaged or hostile");
 }
 
 std::int64_t size_of(const fs::path& path) {
@@ -96,17 +96,17 @@ void Archive::run(const std::string& what, std::vector<std::string> words) const
                    .environment = {{"LC_ALL", "C"}, {"TAR_OPTIONS", ""}, {"GZIP", ""}}});
   if (ending.fine()) return;
   const std::string said = last_line(log);
-  throw weights::file_error(ErrorKind::kIo, shown_, "",
-                            fmt::format("{}: {} ended with {}{}{}", what, program,
-                                        ending_text(ending), said.empty() ? "" : ": ", said),
-                            "", "");
+  throw file_error(ErrorKind::kIo, shown_, "",
+                   fmt::format("{}: {} ended with {}{}{}", what, program, ending_text(ending),
+                               said.empty() ? "" : ": ", said),
+                   "", "");
 }
 
 void Archive::write(const fs::path& folder, const std::vector<std::string>& names) const {
   std::string list;
   for (const std::string& name : names) list.append(name).push_back('\0');
   const fs::path list_file = scratch_ / "names";
-  weights::AtomicFile file(list_file.string(), weights::Overwrite::kReplace);
+  AtomicFile file(list_file.string(), true);
   file.write(list);
   file.commit();
   const Format& format = require_format(path_);

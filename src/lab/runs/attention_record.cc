@@ -42,7 +42,7 @@ std::string tensor_name(std::size_t layer, const Part& part) {
 
 Error record_error(const fs::path& path, const std::string& what, const std::string& rule,
                    const std::string& value = "") {
-  return weights::file_error(ErrorKind::kConflict, path.string(), what, rule, value, kAgain);
+  return file_error(ErrorKind::kConflict, path.string(), what, rule, value, kAgain);
 }
 
 void require_count(const fs::path& path, const char* what, std::size_t count, std::int64_t wanted) {
@@ -130,9 +130,9 @@ AttentionExample example_of(const weights::Reader& file) {
   const fs::path path = file.path();
   const std::string* text = weights::find_metadata(file.metadata(), kExampleKey);
   if (text == nullptr) {
-    throw weights::file_error(ErrorKind::kMissingKey, file.path(), "",
-                              fmt::format("has no {} in its metadata", kExampleKey), "",
-                              "it is no record of attention");
+    throw file_error(ErrorKind::kMissingKey, file.path(), "",
+                     fmt::format("has no {} in its metadata", kExampleKey), "",
+                     "it is no record of attention");
   }
   auto example = bind_config<AttentionExample>(parse_json(*text, file.path()), file.path());
   check_example(path, example);
@@ -188,9 +188,9 @@ void write_attention(const fs::path& path, const AttentionRecord& record) {
       bytes.push_back(stored(values, part.type));
     }
   }
-  const std::string own = weights::folder_of(path.string());
+  const std::string own = folder_of(path.string());
   NewFolders folders(own);
-  const weights::Descriptor folder = open_own_folder(own);
+  const Descriptor folder = open_own_folder(own);
   const fs::path place = inside(folder, path.filename().string());
   try {
     weights::Writer writer(
@@ -200,7 +200,7 @@ void write_attention(const fs::path& path, const AttentionRecord& record) {
     writer.commit();
   } catch (const Error& e) {
     if (e.scope() != place.string()) throw;
-    throw weights::file_error(e.kind(), path.string(), e.key(), e.rule(), e.value(), e.hint());
+    throw file_error(e.kind(), path.string(), e.key(), e.rule(), e.value(), e.hint());
   }
   folders.keep();
 }

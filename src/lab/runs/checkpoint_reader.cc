@@ -5,7 +5,7 @@
 #include "runs/checkpoints.h"
 #include "runs/files.h"
 #include "runs/manifest.h"
-#include "weights/messages.h"
+#include "system/file_errors.h"
 
 namespace posenc::runs {
 namespace {
@@ -45,7 +45,7 @@ const weights::Reader& Loaded::group(std::string_view name) const {
   for (const auto& [file, reader] : groups) {
     if (file == name) return reader;
   }
-  throw weights::file_error(
+  throw file_error(
       ErrorKind::kMissingKey, path.string(), fmt::format("{}{}", name, kTensorSuffix),
       "is not in this checkpoint", "",
       name == "optimizer" ? "runs from a pack can be evaluated, not resumed: train a new one" : "");

@@ -12,8 +12,8 @@
 #include "runs/files.h"
 #include "runs/manifest.h"
 #include "runs/numbers.h"
+#include "system/files.h"
 #include "system/sha256.h"
-#include "weights/file.h"
 #include "weights/header.h"
 #include "weights/messages.h"
 
@@ -29,7 +29,7 @@ class NewCheckpoint {
       : target_(std::move(target)), folder_(temporary_beside(target_)) {
     std::error_code error;
     fs::create_directory(folder_, error);
-    if (error) throw weights::write_error(target_.string(), error.value());
+    if (error) throw write_error(target_.string(), error.value());
   }
   ~NewCheckpoint() { remove_tree(folder_); }
   NewCheckpoint(NewCheckpoint&&) = delete;
@@ -37,7 +37,7 @@ class NewCheckpoint {
 
   // Hashes what the caller meant to write, not what the disk has: a difference shows on load.
   void write(const std::string& name, std::span<const std::span<const std::byte>> pieces) {
-    const weights::Descriptor file(
+    const Descriptor file(
         ::open((folder_ / name).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     if (file.number() < 0) throw failure(name, errno);
     Sha256 hash;
@@ -57,7 +57,7 @@ class NewCheckpoint {
 
   void put_in_place() {
     write(kManifestFile, manifest_text(manifest));
-    weights::sync_folder(folder_.string());
+    sync_folder(folder_.string());
     if (!exchange()) {
       // No exchange here: an older one of the same step makes room first.
       const fs::path aside = temporary_beside(target_);
@@ -69,7 +69,7 @@ class NewCheckpoint {
       }
       if (moved) folder_ = aside;
     }
-    weights::sync_folder(target_.parent_path().string());
+    sync_folder(target_.parent_path().string());
   }
 
   Manifest manifest;
@@ -94,7 +94,7 @@ class NewCheckpoint {
     }
   }
   [[nodiscard]] Error failure(const std::string& name, int error_number) const {
-    return weights::write_error((name.empty() ? target_ : target_ / name).string(), error_number);
+    return write_error((name.empty() ? target_ : target_ / name).string(), error_number);
   }
 
   fs::path target_;
@@ -103,7 +103,7 @@ class NewCheckpoint {
 
 Error refused(const fs::path& path, const std::string& key, const std::string& rule,
               const std::string& value) {
-  return weights::file_error(ErrorKind::kOutOfRange, path.string(), key, rule, value, "");
+  return file_error(ErrorKind::kOutOfRange, path.string(), key, rule, value, "");
 }
 
 void check_bytes(const fs::path& target, const TensorBytes& tensor) {
@@ -133,7 +133,7 @@ void write_group(NewCheckpoint& checkpoint, const fs::path& target, const Tensor
 // Under a temporary name first: a half deleted checkpoint must not look like a damaged one.
 void remove_checkpoint(const fs::path& path) {
   const fs::path doomed = temporary_beside(path);
-  if (::rename(path.c_str(), doomed.c_str()) != 0) throw weights::write_error(path.string(), errno);
+  if (::rename(path.c_str(), doomed.c_str()) != 0) throw write_error(path.string(), errno);
   remove_tree(doomed);  // what is left goes with the next temporaries
 }
 

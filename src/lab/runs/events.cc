@@ -127,9 +127,9 @@ std::string scalar_event(double wall_time, std::int64_t step, std::string_view t
 EventWriter::EventWriter(const fs::path& dir, std::optional<std::int64_t> resumed_at) {
   const double time = now();
   path_ = next_file(dir, time);
-  file_ = weights::Descriptor(
-      ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
-  if (file_.number() < 0) throw weights::write_error(path_.string(), errno);
+  file_ =
+      Descriptor(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0666));
+  if (file_.number() < 0) throw write_error(path_.string(), errno);
   buffer_ = event_record(version_event(time)) +
             event_record(session_start_event(time, resumed_at ? *resumed_at + 1 : 0));
   flush();

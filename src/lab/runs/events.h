@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-#include "weights/file.h"
+#include "system/files.h"
 
 namespace posenc::runs {
 
@@ -45,7 +45,7 @@ class EventWriter {
 
  private:
   std::filesystem::path path_;
-  weights::Descriptor file_;
+  Descriptor file_;
   std::string buffer_;
 };
 

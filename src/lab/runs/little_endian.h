@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "weights/messages.h"
+#include "system/file_errors.h"
 
 namespace posenc::runs {
 
@@ -46,8 +46,7 @@ class ByteReader {
       : left_(bytes), path_(std::move(path)), hint_(std::move(hint)) {}
 
   [[noreturn]] void fail() const {
-    throw weights::file_error(ErrorKind::kSyntax, path_, "", "is damaged or has another format", "",
-                              hint_);
+    throw file_error(ErrorKind::kSyntax, path_, "", "is damaged or has another format", "", hint_);
   }
   // For a check before memory is allocated.
   void require(std::size_t bytes) const {

@@ -6,8 +6,8 @@
 
 #include "core/value.h"
 #include "posenc/core/version.h"
+#include "system/files.h"
 #include "system/sha256.h"
-#include "weights/file.h"
 #include "weights/messages.h"
 
 namespace posenc::runs {
@@ -19,7 +19,7 @@ constexpr std::string_view kStepPrefix = "step-";
 constexpr std::size_t kStepDigits = 8;
 
 Error damaged(const std::string& path, const std::string& rule) {
-  return weights::file_error(ErrorKind::kIo, path, "", rule, "", "");
+  return file_error(ErrorKind::kIo, path, "", rule, "", "");
 }
 
 Value::Map members_of(const Manifest& manifest) {
@@ -74,7 +74,7 @@ Manifest check_sizes(const fs::path& checkpoint) {
   }
   for (const ManifestFile& file : manifest.files) {
     const std::string name = (checkpoint / file.name).string();
-    const auto size = static_cast<std::int64_t>(weights::InputFile(name).size());
+    const auto size = static_cast<std::int64_t>(InputFile(name).size());
     if (size != file.size) {
       throw damaged(name, fmt::format("must have {} bytes but has {}", file.size, size));
     }

@@ -9,7 +9,7 @@
 
 #include "runs/files.h"
 #include "runs/numbers.h"
-#include "weights/messages.h"
+#include "system/file_errors.h"
 
 namespace posenc::runs {
 namespace {
@@ -65,7 +65,7 @@ Content parse_rows(std::string_view text, const std::string& path) {
       return content;
     }
     if (!row) {
-      throw weights::file_error(
+      throw file_error(
           ErrorKind::kSyntax, path, "",
           fmt::format("has in line {} no JSON object with kind and step", content.rows.size() + 1),
           "", "the file is damaged; remove that line");
@@ -85,7 +85,7 @@ std::string text_of(const fs::path& path) {
 
 void cut(int file, std::size_t size, const fs::path& path) {
   if (::ftruncate(file, static_cast<off_t>(size)) != 0) {
-    throw weights::write_error(path.string(), errno);
+    throw write_error(path.string(), errno);
   }
 }
 
@@ -95,14 +95,14 @@ MetricsWriter::MetricsWriter(fs::path path) : path_(std::move(path)) {
   const std::string text = text_of(path_);
   const Content content = parse_rows(text, path_.string());
   file_ = open_regular(path_.string(), O_WRONLY | O_CREAT | O_APPEND);
-  if (file_.number() < 0) throw weights::write_error(path_.string(), errno);
+  if (file_.number() < 0) throw write_error(path_.string(), errno);
   if (!content.torn.empty()) cut(file_.number(), text.size() - content.torn.size(), path_);
 }
 
 void MetricsWriter::append(const Value& row) {
   if (!step_of(row)) {
-    throw weights::file_error(ErrorKind::kMissingKey, path_.string(), "",
-                              "takes rows with kind (text) and step (integer)", describe(row), "");
+    throw file_error(ErrorKind::kMissingKey, path_.string(), "",
+                     "takes rows with kind (text) and step (integer)", describe(row), "");
   }
   append_whole(file_, to_json(without_non_finite(row)) + "\n", path_);
 }
@@ -121,11 +121,11 @@ void MetricsWriter::truncate_after(std::int64_t step) {
   if (from_the_end) return cut(file_.number(), kept.size(), path_);
   atomic_write(path_, kept);
   file_ = open_regular(path_.string(), O_WRONLY | O_APPEND);
-  if (file_.number() < 0) throw weights::write_error(path_.string(), errno);
+  if (file_.number() < 0) throw write_error(path_.string(), errno);
 }
 
 void MetricsWriter::sync() {
-  if (::fsync(file_.number()) != 0) throw weights::write_error(path_.string(), errno);
+  if (::fsync(file_.number()) != 0) throw write_error(path_.string(), errno);
 }
 
 std::vector<Value> read_metrics(const fs::path& path, std::string* torn) {

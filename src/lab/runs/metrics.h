@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/value.h"
-#include "weights/file.h"
+#include "system/files.h"
 
 namespace posenc::runs {
 
@@ -30,7 +30,7 @@ class MetricsWriter {
 
  private:
   std::filesystem::path path_;
-  weights::Descriptor file_;
+  Descriptor file_;
 };
 
 // All whole rows. A torn last line goes to `torn`; a line elsewhere that is no row is an Error with

@@ -15,8 +15,8 @@
 #include "runs/pack_run.h"
 #include "runs/run_directory.h"
 #include "runs/run_search.h"
-#include "runs/scratch_folder.h"
 #include "runs/tar_entries.h"
+#include "system/scratch_folder.h"
 #include "system/sha256.h"
 #include "weights/messages.h"
 
@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 using NamedRuns = std::map<std::string, fs::path>;  // by the name in the pack
 
 Error refused(const fs::path& path, const std::string& rule, const std::string& hint) {
-  return weights::file_error(ErrorKind::kConflict, path.string(), "", rule, "", hint);
+  return file_error(ErrorKind::kConflict, path.string(), "", rule, "", hint);
 }
 
 // Below `folder`, or its own name where it is a run itself.
@@ -115,11 +115,11 @@ void copy_runs(const NamedRuns& runs, const fs::path& files, const PackOptions& 
 }
 
 void put_in_place(const fs::path& written, const fs::path& pack) {
-  const weights::Descriptor file = open_to_read(written.string());
+  const Descriptor file = open_to_read(written.string());
   if (::fsync(file.number()) != 0 || ::rename(written.c_str(), pack.c_str()) != 0) {
-    throw weights::write_error(pack.string(), errno);
+    throw write_error(pack.string(), errno);
   }
-  weights::sync_folder(weights::folder_of(pack.string()));
+  sync_folder(folder_of(pack.string()));
 }
 
 }  // namespace

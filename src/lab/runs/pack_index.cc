@@ -14,7 +14,7 @@ constexpr std::string_view kRunMark = "/status.json";
 constexpr std::size_t kDigestDigits = 64;
 
 Error damaged(const std::string& path, const std::string& rule, const std::string& hint = "") {
-  return weights::file_error(ErrorKind::kIo, path, "", rule, "", hint);
+  return file_error(ErrorKind::kIo, path, "", rule, "", hint);
 }
 
 bool is_plain_name(std::string_view name) {
@@ -31,9 +31,8 @@ bool is_digest(std::string_view text) {
 
 void check_format(std::int64_t format, const std::string& path) {
   if (format == kPackFormat) return;
-  throw weights::file_error(ErrorKind::kUnsupported, path, "format",
-                            fmt::format("must be {}", kPackFormat), std::to_string(format),
-                            "unpack it with the version of posenc that wrote it");
+  throw file_error(ErrorKind::kUnsupported, path, "format", fmt::format("must be {}", kPackFormat),
+                   std::to_string(format), "unpack it with the version of posenc that wrote it");
 }
 
 void check_file(const ManifestFile& file, const std::string& path) {
@@ -57,9 +56,9 @@ void check_total(const std::vector<ManifestFile>& files, std::int64_t most,
   std::int64_t left = most;
   for (const ManifestFile& file : files) {
     if (file.size > left) {
-      throw weights::file_error(ErrorKind::kResource, path, "",
-                                fmt::format("lists more than {} bytes, the most of a pack", most),
-                                "", "split it into several packs");
+      throw file_error(ErrorKind::kResource, path, "",
+                       fmt::format("lists more than {} bytes, the most of a pack", most), "",
+                       "split it into several packs");
     }
     left -= file.size;
   }

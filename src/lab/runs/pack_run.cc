@@ -18,8 +18,8 @@
 #include "runs/run_directory.h"
 #include "runs/scores.h"
 #include "runs/thin_metrics.h"
+#include "system/file_errors.h"
 #include "system/sha256.h"
-#include "weights/messages.h"
 
 namespace posenc::runs {
 namespace {
@@ -33,7 +33,7 @@ void write_text(const fs::path& path, std::string_view text) {
   errno = 0;
   std::ofstream file(path, std::ios::binary);
   file << text;
-  if (!file.flush()) throw weights::write_error(path.string(), errno == 0 ? EIO : errno);
+  if (!file.flush()) throw write_error(path.string(), errno == 0 ? EIO : errno);
 }
 
 void write_tree(const fs::path& path, const Value& value) {
@@ -43,13 +43,13 @@ void write_tree(const fs::path& path, const Value& value) {
 void copy_into(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::copy_file(from, to, error);
-  if (error) throw weights::write_error(to.string(), error.value());
+  if (error) throw write_error(to.string(), error.value());
 }
 
 void make_folder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) throw weights::write_error(folder.string(), error.value());
+  if (error) throw write_error(folder.string(), error.value());
 }
 
 void copy_metrics(const fs::path& from, const fs::path& to, std::int64_t most) {
@@ -101,8 +101,8 @@ ManifestFile described(const fs::path& path) {
 void copy_weights(const RunDirectory& run, const fs::path& target) {
   const auto last = CheckpointReader(run.checkpoints_path()).load_latest();
   if (!last) {
-    throw weights::file_error(ErrorKind::kIo, run.path().string(), "", "has no checkpoint", "",
-                              "pack it without --weights");
+    throw file_error(ErrorKind::kIo, run.path().string(), "", "has no checkpoint", "",
+                     "pack it without --weights");
   }
   const fs::path folder = target / "checkpoints" / step_name(last->step);
   make_folder(folder);

@@ -25,7 +25,7 @@ constexpr const char* kLockFile = ".lock";
 constexpr const char* kStatusFile = "status.json";
 
 Error run_error(const fs::path& path, const std::string& rule, const std::string& hint) {
-  return weights::file_error(ErrorKind::kConflict, path.string(), "", rule, "", hint);
+  return file_error(ErrorKind::kConflict, path.string(), "", rule, "", hint);
 }
 
 // An empty folder, or what a process left that was killed while it made a run here.
@@ -100,7 +100,7 @@ class Undo {
 
 }  // namespace
 
-bool is_locked(const weights::Descriptor& lock_file) {
+bool is_locked(const Descriptor& lock_file) {
   const int file = lock_file.number();
   return file >= 0 && !try_lock(file, LOCK_SH) && errno == EWOULDBLOCK;
 }
@@ -124,8 +124,8 @@ RunDirectory RunDirectory::create(const fs::path& path, const NewRun& run) {
 
 RunDirectory RunDirectory::open(const fs::path& path, Access access) {
   if (!exists(path)) {
-    throw weights::file_error(ErrorKind::kIo, path.string(), "", "is no run: it has no status.json",
-                              "", "check the path");
+    throw file_error(ErrorKind::kIo, path.string(), "", "is no run: it has no status.json", "",
+                     "check the path");
   }
   RunDirectory directory(path);
   if (access == Access::kWrite) {
@@ -145,11 +145,11 @@ bool RunDirectory::exists(const fs::path& path) {
 void RunDirectory::lock() {
   const fs::path path = path_ / kLockFile;
   lock_ = open_regular(path.string(), O_RDWR | O_CREAT);
-  if (lock_.number() < 0) throw weights::write_error(path.string(), errno);
+  if (lock_.number() < 0) throw write_error(path.string(), errno);
   if (!lock_with_patience(lock_.number())) {
     const int why = errno;
     lock_.close();
-    if (why != EWOULDBLOCK) throw weights::write_error(path.string(), why);
+    if (why != EWOULDBLOCK) throw write_error(path.string(), why);
     throw run_error(path_, who_holds(path), "wait for it, stop it, or choose another folder");
   }
   if (!same_file(lock_.number(), path)) {
@@ -159,7 +159,7 @@ void RunDirectory::lock() {
   const std::string pid = fmt::format("{}\n", ::getpid());
   if (::ftruncate(lock_.number(), 0) != 0 ||
       ::pwrite(lock_.number(), pid.data(), pid.size(), 0) < 0) {
-    throw weights::write_error(path.string(), errno);
+    throw write_error(path.string(), errno);
   }
 }
 

@@ -13,7 +13,7 @@
 
 #include "core/value.h"
 #include "posenc/core/fields.h"
-#include "weights/file.h"
+#include "system/files.h"
 
 namespace posenc::runs {
 
@@ -46,7 +46,7 @@ struct NewRun {
 };
 
 // Does a process hold the lock of the run whose .lock this is?
-bool is_locked(const weights::Descriptor& lock_file);
+bool is_locked(const Descriptor& lock_file);
 
 enum class Access { kRead, kWrite };
 
@@ -91,7 +91,7 @@ class RunDirectory {
   void require_lock() const;
 
   std::filesystem::path path_;
-  weights::Descriptor lock_;  // closed, and with that unlocked, at the latest when the process ends
+  Descriptor lock_;  // closed, and with that unlocked, at the latest when the process ends
 };
 
 }  // namespace posenc::runs

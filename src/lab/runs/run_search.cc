@@ -9,7 +9,7 @@
 #include "runs/archive.h"
 #include "runs/files.h"
 #include "runs/run_directory.h"
-#include "weights/messages.h"
+#include "system/file_errors.h"
 
 namespace posenc::runs {
 namespace {

@@ -24,7 +24,7 @@ constexpr const char* kAgain = "evaluate the run again: posenc eval";
 
 Error scores_error(const fs::path& path, const std::string& what, const std::string& rule,
                    const std::string& value = "") {
-  return weights::file_error(ErrorKind::kConflict, path.string(), what, rule, value, kAgain);
+  return file_error(ErrorKind::kConflict, path.string(), what, rule, value, kAgain);
 }
 
 void check_tallies(const fs::path& path, const ConditionTallies& condition, Region region) {
@@ -164,8 +164,8 @@ RunTallies parse_scores(std::string_view bytes, const fs::path& path) {
   if (in.take_bytes(kMagic.size()) != kMagic) in.fail();
   const auto version = in.take<std::uint32_t>();
   if (version != kVersion) {
-    throw weights::file_error(ErrorKind::kUnsupported, path.string(), "version",
-                              fmt::format("must be {}", kVersion), std::to_string(version), kAgain);
+    throw file_error(ErrorKind::kUnsupported, path.string(), "version",
+                     fmt::format("must be {}", kVersion), std::to_string(version), kAgain);
   }
   RunTallies scores{.evaluation_hash = in.take_text()};
   for (auto left = in.take<std::uint32_t>(); left > 0; --left) {

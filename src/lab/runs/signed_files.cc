@@ -2,14 +2,14 @@
 
 #include <fmt/format.h>
 
+#include "system/file_errors.h"
 #include "system/sha256.h"
-#include "weights/messages.h"
 
 namespace posenc::runs {
 namespace {
 
 Error damaged(const std::string& path, const std::string& rule) {
-  return weights::file_error(ErrorKind::kIo, path, "", rule, "", "");
+  return file_error(ErrorKind::kIo, path, "", rule, "", "");
 }
 
 template <class T>

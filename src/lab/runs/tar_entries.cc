@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "runs/pack_index.h"
-#include "weights/file.h"
+#include "system/files.h"
 #include "weights/messages.h"
 
 namespace posenc::runs {
@@ -27,8 +27,7 @@ constexpr Span kMagic = {257, 6};
 constexpr Span kPrefix = {345, kPrefixBytes};
 
 Error damaged(const std::string& path, const std::string& rule) {
-  return weights::file_error(ErrorKind::kIo, path, "", rule, "",
-                             "the file is damaged or not a pack");
+  return file_error(ErrorKind::kIo, path, "", rule, "", "the file is damaged or not a pack");
 }
 
 std::string text_in(std::string_view block, Span span) {
@@ -67,7 +66,7 @@ std::string full_name(std::string_view block) {
   return prefix.empty() ? text_in(block, kName) : prefix + "/" + text_in(block, kName);
 }
 
-void require_zeros(const weights::InputFile& file, std::uint64_t begin, const std::string& path) {
+void require_zeros(const InputFile& file, std::uint64_t begin, const std::string& path) {
   if (file.size() < begin + 2 * kTarBlock) throw damaged(path, "is cut off: it has no end mark");
   for (; begin + kTarBlock <= file.size(); begin += kTarBlock) {
     if (!is_zero(file.read_text(begin, kTarBlock))) throw damaged(path, "has data after its end");
@@ -97,7 +96,7 @@ TarEntry parse_tar_header(std::string_view block, const std::string& path) {
 }
 
 std::vector<TarEntry> list_tar(const std::filesystem::path& archive, const std::string& path) {
-  const weights::InputFile file(archive.string());
+  const InputFile file(archive.string());
   std::vector<TarEntry> entries;
   std::uint64_t at = 0;
   while (true) {

@@ -9,7 +9,7 @@
 
 #include "runs/files.h"
 #include "runs/run_directory.h"
-#include "weights/messages.h"
+#include "system/file_errors.h"
 
 namespace posenc::runs {
 namespace {
@@ -17,14 +17,14 @@ namespace {
 namespace fs = std::filesystem;
 
 Error in_the_way(const fs::path& target, const std::string& rule) {
-  return weights::file_error(ErrorKind::kConflict, target.string(), "", rule, "",
-                             "nothing was unpacked; choose another folder with --to");
+  return file_error(ErrorKind::kConflict, target.string(), "", rule, "",
+                    "nothing was unpacked; choose another folder with --to");
 }
 
 void require_not_stopped(const fs::path& to, const std::atomic<bool>* stop) {
   if (stop == nullptr || !*stop) return;
-  throw weights::file_error(ErrorKind::kConflict, to.string(), "", "interrupted", "",
-                            "nothing was unpacked");
+  throw file_error(ErrorKind::kConflict, to.string(), "", "interrupted", "",
+                   "nothing was unpacked");
 }
 
 RunStatus status_of(const fs::path& run) { return RunDirectory::open(run, Access::kRead).status(); }
@@ -75,12 +75,12 @@ class Moves {
   void make(const Move& move) {
     folders_.emplace_back(move.target.parent_path());
     if (::rename(move.from.c_str(), move.target.c_str()) != 0) {
-      throw weights::write_error(move.target.string(), errno);
+      throw write_error(move.target.string(), errno);
     }
     done_.push_back(move);
   }
   void keep() {
-    for (const Move& move : done_) weights::sync_folder(move.target.parent_path().string());
+    for (const Move& move : done_) sync_folder(move.target.parent_path().string());
     for (NewFolders& folder : folders_) folder.keep();
     kept_ = true;
   }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runs/pack_index.h"
-#include "runs/scratch_folder.h"
+#include "system/scratch_folder.h"
 
 namespace posenc::runs {
 

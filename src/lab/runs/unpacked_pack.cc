@@ -6,8 +6,8 @@
 #include "runs/archive.h"
 #include "runs/tar_entries.h"
 #include "runs/unpack.h"
+#include "system/files.h"
 #include "system/sha256.h"
-#include "weights/file.h"
 #include "weights/messages.h"
 
 namespace posenc::runs {
@@ -19,33 +19,32 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kTarOverhead = std::int64_t{64} << 20;
 
 Error damaged(const fs::path& pack, const std::string& rule) {
-  return weights::file_error(ErrorKind::kIo, pack.string(), "", "is damaged: it " + rule, "",
-                             "fetch or make it again; nothing was unpacked");
+  return file_error(ErrorKind::kIo, pack.string(), "", "is damaged: it " + rule, "",
+                    "fetch or make it again; nothing was unpacked");
 }
 
 fs::path temporary_place() {
   std::error_code error;
   const fs::path folder = fs::temp_directory_path(error);
   if (!error) return folder / "posenc-pack";
-  throw weights::system_error("TMPDIR", "is no folder for temporary files", error.value(),
-                              "set TMPDIR to a folder that can be written");
+  throw system_error("TMPDIR", "is no folder for temporary files", error.value(),
+                     "set TMPDIR to a folder that can be written");
 }
 
 const fs::path& require_regular(const fs::path& pack) {
   if (fs::is_regular_file(pack)) return pack;
-  throw weights::file_error(ErrorKind::kIo, pack.string(), "", "is not a file", "",
-                            "check the path");
+  throw file_error(ErrorKind::kIo, pack.string(), "", "is not a file", "", "check the path");
 }
 
 PackIndex read_index(const fs::path& tar, const TarEntry& first, const fs::path& pack,
                      std::int64_t most_bytes) {
   if (first.name != kPackIndexFile || first.folder) {
-    throw weights::file_error(ErrorKind::kIo, pack.string(), "",
-                              fmt::format("is not a pack of runs: it begins with {}, not {}",
-                                          weights::in_quotes(first.name), kPackIndexFile),
-                              "", "make packs with posenc runs pack");
+    throw file_error(ErrorKind::kIo, pack.string(), "",
+                     fmt::format("is not a pack of runs: it begins with {}, not {}",
+                                 weights::in_quotes(first.name), kPackIndexFile),
+                     "", "make packs with posenc runs pack");
   }
-  const weights::InputFile file(tar.string());
+  const InputFile file(tar.string());
   const std::string text = file.read_text(static_cast<std::uint64_t>(first.offset),
                                           static_cast<std::size_t>(first.size));
   return parse_pack_index(text, (pack / kPackIndexFile).string(), most_bytes);
@@ -86,7 +85,7 @@ void check_tree(const fs::path& folder, const PackIndex& index, const fs::path& 
   }
   for (const ManifestFile& file : index.files) {
     const std::string path = (folder / file.name).string();
-    const auto size = static_cast<std::int64_t>(weights::InputFile(path).size());
+    const auto size = static_cast<std::int64_t>(InputFile(path).size());
     if (size == file.size && sha256_of_file(path) == file.sha256) continue;
     throw damaged(pack, fmt::format("has an altered {}", weights::in_quotes(file.name)));
   }

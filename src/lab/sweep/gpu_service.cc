@@ -121,7 +121,7 @@ GpuService::GpuService(std::chrono::milliseconds limit) : limit_(limit) {
     folder_ = new_folder();
     if (is_server_list(ask_control("get_server_list", folder_, {}, limit_))) {
       remark_ = "the jobs share the GPU through the multi-process service that runs already";
-      runs::remove_tree(std::exchange(folder_, {}));
+      remove_tree(std::exchange(folder_, {}));
       return;
     }
     start();
@@ -178,7 +178,7 @@ void GpuService::quit() noexcept {
   if (folder_.empty()) return;
   try {
     if (!may_run_ || has_quit()) {
-      runs::remove_tree(folder_);
+      remove_tree(folder_);
     } else if (const auto id = daemon_id(folder_ / "pipe")) {
       ::kill(*id, SIGTERM);
     }

@@ -69,7 +69,7 @@ class Runner {
         at_once_(jobs_at_once(reports, options)) {}
 
   void run() {
-    runs::NewFolders folders(plan_.file.out / "logs");
+    NewFolders folders(plan_.file.out / "logs");
     folders.keep();
     write_summary();
     auto next = reports_.begin();

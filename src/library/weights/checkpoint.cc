@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <set>
 
-#include "weights/file.h"
+#include "system/files.h"
 #include "weights/header.h"
 #include "weights/messages.h"
 

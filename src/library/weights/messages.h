@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "posenc/core/error.h"
+#include "system/file_errors.h"
 
 namespace posenc::weights {
 
@@ -12,13 +12,5 @@ inline constexpr const char* kDamaged = "the file is damaged or not of this form
 
 // A name for a message: quoted, shortened, and on one line whatever it holds.
 std::string in_quotes(std::string_view name);
-
-// "[path] subject rule but got value; hint"
-Error file_error(ErrorKind kind, const std::string& path, const std::string& subject,
-                 const std::string& rule, const std::string& value, const std::string& hint);
-
-// The system's word for what went wrong with a file: "[path] cannot be written: No space left".
-Error system_error(const std::string& path, const std::string& what, int error_number,
-                   const std::string& hint);
 
 }  // namespace posenc::weights

@@ -7,9 +7,10 @@
 #include <deque>
 #include <filesystem>
 
-#include "weights/file.h"
-#include "weights/messages.h"
-#include "weights/temporaries.h"
+#include "system/file_errors.h"
+#include "system/files.h"
+#include "system/folders.h"
+#include "system/temporaries.h"
 
 namespace posenc::weights {
 namespace {
@@ -78,7 +79,7 @@ class StagedFolder {
   explicit StagedFolder(const std::string& path)
       : path_(path), made_(create_temporary_folder(path)) {}
   ~StagedFolder() {
-    if (!made_.path.empty()) remove_flat_folder(made_.path);
+    if (!made_.path.empty()) (void)remove_tree(made_.path);
   }
   StagedFolder(StagedFolder&&) = delete;
   StagedFolder& operator=(StagedFolder&&) = delete;
@@ -161,7 +162,7 @@ void write_checkpoint(const Checkpoint& checkpoint, const std::vector<ShardPlan>
   }
   std::optional<AtomicFile> index;
   if (!destination.index.empty()) {
-    index.emplace(destination.index, destination.overwrite);
+    index.emplace(destination.index, destination.overwrite == Overwrite::kReplace);
     index->write(index_text);
     index->sync();
   }

@@ -1,6 +1,6 @@
 #include "posenc/core/error.h"
 #include "posenc/weights/safetensors.h"
-#include "weights/file.h"
+#include "system/files.h"
 #include "weights/header.h"
 #include "weights/messages.h"
 

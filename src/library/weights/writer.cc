@@ -2,7 +2,7 @@
 
 #include "posenc/core/error.h"
 #include "posenc/weights/safetensors.h"
-#include "weights/file.h"
+#include "system/files.h"
 #include "weights/header.h"
 #include "weights/messages.h"
 
@@ -16,7 +16,8 @@ Error length_error(const std::string& path, const std::string& rule, std::uint64
 }  // namespace
 
 struct Writer::State {
-  State(const std::string& path, Overwrite overwrite) : file(path, overwrite) {}
+  State(const std::string& path, Overwrite overwrite)
+      : file(path, overwrite == Overwrite::kReplace) {}
   AtomicFile file;
 };
 

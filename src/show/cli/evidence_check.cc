@@ -127,7 +127,7 @@ std::string picture_difference(const fs::path& path, const std::optional<std::st
 
 void write_if_new(const fs::path& path, const std::string& text) {
   const bool same = fs::exists(path) && read_file(path.string()) == text;
-  if (!same) runs::atomic_write(path, text);
+  if (!same) atomic_write(path, text);
   print("{}: {}\n", path.string(), same ? "unchanged" : "written");
 }
 

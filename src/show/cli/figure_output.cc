@@ -52,7 +52,7 @@ void write(draw::Figure figure, const FigureOutput& output, const std::string& u
   std::vector<std::string> contents;
   for (const std::string& file : files) contents.push_back(draw::file_content(figure, file, look));
   for (std::size_t f = 0; f < files.size(); ++f) {
-    runs::atomic_write(files[f], contents[f]);
+    atomic_write(files[f], contents[f]);
     print("{}\n", files[f]);
   }
 }

@@ -43,7 +43,7 @@ int run_report(const ReportOptions& options) {
                             .title = options.title,
                             .command = command_text(options)};
   const std::string page = report::html_report(input);
-  runs::atomic_write(options.out, page);
+  atomic_write(options.out, page);
   print("{} ({:.1f} MB)\n", options.out, static_cast<double>(page.size()) / 1e6);
   return kFine;
 }

@@ -11,14 +11,13 @@
 #include <sstream>
 
 #include "posenc/core/error.h"
+#include "system/files.h"
 #include "system/process.h"
 #include "system/restart.h"
-#include "weights/file.h"
 
 namespace posenc::serve {
 namespace {
 
-using weights::Descriptor;
 using Clock = std::chrono::steady_clock;
 
 // Takes `name` and a whole number off the end of a text: "longer-T64" by "-T" is 64 and "longer".

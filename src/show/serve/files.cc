@@ -13,8 +13,6 @@
 namespace posenc::serve {
 namespace {
 
-using weights::Descriptor;
-
 std::int64_t nanoseconds(const timespec& time) {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }

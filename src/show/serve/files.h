@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "weights/file.h"
+#include "system/files.h"
 
 namespace posenc::serve {
 
 // A regular file, open for reading.
 struct File {
-  weights::Descriptor descriptor;
+  Descriptor descriptor;
   std::uint64_t size = 0;
   std::int64_t modified_ns = 0;  // since 1970
 
@@ -53,8 +53,8 @@ class Folder {
  private:
   [[nodiscard]] std::vector<std::string> all_names() const;
 
-  explicit Folder(weights::Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
-  weights::Descriptor descriptor_;
+  explicit Folder(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
+  Descriptor descriptor_;
 };
 
 }  // namespace posenc::serve

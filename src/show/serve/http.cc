@@ -199,7 +199,7 @@ HttpServer::HttpServer(const HttpOptions& options, Handler handler)
     : parts_(std::make_unique<Parts>(options, std::move(handler))) {
   Listening listening = listen_on_loopback(options.port);
   parts_->port = listening.port;
-  for (weights::Descriptor& socket : listening.sockets) {
+  for (Descriptor& socket : listening.sockets) {
     MHD_Daemon* daemon = start_daemon(options, ::fcntl(socket.number(), F_DUPFD_CLOEXEC, 0),
                                       options.threads, &parts_->context);
     if (daemon == nullptr) {

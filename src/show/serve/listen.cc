@@ -14,8 +14,6 @@
 namespace posenc::serve {
 namespace {
 
-using weights::Descriptor;
-
 constexpr int kBacklog = 256;
 
 template <class Address>

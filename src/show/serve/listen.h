@@ -3,13 +3,13 @@
 
 #include <vector>
 
-#include "weights/file.h"
+#include "system/files.h"
 
 namespace posenc::serve {
 
 struct Listening {
   int port = 0;
-  std::vector<weights::Descriptor> sockets;  // 127.0.0.1, and ::1 where the system has it
+  std::vector<Descriptor> sockets;  // 127.0.0.1, and ::1 where the system has it
 };
 
 // Port 0: a free one. Throws an Error where the port is taken.

@@ -212,7 +212,7 @@ int run_training(const TrainingArguments& arguments) {
     }
   }
   if (arguments.json) fmt::print("{}\n", all.dump(2));
-  if (!arguments.output.empty()) runs::atomic_write(arguments.output, all.dump(1) + "\n");
+  if (!arguments.output.empty()) atomic_write(arguments.output, all.dump(1) + "\n");
   return checked ? 0 : kFailure;
 }
 

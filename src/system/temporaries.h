@@ -4,11 +4,10 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 
-#include "weights/file.h"
+#include "core/open_file.h"
 
-namespace posenc::weights {
+namespace posenc {
 
 // Has this name the form of a temporary: something.tmp-<8 hexadecimal digits>?
 bool is_temporary(std::string_view name);
@@ -23,10 +22,7 @@ struct Temporary {
 Temporary create_temporary_file(const std::string& path);
 Temporary create_temporary_folder(const std::string& path);
 
-// Removes a temporary folder with the files in it; it has no folders.
-void remove_flat_folder(const std::string& path);
-
 // Removes temporaries of `path` whose process has ended. What cannot be removed stays.
 void remove_stale_temporaries(const std::string& path);
 
-}  // namespace posenc::weights
+}  // namespace posenc

@@ -1,4 +1,4 @@
-#include "weights/temporaries.h"
+#include "system/temporaries.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,7 +10,11 @@
 #include <filesystem>
 #include <random>
 
-namespace posenc::weights {
+#include "system/file_errors.h"
+#include "system/files.h"
+#include "system/folders.h"
+
+namespace posenc {
 namespace {
 
 namespace fs = std::filesystem;
@@ -56,11 +60,7 @@ void remove_if_stale(const std::string& path) {
   if (open.number() < 0 || ::fstat(open.number(), &info) != 0) return;
   if (!S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode)) return;
   if (!lock(open, LOCK_EX | LOCK_NB) || !still_named(open, path)) return;
-  if (S_ISDIR(info.st_mode)) {
-    remove_flat_folder(path);
-  } else {
-    ::unlink(path.c_str());
-  }
+  (void)remove_tree(path);
 }
 
 }  // namespace
@@ -92,14 +92,6 @@ Temporary create_temporary_folder(const std::string& path) {
   });
 }
 
-void remove_flat_folder(const std::string& path) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(path, ignored)) {
-    ::unlink(entry.path().c_str());
-  }
-  ::rmdir(path.c_str());
-}
-
 void remove_stale_temporaries(const std::string& path) {
   const std::string name = fs::path(path).filename().string() + std::string(kMark);
   std::error_code ignored;
@@ -111,4 +103,4 @@ void remove_stale_temporaries(const std::string& path) {
   }
 }
 
-}  // namespace posenc::weights
+}  // namespace posenc

@@ -3,9 +3,9 @@
 
 #include <filesystem>
 
-#include "weights/file.h"
+#include "core/open_file.h"
 
-namespace posenc::runs {
+namespace posenc {
 
 class ScratchFolder {
  public:
@@ -20,7 +20,7 @@ class ScratchFolder {
 
  private:
   std::filesystem::path path_;
-  weights::Descriptor lock_;  // tells a folder in use from one that was left
+  Descriptor lock_;  // tells a folder in use from one that was left
 };
 
-}  // namespace posenc::runs
+}  // namespace posenc

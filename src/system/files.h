@@ -1,21 +1,16 @@
-// Files of the system below reader and writer: whole reads and writes, and replacement at once.
+// Files: whole reads and writes, and replacement at once.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "core/open_file.h"
-#include "posenc/weights/safetensors.h"
 
-namespace posenc::weights {
-
-// "[path] cannot be written: No space left on device; make room; ..."
-Error write_error(const std::string& path, int error_number);
-
-using posenc::Descriptor;
+namespace posenc {
 
 // A regular file to read from, at any place.
 class InputFile {
@@ -33,10 +28,10 @@ class InputFile {
 };
 
 // Writes a file beside `path` under a temporary name, on the same file system, and renames it. A
-// symbolic link at `path` is replaced, not followed.
+// symbolic link at `path` is replaced, not followed. Unless it replaces, a file that is there already is an error.
 class AtomicFile {
  public:
-  AtomicFile(std::string path, Overwrite overwrite);
+  AtomicFile(std::string path, bool replaces);
   ~AtomicFile();
   AtomicFile(AtomicFile&&) = delete;
   AtomicFile& operator=(AtomicFile&&) = delete;
@@ -57,13 +52,21 @@ class AtomicFile {
 
   std::string path_;
   std::string temporary_;  // empty once there is none to remove
-  Overwrite overwrite_;
+  bool replaces_;
   Descriptor file_;  // open, and with that locked, until it is in place
   bool synced_ = false;
 };
+
+// Writes beside `path`, syncs, renames, syncs the folder: `path` has the old text or the new one. An
+// Error of kind kIo names the path, the system's reason and what to do.
+void atomic_write(const std::filesystem::path& path, std::string_view text);
+
+// Appends to an open file all of the text or, with an Error, none of it: a disk that fills up tears
+// no line.
+void append_whole(const Descriptor& file, std::string_view text, const std::filesystem::path& path);
 
 // Makes new names and renames in a folder last through a crash.
 void sync_folder(const std::string& folder);
 std::string folder_of(const std::string& path);
 
-}  // namespace posenc::weights
+}  // namespace posenc

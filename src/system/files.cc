@@ -1,4 +1,4 @@
-#include "weights/file.h"
+#include "system/files.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -10,13 +10,12 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "weights/messages.h"
-#include "weights/temporaries.h"
+#include "system/file_errors.h"
+#include "system/temporaries.h"
 
-namespace posenc::weights {
+namespace posenc {
 namespace {
 
-constexpr const char* kCheckPath = "check the path and its permissions";
 // Linux moves at most 2 GiB in one call.
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
 
@@ -29,15 +28,6 @@ void keep_permissions(const std::string& path, const Descriptor& file) {
 }
 
 }  // namespace
-
-Error write_error(const std::string& path, int error_number) {
-  const bool full = error_number == ENOSPC || error_number == EDQUOT || error_number == EFBIG;
-  const char* hint = full ? "make room; what was there is untouched"
-                     : error_number == EROFS
-                         ? "choose a folder on a file system that can be written"
-                         : kCheckPath;
-  return system_error(path, "cannot be written", error_number, hint);
-}
 
 InputFile::InputFile(std::string path) : path_(std::move(path)), file_(open_to_read(path_)) {
   struct stat status {};
@@ -67,15 +57,15 @@ std::string InputFile::read_text(std::uint64_t offset, std::size_t length) const
   return text;
 }
 
-AtomicFile::AtomicFile(std::string path, Overwrite overwrite)
-    : path_(std::move(path)), overwrite_(overwrite) {
-  if (overwrite == Overwrite::kRefuse && ::access(path_.c_str(), F_OK) == 0) {
+AtomicFile::AtomicFile(std::string path, bool replaces)
+    : path_(std::move(path)), replaces_(replaces) {
+  if (!replaces && ::access(path_.c_str(), F_OK) == 0) {
     throw failure(EEXIST);
   }
   Temporary made = create_temporary_file(path_);
   temporary_ = std::move(made.path);
   file_ = std::move(made.lock);
-  if (overwrite == Overwrite::kReplace) keep_permissions(path_, file_);
+  if (replaces) keep_permissions(path_, file_);
 }
 
 AtomicFile::~AtomicFile() {
@@ -115,7 +105,7 @@ void AtomicFile::sync() {
 
 void AtomicFile::rename_into_place() {
 #ifdef RENAME_NOREPLACE
-  if (overwrite_ == Overwrite::kRefuse) {
+  if (!replaces_) {
     if (::renameat2(AT_FDCWD, temporary_.c_str(), AT_FDCWD, path_.c_str(), RENAME_NOREPLACE) == 0) {
       return;
     }
@@ -123,7 +113,7 @@ void AtomicFile::rename_into_place() {
     if (errno != EINVAL && errno != ENOSYS) throw failure(errno);
   }
 #endif
-  if (overwrite_ == Overwrite::kRefuse && ::access(path_.c_str(), F_OK) == 0) {
+  if (!replaces_ && ::access(path_.c_str(), F_OK) == 0) {
     throw failure(EEXIST);
   }
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) throw failure(errno);
@@ -135,6 +125,27 @@ void AtomicFile::commit() {
   temporary_.clear();
   file_.close();
   sync_folder(folder_of(path_));
+}
+
+void atomic_write(const std::filesystem::path& path, std::string_view text) {
+  AtomicFile file(path.string(), true);
+  file.write(text);
+  file.commit();
+}
+
+void append_whole(const Descriptor& file, std::string_view text,
+                  const std::filesystem::path& path) {
+  const off_t before = ::lseek(file.number(), 0, SEEK_END);
+  while (!text.empty()) {
+    const ssize_t put = ::write(file.number(), text.data(), text.size());
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) {
+      const int why = errno;
+      if (before >= 0 && ::ftruncate(file.number(), before) != 0) errno = why;
+      throw write_error(path.string(), why);
+    }
+    text.remove_prefix(static_cast<std::size_t>(put));
+  }
 }
 
 void sync_folder(const std::string& folder) {
@@ -150,4 +161,4 @@ std::string folder_of(const std::string& path) {
   return folder.empty() ? "." : folder;
 }
 
-}  // namespace posenc::weights
+}  // namespace posenc
