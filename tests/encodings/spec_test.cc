@@ -82,6 +82,12 @@ TEST(Spec, EveryFieldOfEveryEncodingIsDocumented) {
         const bool free = field.name == "center";
         EXPECT_TRUE(!number || free || !field.range.empty())
             << entry.traits.name << "." << field.name;
+        const FieldRule& rule = field.rule;
+        EXPECT_TRUE(!rule.required || !rule.example.empty())
+            << entry.traits.name << "." << field.name;
+        EXPECT_TRUE(rule.usual.high == 0 ||
+                    (rule.usual.low >= rule.min && rule.usual.high <= rule.max))
+            << entry.traits.name << "." << field.name;
       }
     }
   }

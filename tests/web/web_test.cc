@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -42,6 +43,23 @@ TEST(Web, TheCatalogueHasEveryEncodingAndEveryPlot) {
   for (const Json& kind : catalog["plots"]) {
     for (const Json& field : kind["fields"]) EXPECT_TRUE(kind["defaults"].contains(field)) << field;
   }
+}
+
+TEST(Web, FieldsSayWhatTheyAllowAndWhereTheirSlidersRun) {
+  const Json catalog = Json::parse(posenc_web_catalog());
+  std::map<std::string, Json> fields;
+  for (const Json& entry : catalog["encodings"]) {
+    for (const Json& field : entry["fields"]) {
+      fields[entry["name"].get<std::string>() + "." + field["name"].get<std::string>()] = field;
+    }
+  }
+  EXPECT_EQ(fields["rope.theta"]["min"], 1);
+  EXPECT_EQ(fields["rope.theta"]["usual"], (Json{{"low", 100}, {"high", 1e7}, {"log", true}}));
+  EXPECT_EQ(fields["rope.theta"]["advanced"], false);
+  EXPECT_EQ(fields["rope.rotary_dim"]["even"], true);
+  EXPECT_EQ(fields["xpos.center"]["advanced"], true);
+  EXPECT_TRUE(fields["xpos.center"]["min"].is_null());
+  EXPECT_TRUE(fields["softcap.cap"]["usual"].is_null());
 }
 
 TEST(Web, EveryPlotOfTheCatalogueIsDrawnFromItsDefaults) {

@@ -1,9 +1,8 @@
 // One control per field: a slider with a number beside it, a list of choices, a box to tick, a line to
 // type into. Each tells its new value and nothing else.
 import { make } from './dom';
-import type { Field } from './fields';
-import { sliderSpan, type Span } from './hints';
-import type { Json } from './messages';
+import { type Field, sliderSpan } from './fields';
+import type { Json, Span } from './messages';
 
 export interface ControlOptions {
   field: Field;
@@ -151,4 +150,16 @@ export function makeControl(options: ControlOptions): HTMLElement {
     case 'word':
       return wordsControl(options);
   }
+}
+
+/** The controls of fields; those that few need are folded away below the others. */
+export function foldAdvanced<F extends { advanced: boolean }>(
+  fields: F[],
+  summary: string,
+  controls: (field: F) => HTMLElement[],
+): HTMLElement[] {
+  const shown = fields.filter((field) => !field.advanced).flatMap(controls);
+  const rare = fields.filter((field) => field.advanced).flatMap(controls);
+  if (rare.length > 0) shown.push(make('details', { class: 'rare' }, make('summary', {}, summary), ...rare));
+  return shown;
 }

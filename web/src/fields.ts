@@ -1,5 +1,5 @@
 // The catalogue's field list, read: what kind of control a field needs, and what it allows.
-import type { Catalog, Entry, FieldDoc, Json } from './messages';
+import type { Catalog, Entry, FieldDoc, Json, Span } from './messages';
 
 export type FieldKind =
   | 'number'
@@ -19,8 +19,9 @@ export interface Field {
   range: string;
   min: number;
   max: number;
-  openMin: boolean;
   even: boolean;
+  advanced: boolean;
+  usual: Span | null;
   nullable: boolean;
   required: boolean;
   choices: string[];
@@ -40,23 +41,6 @@ const KINDS: Record<string, FieldKind> = {
   word: 'word',
 };
 
-interface Limits {
-  min: number;
-  max: number;
-  openMin: boolean;
-}
-
-/** "in (0, 2]", ">= 1", "> 0" or "<= 4"; anything goes where the text is empty. */
-export function readRange(range: string): Limits {
-  const number = '(-?[0-9.]+(?:e[+-]?[0-9]+)?)';
-  const both = new RegExp(`^in ([[(])${number}, ${number}\\]`).exec(range);
-  if (both) return { min: Number(both[2]), max: Number(both[3]), openMin: both[1] === '(' };
-  const one = new RegExp(`^(>=|>|<=) ${number}`).exec(range);
-  if (one === null) return { min: -Infinity, max: Infinity, openMin: false };
-  if (one[1] === '<=') return { min: -Infinity, max: Number(one[2]), openMin: false };
-  return { min: Number(one[2]), max: Infinity, openMin: one[1] === '>' };
-}
-
 function kindOf(type: string, entries: Entry[]): FieldKind {
   if (type.startsWith('one of ')) return entries.length > 0 ? 'variant' : 'enum';
   const kind = KINDS[type];
@@ -73,8 +57,11 @@ export function readField(doc: FieldDoc, catalog: Catalog): Field {
     kind: kindOf(doc.type, entries),
     doc: doc.doc,
     range: doc.range,
-    ...readRange(doc.range),
-    even: doc.range.endsWith('even'),
+    min: doc.min ?? -Infinity,
+    max: doc.max ?? Infinity,
+    even: doc.even,
+    advanced: doc.advanced,
+    usual: doc.usual,
     nullable: doc.type.endsWith('or null'),
     required: doc.default === 'required',
     choices,
@@ -97,4 +84,36 @@ export function variantParts(value: Json): { name: string; fields: Record<string
   if (typeof value === 'string') return { name: value, fields: {} };
   const [name, fields] = Object.entries(value as Record<string, Json>)[0] ?? ['', {}];
   return { name, fields: fields as Record<string, Json> };
+}
+
+/** Where the slider of a field runs: its usual range, or one about its value, within what the field allows. */
+export function sliderSpan(field: Field, value: number, highest = Infinity): Span {
+  const near = Math.abs(value) > 0 ? Math.abs(value) : 1;
+  const usual = field.usual ?? { low: near / 16, high: near * 16, log: true };
+  const low = Math.max(usual.low, field.min);
+  const high = Math.min(usual.high, field.max, highest);
+  return { low, high, log: usual.log && low > 0 };
+}
+
+/** The example of a field; a list is stretched to the pairs of a head. */
+function exampleOf(doc: FieldDoc, pairs: number): Json {
+  if (!Array.isArray(doc.example) || doc.pairs === 'unrelated') return doc.example;
+  const list = doc.example.map(Number);
+  if (doc.pairs === 'sum') {
+    const sum = (numbers: number[]): number => numbers.reduce((a, b) => a + b, 0);
+    const shares = list.map((share) => Math.floor((pairs * share) / sum(list)));
+    const left = pairs - sum(shares);
+    return shares.map((share, i) => (i === 0 ? share + left : share));
+  }
+  const [first = 1, last = first] = list;
+  const at = (i: number): number => first + ((last - first) * i) / Math.max(1, pairs - 1);
+  return Array.from({ length: pairs }, (_, i) => Number(at(i).toFixed(3)));
+}
+
+/** What a variant begins with when its entry is chosen, for heads of so many channels. */
+export function exampleVariant(entry: Entry, headDim: number): Json {
+  const pairs = Math.max(1, Math.floor(headDim / 2));
+  const given = entry.fields.filter((doc) => doc.example !== null);
+  if (given.length === 0) return entry.name;
+  return { [entry.name]: Object.fromEntries(given.map((doc) => [doc.name, exampleOf(doc, pairs)])) };
 }

@@ -19,17 +19,31 @@ export interface ArrayPlace {
   type: 'f32' | 'f64';
 }
 
+/** Where a slider runs; by factors if `log`. */
+export interface Span {
+  low: number;
+  high: number;
+  log: boolean;
+}
 export interface FieldDoc {
   name: string;
   type: string;
   default: string;
   range: string;
   doc: string;
+  min: number | null;
+  max: number | null;
+  even: boolean;
+  advanced: boolean;
+  usual: Span | null;
+  example: Json;
+  pairs: 'unrelated' | 'entry_each' | 'sum';
 }
 export interface Entry {
   name: string;
   title: string;
-  formula: string;
+  tex: string;
+  where: string; // the letters of the formula
   paper: string;
   site: string;
   relative: boolean;

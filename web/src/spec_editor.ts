@@ -1,10 +1,9 @@
 // The specs on show: each as text that can be edited, and the chosen one taken apart into terms, with a
 // control per field. The library reads and writes the text; nothing here knows an encoding by name.
-import { makeControl } from './controls';
+import { foldAdvanced, makeControl } from './controls';
 import { button, debounce, make } from './dom';
 import type { Engine } from './engine';
-import { defaultValue, type Field, readField, variantParts } from './fields';
-import { COMPANIONS, startValue } from './hints';
+import { defaultValue, exampleVariant, type Field, readField, variantParts } from './fields';
 import { type Catalog, failed, type Fields, type Json, type SpecInfo, type Term } from './messages';
 
 export interface EditorOptions {
@@ -16,9 +15,6 @@ export interface EditorOptions {
   onChange: (specs: string[], settled: boolean) => void;
   onActive: (terms: Term[]) => void;
 }
-
-// Fields that most readers never touch are folded away.
-const RARE = new Set(['precision', 'inverse', 'rotary_dim', 'dim_offset', 'trainable', 'share_layers', 'softmax_mscale', 'truncate', 'attention_factor', 'attn_factor', 'mscale', 'mscale_all_dim', 'magnitude', 'layout', 'axes', 'center']);
 
 export class SpecEditor {
   private specs: string[] = [];
@@ -160,13 +156,8 @@ export class SpecEditor {
     card.append(make('legend', {}, this.termChooser(term, index)));
     const remove = button('×', `take ${term.name} out of the spec`, () => this.removeTerm(index), 'button remove');
     card.append(remove);
-    const rare = make('details', { class: 'rare' }, make('summary', {}, 'more fields'));
-    for (const doc of entry?.fields ?? []) {
-      const field = readField(doc, catalog);
-      const home = RARE.has(field.name) ? rare : card;
-      home.append(...this.fieldControls(field, index, term.fields));
-    }
-    if (rare.childElementCount > 1) card.append(rare);
+    const fields = (entry?.fields ?? []).map((doc) => readField(doc, catalog));
+    card.append(...foldAdvanced(fields, 'more fields', (field) => this.fieldControls(field, index, term.fields)));
     return card;
   }
   private termChooser(term: Term, index: number): HTMLElement {
@@ -208,8 +199,8 @@ export class SpecEditor {
   // The fields of a schedule: written ones have a value, the others their defaults.
   private innerControls(outer: Field, index: number, name: string, inner: Fields): HTMLElement[] {
     const docs = outer.entries.find((entry) => entry.name === name)?.fields ?? [];
-    return docs.map((doc) => {
-      const field = readField(doc, this.options.catalog);
+    const fields = docs.map((doc) => readField(doc, this.options.catalog));
+    return foldAdvanced(fields, `more fields of ${name}`, (field) => {
       const control = makeControl({
         field,
         id: `term-${index}-${outer.name}-${field.name}`,
@@ -220,15 +211,12 @@ export class SpecEditor {
         },
       });
       control.classList.add('inner');
-      return control;
+      return [control];
     });
   }
   private startVariant(field: Field, name: string): Json {
-    const docs = field.entries.find((entry) => entry.name === name)?.fields ?? [];
-    const required = docs.filter((doc) => doc.default === 'required');
-    if (required.length === 0) return name;
-    const starts = required.map((doc) => [doc.name, startValue(doc.name, this.options.headDim())] as const);
-    return { [name]: { ...Object.fromEntries(starts), ...COMPANIONS[name] } };
+    const entry = field.entries.find((e) => e.name === name);
+    return entry === undefined ? name : exampleVariant(entry, this.options.headDim());
   }
 
   private copyTerms(): Term[] {

@@ -1,5 +1,5 @@
 // The fields of a view: one control each, the rare ones folded; and the player of the clocks.
-import { makeControl } from './controls';
+import { foldAdvanced, makeControl } from './controls';
 import { make } from './dom';
 import { type Field, readField } from './fields';
 import type { Catalog, Fields, Json, PlotKind } from './messages';
@@ -21,21 +21,18 @@ export function requestField(catalog: Catalog, name: string): Field | undefined 
 export function showViewControls(options: ViewControlOptions): void {
   const { home, catalog, kind } = options;
   const folded = new Set(viewWords(kind.name).folded ?? []);
-  const rare = make('details', { class: 'rare' }, make('summary', {}, 'more settings'));
-  home.replaceChildren();
-  for (const name of kind.fields) {
-    const field = requestField(catalog, name);
-    if (field === undefined || name === 'encodings') continue;
-    const control = makeControl({
+  const fields = kind.fields.flatMap((name) => (name === 'encodings' ? [] : (requestField(catalog, name) ?? [])));
+  const arranged = fields.map((field) => ({ ...field, advanced: field.advanced || folded.has(field.name) }));
+  const control = (field: Field): HTMLElement[] => [
+    makeControl({
       field,
-      id: `view-${name}`,
-      value: options.values[name] ?? null,
-      highest: name === 'length' && kind.max_length > 0 ? kind.max_length : undefined,
-      onInput: (value, settled) => options.onInput(name, value, settled),
-    });
-    (folded.has(name) ? rare : home).append(control);
-  }
-  if (rare.childElementCount > 1) home.append(rare);
+      id: `view-${field.name}`,
+      value: options.values[field.name] ?? null,
+      highest: field.name === 'length' && kind.max_length > 0 ? kind.max_length : undefined,
+      onInput: (value, settled) => options.onInput(field.name, value, settled),
+    }),
+  ];
+  home.replaceChildren(...foldAdvanced(arranged, 'more settings', control));
 }
 
 const FRAME_MILLISECONDS = 90;

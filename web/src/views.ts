@@ -5,7 +5,7 @@ import type { Fields, PlotKind } from './messages';
 export interface ViewWords {
   tab: string;
   start?: Fields; // what the page sets where nobody has chosen
-  folded?: string[]; // fields that only few need
+  folded?: string[]; // fields that this view folds away with the advanced ones
 }
 export interface ViewGroup {
   title: string;
@@ -13,11 +13,11 @@ export interface ViewGroup {
 }
 
 const WORDS: Record<string, ViewWords> = {
-  clocks: { tab: 'Clocks', start: { positions: [12] }, folded: ['heads', 'head', 'pairs', 'positions'] },
+  clocks: { tab: 'Clocks', start: { positions: [12] }, folded: ['heads', 'head', 'positions'] },
   sinusoidal: { tab: 'Table' },
   'sinusoidal-curves': { tab: 'Waves' },
-  'inner-product': { tab: 'Inner product', folded: ['seed'] },
-  similarity: { tab: 'Similarity', folded: ['seed', 'table_std'] },
+  'inner-product': { tab: 'Inner product' },
+  similarity: { tab: 'Similarity', folded: ['table_std'] },
   decay: {
     tab: 'Decay',
     // Each spec with a theta of its own, so that its slider moves its curve.
@@ -25,15 +25,15 @@ const WORDS: Record<string, ViewWords> = {
       encodings: ['rope(theta=1000)', 'rope', 'rope(theta=500000)', 'rope(theta=10000000)'],
       theta: [],
     },
-    folded: ['heads', 'head', 'seed', 'theta'],
+    folded: ['heads', 'head'],
   },
   wavelengths: { tab: 'Wavelengths', folded: ['heads', 'head'] },
-  bias: { tab: 'Bias matrix', folded: ['seed', 'table_std'] },
-  'bias-curves': { tab: 'Bias curves', folded: ['seed', 'table_std'] },
-  cope: { tab: 'CoPE gates', folded: ['seed', 'head_dim', 'gates'] },
-  scores: { tab: 'Two sentences', folded: ['seed', 'table_std', 'head_dim'] },
-  pca: { tab: 'PCA', folded: ['seed'] },
-  tsne: { tab: 't-SNE', folded: ['seed', 'iterations'] },
+  bias: { tab: 'Bias matrix', folded: ['table_std'] },
+  'bias-curves': { tab: 'Bias curves', folded: ['table_std'] },
+  cope: { tab: 'CoPE gates', folded: ['head_dim'] },
+  scores: { tab: 'Two sentences', folded: ['table_std', 'head_dim'] },
+  pca: { tab: 'PCA' },
+  tsne: { tab: 't-SNE' },
   extrapolation: { tab: 'Extrapolation', folded: ['heads', 'head'] },
 };
 

@@ -104,13 +104,16 @@ test('terms compose, and a schedule brings its fields', async () => {
   assert.equal(await page.locator('[data-formula="alibi"] .katex').count(), 1);
 });
 
-test('every schedule can be chosen and draws', async () => {
-  await openView(page, server.url, 'view=wavelengths&spec=rope');
-  const names = await page.locator('#term-0-schedule option').allTextContents();
-  for (const name of names.slice(1)) {
-    await redrawn(page, () => page.locator('#term-0-schedule').selectOption(name));
-    assert.equal(await text('#problem'), '', name);
-    assert.equal(await text('#spec-error-0'), '', name);
+test('every schedule and every kind of axes can be chosen and draws', async () => {
+  for (const chooser of ['#term-0-schedule', '#term-0-axes']) {
+    await openView(page, server.url, 'view=wavelengths&spec=rope');
+    const names = await page.locator(`${chooser} option`).allTextContents();
+    for (const name of names.slice(1)) {
+      await page.locator('.term > .rare').last().locator('summary').first().click();
+      await redrawn(page, () => page.locator(chooser).selectOption(name));
+      assert.equal(await text('#problem'), '', name);
+      assert.equal(await text('#spec-error-0'), '', name);
+    }
   }
 });
 

@@ -1,4 +1,4 @@
-// Every name of the catalogue has a formula, and every formula can be set.
+// What the page reads from the catalogue: formulas that can be set, fields, examples; and the links it writes.
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { mkdirSync } from 'node:fs';
@@ -18,38 +18,37 @@ async function source(name) {
 }
 
 const catalog = JSON.parse(execFileSync(POSENC, ['list', '--json'], { encoding: 'utf8' }));
-const formulas = await source('formulas');
+const ENTRIES = [...catalog.encodings, ...catalog.schedules, ...catalog.axes];
 
-for (const [title, entries, table] of [
-  ['encoding', catalog.encodings, formulas.ENCODINGS],
-  ['schedule', catalog.schedules, formulas.SCHEDULES],
-  ['kind of axes', catalog.axes, formulas.AXES],
-]) {
-  test(`every ${title} has a formula, and no formula is left over`, () => {
-    assert.deepEqual(Object.keys(table).sort(), entries.map((entry) => entry.name).sort());
-    for (const [name, formula] of Object.entries(table)) {
-      const options = { displayMode: true, throwOnError: true, strict: 'error', output: 'html' };
-      const markup = katex.renderToString(formula.tex, options);
-      // KaTeX draws the tallest delimiters as pictures with inline styles, which the server's policy forbids.
-      assert.doesNotMatch(markup, /<svg[^>]*style=/, name);
-      assert.notEqual(formula.where, '');
-    }
-  });
-}
-
-test('ranges of fields are read as the library writes them', async () => {
-  const { readRange, readField } = await source('fields');
-  assert.deepEqual(readRange('in (1, 1e+18]'), { min: 1, max: 1e18, openMin: true });
-  assert.deepEqual(readRange('in [-0.5, 2] and even'), { min: -0.5, max: 2, openMin: false });
-  assert.deepEqual(readRange('>= 1'), { min: 1, max: Infinity, openMin: false });
-  assert.deepEqual(readRange(''), { min: -Infinity, max: Infinity, openMin: false });
-  for (const entry of [...catalog.encodings, ...catalog.schedules, ...catalog.axes]) {
-    for (const doc of entry.fields) {
-      const field = readField(doc, catalog);
-      if (doc.range !== '') assert.ok(Number.isFinite(field.min) || Number.isFinite(field.max), doc.name);
-      if (doc.name === 'schedule') assert.equal(field.kind, 'variant');
-    }
+test('every formula can be set', () => {
+  for (const { name, tex } of ENTRIES) {
+    const options = { displayMode: true, throwOnError: true, strict: 'error', output: 'html' };
+    const markup = katex.renderToString(tex, options);
+    // KaTeX draws the tallest delimiters as pictures with inline styles, which the server's policy forbids.
+    assert.doesNotMatch(markup, /<svg[^>]*style=/, name);
   }
+});
+
+test('every field has a control, and a slider stays within what the field allows', async () => {
+  const { readField, sliderSpan } = await source('fields');
+  for (const doc of ENTRIES.flatMap((entry) => entry.fields)) {
+    const field = readField(doc, catalog);
+    assert.equal(Number.isFinite(field.min) && Number.isFinite(field.max), doc.range.startsWith('in '), doc.name);
+    const span = sliderSpan(field, 1);
+    assert.ok(span.low >= field.min && span.high <= field.max, doc.name);
+    if (doc.name === 'schedule') assert.equal(field.kind, 'variant');
+  }
+});
+
+test('examples of lists fit the pairs of a head', async () => {
+  const { exampleVariant } = await source('fields');
+  const example = (name, headDim) => exampleVariant(ENTRIES.find((entry) => entry.name === name), headDim);
+  assert.equal(example('learnable', 64), 'learnable');
+  assert.deepEqual(example('linear', 64), { linear: { factor: 4 } });
+  assert.deepEqual(example('mrope', 64), { mrope: { sections: [12, 10, 10] } });
+  assert.deepEqual(example('longrope', 8), {
+    longrope: { short_factor: [1, 1, 1, 1], long_factor: [1, 2, 3, 4], original_max_position_embeddings: 2048, factor: 4 },
+  });
 });
 
 test('a state comes back from its link', async () => {

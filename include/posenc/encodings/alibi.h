@@ -33,6 +33,10 @@ struct Alibi {
       .site = Site::kBias,
       .title = "attention with linear biases",
       .formula = "B = -slope_h |i - j|",
+      .tex = R"(B(h, i, j) = -m_h\,|i - j|, \qquad m_h = 2^{-b\,h/H},\; h = 1, \dots, H)",
+      .where =
+          "A penalty per token of distance; m is the slope of head h, b is bias_max, H the "
+          "number of heads.",
       .paper = "Press et al. 2021, arXiv 2108.12409",
       .relative = true,
       .extrapolates = true,
@@ -42,13 +46,13 @@ struct Alibi {
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("slopes", self.slopes,
           FieldRule{.doc = "convention for head counts that are not powers of two"});
-    visit("bias_max", self.bias_max,
-          FieldRule{.doc = "the last slope is 2^-bias_max", .min = 0, .max = 64, .open_min = true});
-    visit("trainable", self.trainable, FieldRule{.doc = "train the slopes"});
+    visit("bias_max", self.bias_max, rule_above("the last slope is 2^-bias_max", 0, 64, {1, 16}));
+    visit("trainable", self.trainable, FieldRule{.doc = "train the slopes", .advanced = true});
     visit("bidirectional", self.bidirectional,
           FieldRule{.doc = "penalise keys after the query too"});
     visit("precision", self.precision,
-          FieldRule{.doc = "slopes in float64, or rounded to float32 as Hugging Face has them"});
+          FieldRule{.doc = "slopes in float64, or rounded to float32 as Hugging Face has them",
+                    .advanced = true});
   }
 
   static constexpr int kReads = 1;

@@ -19,7 +19,12 @@
 namespace posenc {
 
 struct SingleAxis {
-  static constexpr Traits kTraits{.name = "single", .title = "one position per token"};
+  static constexpr Traits kTraits{
+      .name = "single",
+      .title = "one position per token",
+      .tex = R"(\varphi_p = \omega_p\, n)",
+      .where = "One position n per token.",
+  };
   template <class Self, class Visitor>
   static void visit_fields(Self& /*self*/, Visitor&& /*visit*/) {}
   bool operator==(const SingleAxis&) const = default;
@@ -29,11 +34,16 @@ struct AxialAxes {
   std::int64_t axes = 0;
   std::vector<std::int64_t> sections;
 
-  static constexpr Traits kTraits{.name = "axial", .title = "a block of pairs per axis"};
+  static constexpr Traits kTraits{
+      .name = "axial",
+      .title = "a block of pairs per axis",
+      .tex = R"(\varphi_p = \omega_{p - b_a}\, n_a,\qquad p \in \text{block } a)",
+      .where = "Pairs in blocks, one per coordinate, each with frequencies of its own.",
+  };
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("axes", self.axes,
-          FieldRule{.doc = "how many; 0 means one per section, or 2", .min = 0, .max = 16});
+          rule_between("how many; 0 means one per section, or 2", 0, 16, {0, 4}));
     visit("sections", self.sections,
           FieldRule{.doc = "pairs per axis; an even split where absent", .min = 1, .max = 1 << 20});
   }
@@ -43,14 +53,23 @@ struct AxialAxes {
 struct MropeAxes {
   std::vector<std::int64_t> sections;
 
-  static constexpr Traits kTraits{.name = "mrope", .title = "M-RoPE, sections in chunks"};
+  static constexpr Traits kTraits{
+      .name = "mrope",
+      .title = "M-RoPE, sections in chunks",
+      .tex = R"(\varphi_p = \omega_p\, n_{a(p)},\qquad a(p) = \text{section of } p)",
+      .where =
+          "One set of frequencies; consecutive sections of pairs follow time, height and "
+          "width.",
+  };
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("sections", self.sections,
           FieldRule{.doc = "pairs per axis, such as [16, 24, 24]",
                     .min = 0,
                     .max = 1 << 20,
-                    .required = true});
+                    .required = true,
+                    .example = "[1, 1, 1]",
+                    .pairs = Pairs::kSum});
   }
   bool operator==(const MropeAxes&) const = default;
 };
@@ -58,15 +77,22 @@ struct MropeAxes {
 struct MropeInterleavedAxes {
   std::vector<std::int64_t> sections;
 
-  static constexpr Traits kTraits{.name = "mrope_interleaved",
-                                  .title = "M-RoPE, sections interleaved"};
+  static constexpr Traits kTraits{
+      .name = "mrope_interleaved",
+      .title = "M-RoPE, sections interleaved",
+      .tex = R"(\varphi_p = \omega_p\, n_{a(p)},\qquad )"
+             R"(a(p) = p \bmod 3 \text{ within the sections})",
+      .where = "As mrope, with the coordinates taking turns.",
+  };
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("sections", self.sections,
           FieldRule{.doc = "pairs per axis, such as [24, 20, 20]",
                     .min = 0,
                     .max = 1 << 20,
-                    .required = true});
+                    .required = true,
+                    .example = "[1, 1, 1]",
+                    .pairs = Pairs::kSum});
   }
   bool operator==(const MropeInterleavedAxes&) const = default;
 };

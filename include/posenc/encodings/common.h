@@ -23,7 +23,9 @@ struct Traits {
   std::string_view name = {};  // as it is written in a spec
   Site site = Site::kNone;
   std::string_view title = {};
-  std::string_view formula = {};
+  std::string_view formula = {};  // as plain text
+  std::string_view tex = {};      // as LaTeX, in the subset that KaTeX reads
+  std::string_view where = {};    // the letters of tex, in a sentence
   std::string_view paper = {};
   bool relative = false;          // scores depend on i - j alone (given the content)
   bool extrapolates = false;      // defined at every position, trained on or not
@@ -96,6 +98,10 @@ struct InputInfo {
     return heads == Heads::kQuery ? query_heads : key_heads;
   }
 };
+
+// Of tables that training starts from a normal distribution.
+inline constexpr FieldRule kInitStdRule{
+    .doc = "standard deviation of the initial weights", .min = 0, .max = 100, .usual = {0, 2}};
 
 // Whether angles and slopes are computed in float64 (exact), or rounded to float32 at every step as
 // Hugging Face transformers rounds them (hf), for parity with models run there.

@@ -43,6 +43,13 @@ struct Cope {
       .site = Site::kContent,
       .title = "contextual position encoding",
       .formula = "p_ij = SUM_{t=j..i} sigmoid(r_it); c_ij = q_i . e[p_ij], interpolated",
+      .tex = R"(g_{ij} = \sigma(r_{ij}),\qquad )"
+             R"(p_{ij} = \min\!\Big(\sum_{t=j}^{i} g_{it},\; P - 1\Big),\qquad )"
+             R"(c_{ij} = q_i^{\top}\big[(1 - w)\,e_{\lfloor p_{ij}\rfloor} + )"
+             R"(w\,e_{\lceil p_{ij}\rceil}\big])",
+      .where =
+          "Gates g count the keys that the query finds worth counting; the count p is a "
+          "fraction, w its part past the whole; P is npos_max.",
       .paper = "Golovneva et al. 2024, arXiv 2405.18719",
       .relative = true,
       .extrapolates = true,
@@ -51,7 +58,7 @@ struct Cope {
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("npos_max", self.npos_max,
-          FieldRule{.doc = "positions that are told apart", .min = 2, .max = 65536});
+          rule_between("positions that are told apart", 2, 65536, log_range(2, 256)));
     visit("logit_scale", self.logit_scale,
           FieldRule{.doc = "leave the position logit as it is, or divide it by sqrt(head_dim)"});
     visit("gates_see_bias", self.gates_see_bias,
@@ -59,7 +66,7 @@ struct Cope {
     visit("gate_source", self.gate_source,
           FieldRule{.doc = "what the gates compare the query with; open: every key counts as one"});
     visit("share_layers", self.share_layers,
-          FieldRule{.doc = "one table for all layers of a model"});
+          FieldRule{.doc = "one table for all layers of a model", .advanced = true});
     visit("variant", self.variant,
           FieldRule{.doc = "a learned table, or a slope times the position"});
   }

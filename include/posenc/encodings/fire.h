@@ -25,6 +25,11 @@ struct Fire {
       .site = Site::kBias,
       .title = "functional interpolation for relative positions",
       .formula = "B = f(psi(i - j) / psi(max(i, L))), psi(x) = ln(c x + 1)",
+      .tex = R"(B(h, i, j) = f_h\!\left(\frac{\psi(i - j)}{\psi(\max(i, L))}\right),\qquad )"
+             R"(\psi(x) = \ln(c\,x + 1))",
+      .where =
+          "f is a small network; a distance is measured against the position of its query, "
+          "so that every length looks alike.",
       .paper = "Li et al. 2023, arXiv 2310.04418",
       .relative = false,
       .extrapolates = true,
@@ -33,14 +38,11 @@ struct Fire {
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("width", self.width,
-          FieldRule{.doc = "hidden units of the network", .min = 1, .max = 4096});
-    visit("init_c", self.init_c,
-          FieldRule{.doc = "initial c of psi", .min = 0, .max = 1e6, .open_min = true});
+          rule_between("hidden units of the network", 1, 4096, log_range(1, 128)));
+    visit("init_c", self.init_c, rule_above("initial c of psi", 0, 1e6, log_range(0.001, 10)));
     visit("init_threshold", self.init_threshold,
-          FieldRule{.doc = "initial L; shorter rows are measured against it",
-                    .min = 0,
-                    .max = 1e15,
-                    .open_min = true});
+          rule_above("initial L; shorter rows are measured against it", 0, 1e15,
+                     log_range(16, 8192)));
   }
   bool operator==(const Fire&) const = default;
 

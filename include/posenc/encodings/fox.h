@@ -24,6 +24,11 @@ struct Fox {
       .site = Site::kContent,
       .title = "forget gates",
       .formula = "s_ij = r_ij + SUM_{t=j+1..i} log f_t",
+      .tex = R"(s_{ij} = r_{ij} + \sum_{t=j+1}^{i} \ln f_t,\qquad )"
+             R"(f_t = \sigma(w_h^{\top} x_t + b_h))",
+      .where =
+          "Every token t fades all tokens before it by its gate f, which the model "
+          "computes from the token.",
       .paper = "Lin et al. 2025, arXiv 2503.02130",
       .relative = true,
       .extrapolates = true,

@@ -23,6 +23,9 @@ struct Kerple {
       .site = Site::kBias,
       .title = "kernelized relative positions",
       .formula = "B = -p_h ln(1 + a_h |i - j|), or -a_h |i - j|^p_h",
+      .tex = R"(B(h, i, j) = -p_h \ln\!\big(1 + a_h |i - j|\big) \quad\text{or}\quad )"
+             R"(-a_h\,|i - j|^{\,p_h})",
+      .where = "p and a are trained per head, both positive.",
       .paper = "Chi et al. 2022, arXiv 2205.09921",
       .relative = true,
       .extrapolates = true,

@@ -17,6 +17,8 @@ struct KeyBias {
       .site = Site::kContent,
       .title = "a given number per key",
       .formula = "s_ij = r_ij + b_j",
+      .tex = R"(s_{ij} = r_{ij} + b_j)",
+      .where = "b is a number per key and head that the caller gives.",
       .paper = "",
       .relative = true,
       .extrapolates = true,

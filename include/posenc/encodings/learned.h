@@ -21,6 +21,8 @@ struct Learned {
       .site = Site::kInput,
       .title = "learned absolute positions",
       .formula = "E(t) = weight[t]",
+      .tex = R"(E(t) = W_t, \qquad W \in \mathbb{R}^{\text{max\_positions} \times d})",
+      .where = "One trained vector per position; there is none past the table.",
       .paper = "Gehring et al. 2017, arXiv 1705.03122",
       .relative = false,
       .extrapolates = false,
@@ -29,10 +31,9 @@ struct Learned {
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("max_positions", self.max_positions,
-          FieldRule{
-              .doc = "rows of the table; a later position is an error", .min = 1, .max = 1 << 30});
-    visit("init_std", self.init_std,
-          FieldRule{.doc = "standard deviation of the initial weights", .min = 0, .max = 100});
+          rule_between("rows of the table; a later position is an error", 1, 1 << 30,
+                       log_range(16, 8192)));
+    visit("init_std", self.init_std, kInitStdRule);
   }
   bool operator==(const Learned&) const = default;
 };

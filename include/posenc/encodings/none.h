@@ -12,6 +12,8 @@ struct None {
       .site = Site::kNone,
       .title = "no positions (NoPE)",
       .formula = "s_ij = r_ij",
+      .tex = R"(s_{ij} = r_{ij} = \tfrac{1}{\sqrt d}\langle q_i, k_j\rangle)",
+      .where = "No position at all; under a causal mask only what a query can see tells order.",
       .paper = "Kazemnejad et al. 2023, arXiv 2305.19466",
       .relative = true,
       .extrapolates = true,

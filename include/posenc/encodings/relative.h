@@ -23,6 +23,10 @@ struct Relative {
       .site = Site::kBias,
       .title = "learned clipped relative bias",
       .formula = "B = weight[h, clip(i - j)]",
+      .tex = R"(B(h, i, j) = W_{h,\;\mathrm{clip}(i - j,\; 0,\; K)})",
+      .where =
+          "A trained number per head and distance; K is max_distance, and farther keys "
+          "share its entry.",
       .paper = "Shaw et al. 2018, arXiv 1803.02155",
       .relative = true,
       .extrapolates = true,
@@ -31,11 +35,10 @@ struct Relative {
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("max_distance", self.max_distance,
-          FieldRule{.doc = "farther keys share the last entry", .min = 1, .max = 1 << 24});
+          rule_between("farther keys share the last entry", 1, 1 << 24, log_range(4, 2048)));
     visit("bidirectional", self.bidirectional,
           FieldRule{.doc = "entries for keys after the query"});
-    visit("init_std", self.init_std,
-          FieldRule{.doc = "standard deviation of the initial weights", .min = 0, .max = 100});
+    visit("init_std", self.init_std, kInitStdRule);
   }
 
   static constexpr int kReads = 1;

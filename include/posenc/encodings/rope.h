@@ -45,31 +45,46 @@ struct Rope {
       .site = Site::kQueryKey,
       .title = "rotary position embedding",
       .formula = "q'_i = R(i) q_i, k'_j = R(j) k_j; <q'_i, k'_j> depends on i - j",
+      .tex = R"(q'_n = R(n)\,q_n,\quad R(n)\big|_{\text{pair } p} = )"
+             R"(\begin{pmatrix}\cos n\omega_p & -\sin n\omega_p\\ )"
+             R"(\sin n\omega_p & \cos n\omega_p\end{pmatrix},\quad )"
+             R"(\langle q'_i, k'_j\rangle = q_i^{\top} R(j - i)\,k_j)",
+      .where =
+          "Every pair of channels turns by the position times its frequency ω, so a "
+          "product depends on the distance alone.",
       .paper = "Su et al. 2021, arXiv 2104.09864",
       .relative = true,
       .extrapolates = true,
       .linear_attention = true,
   };
+  // Of fields that xPos has too.
+  static constexpr FieldRule kLayoutRule{.doc = "which channels make a pair", .advanced = true};
+  static constexpr FieldRule kRotaryDimRule{
+      .doc = "channels that turn; 0 means all from dim_offset on",
+      .min = 0,
+      .max = 1 << 20,
+      .even = true,
+      .advanced = true,
+      .usual = {0, 64}};
+  static constexpr FieldRule kDimOffsetRule{.doc = "first channel that turns",
+                                            .min = 0,
+                                            .max = 1 << 20,
+                                            .advanced = true,
+                                            .usual = {0, 64}};
+  static constexpr FieldRule kPrecisionRule{
+      .doc = "angles in float64, or rounded to float32 as Hugging Face has them", .advanced = true};
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("theta", self.theta,
-          FieldRule{.doc = "base of the frequencies; a list gives groups of heads their own",
-                    .min = 1,
-                    .max = 1e30,
-                    .open_min = true});
-    visit("layout", self.layout, FieldRule{.doc = "which channels make a pair"});
-    visit("rotary_dim", self.rotary_dim,
-          FieldRule{.doc = "channels that turn; 0 means all from dim_offset on",
-                    .min = 0,
-                    .max = 1 << 20,
-                    .even = true});
-    visit("dim_offset", self.dim_offset,
-          FieldRule{.doc = "first channel that turns", .min = 0, .max = 1 << 20});
-    visit("inverse", self.inverse, FieldRule{.doc = "turn the other way"});
+          rule_above("base of the frequencies; a list gives groups of heads their own", 1, 1e30,
+                     log_range(100, 1e7)));
+    visit("layout", self.layout, kLayoutRule);
+    visit("rotary_dim", self.rotary_dim, kRotaryDimRule);
+    visit("dim_offset", self.dim_offset, kDimOffsetRule);
+    visit("inverse", self.inverse, FieldRule{.doc = "turn the other way", .advanced = true});
     visit("schedule", self.schedule, FieldRule{.doc = "how frequencies follow the length"});
-    visit("axes", self.axes, FieldRule{.doc = "coordinates of a position"});
-    visit("precision", self.precision,
-          FieldRule{.doc = "angles in float64, or rounded to float32 as Hugging Face has them"});
+    visit("axes", self.axes, FieldRule{.doc = "coordinates of a position", .advanced = true});
+    visit("precision", self.precision, kPrecisionRule);
   }
   bool operator==(const Rope&) const = default;
 };

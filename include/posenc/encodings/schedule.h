@@ -22,21 +22,73 @@ namespace posenc {
 
 // Schedules change frequencies and nothing else: what RoPE is, each of them leaves it.
 constexpr Traits schedule_traits(std::string_view name, std::string_view title,
-                                 std::string_view formula, std::string_view paper) {
+                                 std::string_view formula, std::string_view tex,
+                                 std::string_view where, std::string_view paper) {
   return {.name = name,
           .site = Site::kQueryKey,
           .title = title,
           .formula = formula,
+          .tex = tex,
+          .where = where,
           .paper = paper,
           .relative = true,
           .extrapolates = true,
           .linear_attention = true};
 }
 
+// Rules of fields that several schedules have, or that differ in few words.
+namespace schedule_rules {
+constexpr FieldRule factor(std::string_view doc = "how many times longer than trained",
+                           bool required = true) {
+  return {.doc = doc,
+          .min = 1,
+          .max = 1e9,
+          .required = required,
+          .usual = log_range(1, 64),
+          .example = "4"};
+}
+constexpr FieldRule trained_length(double min = 1) {
+  return {.doc = "the trained length",
+          .min = min,
+          .max = 1e15,
+          .required = true,
+          .usual = log_range(128, 131072),
+          .example = "2048"};
+}
+constexpr FieldRule per_pair(std::string_view doc, std::string_view example) {
+  return {.doc = doc,
+          .min = 0,
+          .max = 1e9,
+          .open_min = true,
+          .required = true,
+          .example = example,
+          .pairs = Pairs::kEntryEach};
+}
+constexpr FieldRule positive(std::string_view doc, UsualRange usual,
+                             std::string_view example = {}) {
+  return {.doc = doc,
+          .min = 0,
+          .max = 1e9,
+          .open_min = true,
+          .required = !example.empty(),
+          .usual = usual,
+          .example = example};
+}
+constexpr FieldRule magnitude(std::string_view doc) {
+  return {.doc = doc, .min = 0, .max = 1e6, .open_min = true, .advanced = true, .usual = {0.5, 2}};
+}
+constexpr FieldRule mscale(std::string_view doc) {
+  return {.doc = doc, .min = 0, .max = 1e6, .advanced = true, .usual = {0, 2}};
+}
+}  // namespace schedule_rules
+
 // inv_freq[i] = base[i].   Su et al. 2021, arXiv 2104.09864, section 3.2.2
 struct DefaultSchedule {
   static constexpr Traits kTraits = schedule_traits(
-      "default", "the original frequencies", "theta^(-2i/d)", "Su et al. 2021, arXiv 2104.09864");
+      "default", "the original frequencies", "theta^(-2i/d)", R"(\omega_p = \theta^{-2p/d})",
+      "The original frequencies: wavelengths grow geometrically from 2π to almost "
+      "2πθ tokens.",
+      "Su et al. 2021, arXiv 2104.09864");
   template <class Self, class Visitor>
   static void visit_fields(Self& /*self*/, Visitor&& /*visit*/) {}
   bool operator==(const DefaultSchedule&) const = default;
@@ -49,12 +101,12 @@ struct LinearSchedule {
 
   static constexpr Traits kTraits =
       schedule_traits("linear", "linear position interpolation", "theta^(-2i/d) / factor",
+                      R"(\omega_p = \frac{\theta^{-2p/d}}{s})",
+                      "s is factor: all positions are squeezed into the trained range.",
                       "Chen et al. 2023, arXiv 2306.15595");
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("factor", self.factor,
-          FieldRule{
-              .doc = "how many times longer than trained", .min = 1, .max = 1e9, .required = true});
+    visit("factor", self.factor, schedule_rules::factor());
   }
   bool operator==(const LinearSchedule&) const = default;
 };
@@ -66,12 +118,12 @@ struct NtkSchedule {
 
   static constexpr Traits kTraits =
       schedule_traits("ntk", "NTK-aware base change", "(theta factor^(d/(d-2)))^(-2i/d)",
+                      R"(\omega_p = \big(\theta\, s^{\,d/(d-2)}\big)^{-2p/d})",
+                      "s is factor: fast pairs stay as they are, the slowest turns s times slower.",
                       "Peng et al. 2023, arXiv 2309.00071, section 3.1");
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("factor", self.factor,
-          FieldRule{
-              .doc = "how many times longer than trained", .min = 1, .max = 1e9, .required = true});
+    visit("factor", self.factor, schedule_rules::factor());
   }
   bool operator==(const NtkSchedule&) const = default;
 };
@@ -94,13 +146,15 @@ struct DynamicSchedule {
   static constexpr Traits kTraits =
       schedule_traits("dynamic", "dynamic NTK: the base follows the length",
                       "theta' = theta (factor n/max - (factor-1))^(d/(d-2))",
+                      R"(\theta' = \theta\left(\frac{s\,n}{N} - (s - 1)\right)^{d/(d-2)},\qquad )"
+                      R"(n = \max(\text{length}, N))",
+                      "N is the trained length: the base follows the length of the sequence.",
                       "Peng et al. 2023, arXiv 2309.00071, section 3.3");
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("factor", self.factor,
-          FieldRule{.doc = "strength of the change", .min = 1, .max = 1e9, .required = true});
+    visit("factor", self.factor, schedule_rules::factor("strength of the change"));
     visit("max_position_embeddings", self.max_position_embeddings,
-          FieldRule{.doc = "the trained length", .min = 1, .max = 1e15, .required = true});
+          schedule_rules::trained_length());
     visit("length", self.length,
           FieldRule{.doc = "follow the current length (hf), or take factor * max once (vllm)"});
   }
@@ -138,41 +192,40 @@ struct YarnSchedule {
 
   static constexpr Traits kTraits = schedule_traits(
       "yarn", "YaRN: interpolation by frequency, and a magnitude",
-      "base/factor ramp(i) + base (1 - ramp(i))", "Peng et al. 2023, arXiv 2309.00071");
+      "base/factor ramp(i) + base (1 - ramp(i))",
+      R"(\omega_p = \frac{\theta^{-2p/d}}{s}\,\rho_p + \theta^{-2p/d}\,(1 - \rho_p),\qquad )"
+      R"(\rho_p = \mathrm{clamp}\!\left(\frac{p - p_{\mathrm{fast}}})"
+      R"({p_{\mathrm{slow}} - p_{\mathrm{fast}}},\, 0,\, 1\right))",
+      "Pairs that turned more than beta_fast times in training stay, those with "
+      "fewer than beta_slow turns interpolate, a ramp in between.",
+      "Peng et al. 2023, arXiv 2309.00071");
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("factor", self.factor,
-          FieldRule{
-              .doc = "how many times longer than trained", .min = 1, .max = 1e9, .required = true});
+    visit("factor", self.factor, schedule_rules::factor());
     visit("original_max_position_embeddings", self.original_max_position_embeddings,
-          FieldRule{.doc = "the trained length", .min = 1, .max = 1e15, .required = true});
+          schedule_rules::trained_length());
     visit("beta_fast", self.beta_fast,
-          FieldRule{.doc = "pairs with more rotations than this stay",
-                    .min = 0,
-                    .max = 1e9,
-                    .open_min = true});
+          schedule_rules::positive("pairs with more rotations than this stay", log_range(2, 128)));
     visit("beta_slow", self.beta_slow,
-          FieldRule{.doc = "pairs with fewer rotations than this interpolate",
-                    .min = 0,
-                    .max = 1e9,
-                    .open_min = true});
-    visit("truncate", self.truncate, FieldRule{.doc = "round the ramp's ends to whole pairs"});
+          schedule_rules::positive("pairs with fewer rotations than this interpolate",
+                                   log_range(0.1, 16)));
+    visit("truncate", self.truncate,
+          FieldRule{.doc = "round the ramp's ends to whole pairs", .advanced = true});
     visit("attention_factor", self.attention_factor,
-          FieldRule{
-              .doc = "explicit magnitude of cos and sin", .min = 0, .max = 1e6, .open_min = true});
+          schedule_rules::magnitude("explicit magnitude of cos and sin"));
     visit("attn_factor", self.attn_factor,
-          FieldRule{
-              .doc = "vLLM's multiplier of the magnitude", .min = 0, .max = 1e6, .open_min = true});
-    visit("mscale", self.mscale,
-          FieldRule{.doc = "DeepSeek's numerator; 0 means absent", .min = 0, .max = 1e6});
+          schedule_rules::magnitude("vLLM's multiplier of the magnitude"));
+    visit("mscale", self.mscale, schedule_rules::mscale("DeepSeek's numerator; 0 means absent"));
     visit("mscale_all_dim", self.mscale_all_dim,
-          FieldRule{.doc = "DeepSeek's denominator; 0 means absent", .min = 0, .max = 1e6});
+          schedule_rules::mscale("DeepSeek's denominator; 0 means absent"));
     visit("magnitude", self.magnitude,
           FieldRule{.doc = "who decides the magnitude: replace (hf), multiply or ratio (vllm), "
-                           "unit_ratio (llama.cpp)"});
+                           "unit_ratio (llama.cpp)",
+                    .advanced = true});
     visit("softmax_mscale", self.softmax_mscale,
           FieldRule{
-              .doc = "also multiply the softmax scale by g(factor, mscale_all_dim)^2 (DeepSeek)"});
+              .doc = "also multiply the softmax scale by g(factor, mscale_all_dim)^2 (DeepSeek)",
+              .advanced = true});
   }
   bool operator==(const YarnSchedule&) const = default;
 };
@@ -206,32 +259,24 @@ struct LongRopeSchedule {
 
   static constexpr Traits kTraits =
       schedule_traits("longrope", "LongRoPE: a searched factor per pair", "theta^(-2i/d) / ext_i",
+                      R"(\omega_p = \frac{\theta^{-2p/d}}{\lambda_p})",
+                      "λ is a searched factor per pair: one list up to the trained length, another "
+                      "beyond it.",
                       "Ding et al. 2024, arXiv 2402.13753");
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("short_factor", self.short_factor,
-          FieldRule{.doc = "one per pair, up to the original length",
-                    .min = 0,
-                    .max = 1e9,
-                    .open_min = true,
-                    .required = true});
+          schedule_rules::per_pair("one per pair, up to the original length", "[1, 1]"));
     visit("long_factor", self.long_factor,
-          FieldRule{.doc = "one per pair, past the original length",
-                    .min = 0,
-                    .max = 1e9,
-                    .open_min = true,
-                    .required = true});
+          schedule_rules::per_pair("one per pair, past the original length", "[1, 4]"));
     visit("original_max_position_embeddings", self.original_max_position_embeddings,
-          FieldRule{.doc = "the trained length", .min = 2, .max = 1e15, .required = true});
+          schedule_rules::trained_length(2));
     visit("max_position_embeddings", self.max_position_embeddings,
-          FieldRule{.doc = "the extended length; gives factor where that is absent",
-                    .min = 0,
-                    .max = 1e15});
-    visit("factor", self.factor,
-          FieldRule{.doc = "extended over trained length", .min = 1, .max = 1e9});
+          rule_between("the extended length; gives factor where that is absent", 0, 1e15,
+                       log_range(128, 131072)));
+    visit("factor", self.factor, schedule_rules::factor("extended over trained length", false));
     visit("attention_factor", self.attention_factor,
-          FieldRule{
-              .doc = "explicit magnitude of cos and sin", .min = 0, .max = 1e6, .open_min = true});
+          schedule_rules::magnitude("explicit magnitude of cos and sin"));
     visit(
         "switch_by", self.switch_by,
         FieldRule{.doc = "length that decides: current (hf), maximum (vllm), context (llama.cpp)"});
@@ -252,26 +297,23 @@ struct Llama3Schedule {
 
   static constexpr Traits kTraits = schedule_traits(
       "llama3", "Llama 3.1: interpolation by wavelength",
-      "base, base/factor, or a blend between two wavelengths", "Llama team 2024, arXiv 2407.21783");
+      "base, base/factor, or a blend between two wavelengths",
+      R"(\omega_p = \theta^{-2p/d}\,\Big(\frac{1 - t_p}{s} + t_p\Big),\qquad )"
+      R"(t_p = \mathrm{clamp}\!\left(\frac{N/\lambda_p - a}{b - a},\, 0,\, 1\right))",
+      "Short waves stay, long ones interpolate, those in between blend. λ is the "
+      "wavelength at the original frequency, N the trained length, a and b are "
+      "low_freq_factor and high_freq_factor.",
+      "Llama team 2024, arXiv 2407.21783");
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("factor", self.factor,
-          FieldRule{
-              .doc = "how many times longer than trained", .min = 1, .max = 1e9, .required = true});
+    visit("factor", self.factor, schedule_rules::factor());
     visit("low_freq_factor", self.low_freq_factor,
-          FieldRule{.doc = "wavelengths above original/this interpolate",
-                    .min = 0,
-                    .max = 1e9,
-                    .open_min = true,
-                    .required = true});
+          schedule_rules::positive("wavelengths above original/this interpolate",
+                                   log_range(0.25, 8), "1"));
     visit("high_freq_factor", self.high_freq_factor,
-          FieldRule{.doc = "wavelengths below original/this stay",
-                    .min = 0,
-                    .max = 1e9,
-                    .open_min = true,
-                    .required = true});
+          schedule_rules::positive("wavelengths below original/this stay", log_range(1, 32), "4"));
     visit("original_max_position_embeddings", self.original_max_position_embeddings,
-          FieldRule{.doc = "the trained length", .min = 1, .max = 1e15, .required = true});
+          schedule_rules::trained_length());
   }
   bool operator==(const Llama3Schedule&) const = default;
 };
@@ -285,22 +327,25 @@ struct ProportionalSchedule {
   static constexpr Traits kTraits =
       schedule_traits("proportional", "a part of the pairs, spaced over the whole head",
                       "theta^(-2i/head_dim) / factor, then 0",
+                      R"(\omega_p = \begin{cases}\theta^{-2p/d_{\text{head}}}/s )"
+                      R"(& p < \rho\,d_{\text{head}}/2\\ 0 & \text{else}\end{cases})",
+                      "ρ is partial_rotary_factor: the other pairs do not turn.",
                       "Hugging Face transformers 5, rope_type proportional");
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("factor", self.factor,
-          FieldRule{.doc = "how many times longer than trained", .min = 1, .max = 1e9});
+          rule_between("how many times longer than trained", 1, 1e9, log_range(1, 64)));
     visit("partial_rotary_factor", self.partial_rotary_factor,
-          FieldRule{.doc = "share of the pairs that turn", .min = 0, .max = 1, .open_min = true});
+          rule_above("share of the pairs that turn", 0, 1, {0.05, 1}));
   }
   bool operator==(const ProportionalSchedule&) const = default;
 };
 
 // inv_freq[i] = 1/(1 + 2i): harmonic instead of geometric; theta is not used.
 struct LinearIndexSchedule {
-  static constexpr Traits kTraits =
-      schedule_traits("linear-index", "harmonic frequencies", "1/(1 + 2i)",
-                      "a variant of Su et al. 2021, arXiv 2104.09864");
+  static constexpr Traits kTraits = schedule_traits(
+      "linear-index", "harmonic frequencies", "1/(1 + 2i)", R"(\omega_p = \frac{1}{1 + 2p})",
+      "Harmonic frequencies; theta is not used.", "a variant of Su et al. 2021, arXiv 2104.09864");
   template <class Self, class Visitor>
   static void visit_fields(Self& /*self*/, Visitor&& /*visit*/) {}
   bool operator==(const LinearIndexSchedule&) const = default;
@@ -309,9 +354,10 @@ struct LinearIndexSchedule {
 // inv_freq[i] = base[i] * exp(alpha[i]), alpha learned and 0 at the start: always positive, and a
 // step in alpha is a relative step in frequency.
 struct LearnableSchedule {
-  static constexpr Traits kTraits =
-      schedule_traits("learnable", "trained frequencies", "theta^(-2i/d) exp(alpha_i)",
-                      "a variant of Su et al. 2021, arXiv 2104.09864");
+  static constexpr Traits kTraits = schedule_traits(
+      "learnable", "trained frequencies", "theta^(-2i/d) exp(alpha_i)",
+      R"(\omega_p = \theta^{-2p/d}\, e^{\alpha_p})", "α is trained and starts at 0.",
+      "a variant of Su et al. 2021, arXiv 2104.09864");
   template <class Self, class Visitor>
   static void visit_fields(Self& /*self*/, Visitor&& /*visit*/) {}
   bool operator==(const LearnableSchedule&) const = default;

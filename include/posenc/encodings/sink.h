@@ -26,6 +26,8 @@ struct Sink {
       .site = Site::kSoftmax,
       .title = "a share for no token",
       .formula = "p_ij = exp(s_ij) / (SUM_j exp(s_ij) + exp(z_h))",
+      .tex = R"(p_{ij} = \frac{e^{s_{ij}}}{\sum_t e^{s_{it}} + e^{z_h}})",
+      .where = "z is a trained number per head: its share of a row goes to no token.",
       .paper = "OpenAI 2025, arXiv 2508.10925",
       .relative = true,
       .extrapolates = true,

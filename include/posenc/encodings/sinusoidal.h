@@ -30,6 +30,9 @@ struct Sinusoidal {
       .site = Site::kInput,
       .title = "sinusoidal absolute positions",
       .formula = "E(t)[2i] = sin(t theta^(-2i/d)), E(t)[2i+1] = cos(t theta^(-2i/d))",
+      .tex = R"(E(t)_{2i} = \sin\!\big(t\,\theta^{-2i/d}\big), \qquad )"
+             R"(E(t)_{2i+1} = \cos\!\big(t\,\theta^{-2i/d}\big))",
+      .where = "t is the position, i the pair, d the width of the vector.",
       .paper = "Vaswani et al. 2017, arXiv 1706.03762",
       .relative = false,
       .extrapolates = true,
@@ -37,10 +40,9 @@ struct Sinusoidal {
   };
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("theta", self.theta,
-          FieldRule{.doc = "base of the frequencies", .min = 1, .max = 1e18, .open_min = true});
+    visit("theta", self.theta, rule_above("base of the frequencies", 1, 1e18, log_range(100, 1e7)));
     visit("layout", self.layout,
-          FieldRule{.doc = "sine and cosine side by side, or in two halves"});
+          FieldRule{.doc = "sine and cosine side by side, or in two halves", .advanced = true});
     visit("spacing", self.spacing,
           FieldRule{.doc = "exponent 2i/d, or i/(d/2 - 1) as tensor2tensor and fairseq have it"});
   }

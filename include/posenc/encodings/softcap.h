@@ -22,6 +22,8 @@ struct Softcap {
       .site = Site::kSoftmax,
       .title = "a soft bound of the scores",
       .formula = "s_ij -> cap tanh(s_ij / cap)",
+      .tex = R"(s_{ij} \to c \tanh\frac{s_{ij}}{c})",
+      .where = "c is cap: no score leaves (-c, c), and scores far below it stay as they are.",
       .paper = "Gemma Team 2024, arXiv 2408.00118",
       .relative = true,
       .extrapolates = true,

@@ -29,6 +29,13 @@ struct T5 {
       .site = Site::kBias,
       .title = "T5 relative position buckets",
       .formula = "B = weight[bucket(j - i), h]",
+      .tex = R"(B(h, i, j) = W_{\mathrm{bucket}(r),\,h},\qquad )"
+             R"(\mathrm{bucket}(r) = r \;\;(r < m),\quad )"
+             R"(\min\!\Big(m + \Big\lfloor \tfrac{\ln(r/m)}{\ln(D/m)}\,(n - m)\Big\rfloor,\; )"
+             R"(n - 1\Big) \;\;(r \ge m))",
+      .where =
+          "r is the distance, n the number of buckets, m = n/2, D is max_distance: near "
+          "keys one by one, far ones together.",
       .paper = "Raffel et al. 2020, arXiv 1910.10683",
       .relative = true,
       .extrapolates = true,
@@ -40,13 +47,13 @@ struct T5 {
           FieldRule{.doc = "entries of the table, both directions together",
                     .min = 2,
                     .max = 1 << 20,
-                    .even = true});
+                    .even = true,
+                    .usual = log_range(4, 128)});
     visit("max_distance", self.max_distance,
-          FieldRule{.doc = "everything farther shares the last bucket", .min = 2, .max = 1e15});
+          rule_between("everything farther shares the last bucket", 2, 1e15, log_range(4, 2048)));
     visit("bidirectional", self.bidirectional,
           FieldRule{.doc = "half the buckets for keys after the query"});
-    visit("init_std", self.init_std,
-          FieldRule{.doc = "standard deviation of the initial weights", .min = 0, .max = 100});
+    visit("init_std", self.init_std, kInitStdRule);
   }
 
   static constexpr int kReads = 1;

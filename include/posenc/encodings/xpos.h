@@ -38,6 +38,11 @@ struct Xpos {
       .site = Site::kQueryKey,
       .title = "rotation with exponential decay",
       .formula = "q'_n = R(n) q_n zeta^(n/s), k'_n = R(n) k_n zeta^(-n/s)",
+      .tex = R"(q'_n = R(n)\,q_n\,\zeta^{\,n/s},\quad k'_n = R(n)\,k_n\,\zeta^{-n/s},\qquad )"
+             R"(\zeta_p = \frac{2p/d + \gamma}{1 + \gamma})",
+      .where =
+          "s is scale_base: per pair, the product carries ζ to the power (i − j)/s and "
+          "decays with the distance.",
       .paper = "Sun et al. 2022, arXiv 2212.10554",
       .relative = true,
       .extrapolates = true,
@@ -45,25 +50,19 @@ struct Xpos {
   };
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("theta", self.theta,
-          FieldRule{.doc = "base of the frequencies", .min = 1, .max = 1e30, .open_min = true});
-    visit("layout", self.layout, FieldRule{.doc = "which channels make a pair"});
-    visit("rotary_dim", self.rotary_dim,
-          FieldRule{.doc = "channels that turn; 0 means all from dim_offset on",
-                    .min = 0,
-                    .max = 1 << 20,
-                    .even = true});
-    visit("dim_offset", self.dim_offset,
-          FieldRule{.doc = "first channel that turns", .min = 0, .max = 1 << 20});
-    visit(
-        "gamma", self.gamma,
-        FieldRule{.doc = "smoothing; larger decays less", .min = 0, .max = 1e6, .open_min = true});
+    visit("theta", self.theta, rule_above("base of the frequencies", 1, 1e30, log_range(100, 1e7)));
+    visit("layout", self.layout, Rope::kLayoutRule);
+    visit("rotary_dim", self.rotary_dim, Rope::kRotaryDimRule);
+    visit("dim_offset", self.dim_offset, Rope::kDimOffsetRule);
+    visit("gamma", self.gamma,
+          rule_above("smoothing; larger decays less", 0, 1e6, log_range(0.05, 4)));
     visit("scale_base", self.scale_base,
-          FieldRule{.doc = "positions per power of zeta", .min = 0, .max = 1e15, .open_min = true});
+          rule_above("positions per power of zeta", 0, 1e15, log_range(32, 8192)));
     visit("center", self.center,
-          FieldRule{.doc = "position of magnitude one; the middle of the length where absent"});
-    visit("precision", self.precision,
-          FieldRule{.doc = "angles in float64, or rounded to float32 as Hugging Face has them"});
+          FieldRule{.doc = "position of magnitude one; the middle of the length where absent",
+                    .advanced = true,
+                    .usual = {0, 2048}});
+    visit("precision", self.precision, Rope::kPrecisionRule);
   }
   bool operator==(const Xpos&) const = default;
 };

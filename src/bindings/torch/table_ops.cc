@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "encodings/catalog_json.h"
 #include "kernels/path_trace.h"
 #include "posenc/encodings/hf_config.h"
 #include "torch/attention_arguments.h"
@@ -131,31 +132,8 @@ std::tuple<at::Tensor, at::Tensor> inside_meta(const at::Tensor& q, const at::Te
 
 std::string_view site_name(Site site) { return enum_name(site); }
 
-nlohmann::ordered_json catalog_of(const std::vector<CatalogEntry>& entries) {
-  auto list = nlohmann::ordered_json::array();
-  for (const CatalogEntry& entry : entries) {
-    auto fields = nlohmann::ordered_json::array();
-    for (const FieldDoc& field : entry.fields) {
-      fields.push_back({{"name", field.name},
-                        {"type", field.type},
-                        {"default", field.default_value},
-                        {"doc", field.doc}});
-    }
-    list.push_back({{"name", entry.traits.name},
-                    {"site", site_name(entry.traits.site)},
-                    {"title", entry.traits.title},
-                    {"fields", fields}});
-  }
-  return list;
-}
-
 // Every name that a spec may use, with its fields.
-std::string catalog_op() {
-  const nlohmann::ordered_json all = {{"encodings", catalog_of(encoding_catalog())},
-                                      {"schedules", catalog_of(schedule_catalog())},
-                                      {"axes", catalog_of(axes_catalog())}};
-  return all.dump();
-}
+std::string catalog_op() { return catalog_json().dump(); }
 
 std::string spec_at_length_op(std::string spec, std::int64_t length) {
   TORCH_CHECK(length >= 0, "[spec_at_length] length must not be negative but got ", length);

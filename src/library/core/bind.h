@@ -276,7 +276,7 @@ std::vector<FieldDoc> describe_fields() {
       defaults, [&](std::string_view name, const auto& field, const FieldRule& rule) {
         docs.push_back({std::string(name), type_text(field),
                         rule.required ? "required" : default_text(write_field(field)),
-                        range_text(rule), std::string(rule.doc)});
+                        range_text(rule), std::string(rule.doc), rule});
       });
   return docs;
 }

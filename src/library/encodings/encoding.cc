@@ -8,6 +8,8 @@ namespace {
 
 template <class... Configs>
 std::vector<CatalogEntry> catalog_of(const std::variant<Configs...>* /*tag*/) {
+  static_assert((... && !(Configs::kTraits.tex.empty() || Configs::kTraits.where.empty())),
+                "kTraits needs tex and where: the formula that pages show");
   return {CatalogEntry{Configs::kTraits, describe_fields<Configs>()}...};
 }
 

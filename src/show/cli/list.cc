@@ -6,6 +6,7 @@
 #include "cli/print.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
+#include "encodings/catalog_json.h"
 #include "posenc/encodings/spec.h"
 
 namespace posenc::cli {
@@ -39,54 +40,25 @@ std::string trainable_text(const CatalogEntry& entry) {
   return "no";
 }
 
-Json fields_json(const CatalogEntry& entry) {
-  Json fields = Json::array();
-  for (const FieldDoc& field : entry.fields) {
-    fields.push_back({{"name", field.name},
-                      {"type", field.type},
-                      {"default", field.default_value},
-                      {"range", field.range},
-                      {"doc", field.doc}});
-  }
-  return fields;
-}
-
-Json entry_json(const CatalogEntry& entry) {
-  return {{"name", entry.traits.name},
-          {"title", entry.traits.title},
-          {"formula", entry.traits.formula},
-          {"paper", entry.traits.paper},
-          {"fields", fields_json(entry)}};
-}
-
-Json encoding_json(const CatalogEntry& entry) {
-  Json json = entry_json(entry);
+void add_parameters(Json& encoding, const CatalogEntry& entry) {
   const Counted counted = counted_parameters(entry.traits.name);
-  json["site"] = enum_name(entry.traits.site);
-  json["site_number"] = static_cast<int>(entry.traits.site);
-  json["relative"] = entry.traits.relative;
-  json["extrapolates"] = entry.traits.extrapolates;
-  json["linear_attention"] = entry.traits.linear_attention;
-  json["trainable"] = trainable_text(entry);
-  json["parameter_count"] = counted.trainable;
-  json["parameters"] = Json::array();
+  encoding["site_number"] = static_cast<int>(entry.traits.site);
+  encoding["trainable"] = trainable_text(entry);
+  encoding["parameter_count"] = counted.trainable;
+  encoding["parameters"] = Json::array();
   for (const ParameterInfo& info : counted.infos) {
-    json["parameters"].push_back(
+    encoding["parameters"].push_back(
         {{"name", info.name}, {"shape", info.shape}, {"trainable", info.trainable}});
   }
-  return json;
 }
 
-Json catalog_json() {
-  Json json;
+Json list_json() {
+  Json json = catalog_json();
   json["example_shape"] = {{"heads", kExampleShape.heads},
                            {"head_dim", kExampleShape.head_dim},
                            {"model_dim", kExampleShape.model_dim}};
-  for (const CatalogEntry& entry : encoding_catalog())
-    json["encodings"].push_back(encoding_json(entry));
-  for (const CatalogEntry& entry : schedule_catalog())
-    json["schedules"].push_back(entry_json(entry));
-  for (const CatalogEntry& entry : axes_catalog()) json["axes"].push_back(entry_json(entry));
+  const std::vector<CatalogEntry> entries = encoding_catalog();
+  for (std::size_t i = 0; i < entries.size(); ++i) add_parameters(json["encodings"][i], entries[i]);
   return json;
 }
 
@@ -146,7 +118,7 @@ void add_list(CLI::App& app, Action& chosen) {
   verb->callback([&chosen, json, brief] {
     chosen = [json, brief] {
       if (*json) {
-        print_json(catalog_json().dump(2));
+        print_json(list_json().dump(2));
         return kFine;
       }
       print_overview();

@@ -47,22 +47,25 @@ struct PlotRequest {
     visit("encodings", self.encodings,
           FieldRule{.doc = "specs, such as \"rope(theta=500000) + alibi\"; several to compare"});
     visit("head_dim", self.head_dim,
-          FieldRule{.doc = "channels of a head, or of a position vector", .min = 1, .max = 1024});
-    visit("heads", self.heads, FieldRule{.doc = "attention heads", .min = 1, .max = 128});
-    visit("head", self.head, FieldRule{.doc = "the head shown, from 0", .min = 0, .max = 127});
+          rule_between("channels of a head, or of a position vector", 1, 1024, log_range(4, 256)));
+    visit("heads", self.heads, rule_between("attention heads", 1, 128, {1, 32}));
+    visit("head", self.head, rule_between("the head shown, from 0", 0, 127, {0, 31}));
     visit("length", self.length,
-          FieldRule{.doc = "positions or distances shown", .min = 2, .max = 1 << 20});
+          rule_between("positions or distances shown", 2, 1 << 20, log_range(8, 2048)));
     visit("train_length", self.train_length,
-          FieldRule{.doc = "the length trained on", .min = 1, .max = 1 << 30});
+          rule_between("the length trained on", 1, 1 << 30, log_range(16, 131072)));
     visit("theta", self.theta,
           FieldRule{.doc = "bases of the frequencies to compare; the spec's own where absent",
                     .min = 1,
                     .max = 1e30,
-                    .open_min = true});
-    visit(
-        "pairs", self.pairs,
-        FieldRule{
-            .doc = "rotated pairs shown; some, evenly spaced, where absent", .min = 0, .max = 511});
+                    .open_min = true,
+                    .advanced = true,
+                    .usual = log_range(100, 1e7)});
+    visit("pairs", self.pairs,
+          FieldRule{.doc = "rotated pairs shown; some, evenly spaced, where absent",
+                    .min = 0,
+                    .max = 511,
+                    .advanced = true});
     visit("dimensions", self.dimensions,
           FieldRule{
               .doc = "dimensions shown; some, evenly spaced, where absent", .min = 0, .max = 1023});
@@ -71,35 +74,37 @@ struct PlotRequest {
     visit("content", self.content,
           FieldRule{.doc = "queries and keys: ones, or drawn from a normal distribution"});
     visit("samples", self.samples,
-          FieldRule{.doc = "random queries and keys averaged over", .min = 1, .max = 10000});
+          rule_between("random queries and keys averaged over", 1, 10000, log_range(1, 512)));
     visit("text", self.text,
           FieldRule{.doc = "a sentence of your own, or several, read one after the other"});
     visit("gate_words", self.gate_words, FieldRule{.doc = "words that the gates open on"});
     visit("gates", self.gates,
           FieldRule{.doc = "logits of the gates, one per word, in place of gate_words",
                     .min = -1000,
-                    .max = 1000});
+                    .max = 1000,
+                    .advanced = true});
     visit("gate_strength", self.gate_strength,
-          FieldRule{.doc = "logit of an open gate, and minus that of a closed one",
-                    .min = 0,
-                    .max = 100,
-                    .open_min = true});
+          rule_above("logit of an open gate, and minus that of a closed one", 0, 100, {0.5, 12}));
     visit("match_score", self.match_score,
-          FieldRule{.doc = "score of a word with itself at the same position",
-                    .min = 0,
-                    .max = 100,
-                    .open_min = true});
+          rule_above("score of a word with itself at the same position", 0, 100, {0.5, 12}));
     visit("table_std", self.table_std,
-          FieldRule{.doc = "deviation of learned tables that start at zero; 0 leaves them there",
-                    .min = 0,
-                    .max = 100});
+          rule_between("deviation of learned tables that start at zero; 0 leaves them there", 0,
+                       100, {0, 3}));
     visit("causal", self.causal, FieldRule{.doc = "hide keys after the query"});
     visit("perplexity", self.perplexity,
-          FieldRule{.doc = "neighbours that a point of t-SNE keeps near", .min = 2, .max = 200});
+          rule_between("neighbours that a point of t-SNE keeps near", 2, 200, {2, 60}));
     visit("iterations", self.iterations,
-          FieldRule{.doc = "steps of t-SNE", .min = 50, .max = 5000});
+          FieldRule{.doc = "steps of t-SNE",
+                    .min = 50,
+                    .max = 5000,
+                    .advanced = true,
+                    .usual = log_range(50, 2000)});
     visit("seed", self.seed,
-          FieldRule{.doc = "of everything drawn at random", .min = 0, .max = 9007199254740992.0});
+          FieldRule{.doc = "of everything drawn at random",
+                    .min = 0,
+                    .max = 9007199254740992.0,
+                    .advanced = true,
+                    .usual = {0, 32}});
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include "core/bind.h"
 #include "draw/colors.h"
+#include "encodings/catalog_json.h"
 #include "plots/plot.h"
 #include "posenc/core/version.h"
 #include "posenc/encodings/spec.h"
@@ -14,37 +15,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Json json_of(const Value& value) { return Json::parse(to_json(value)); }
-
-Json fields_json(const std::vector<FieldDoc>& fields) {
-  Json list = Json::array();
-  for (const FieldDoc& field : fields) {
-    list.push_back({{"name", field.name},
-                    {"type", field.type},
-                    {"default", field.default_value},
-                    {"range", field.range},
-                    {"doc", field.doc}});
-  }
-  return list;
-}
-
-Json entry_json(const CatalogEntry& entry) {
-  const Traits& t = entry.traits;
-  return {{"name", t.name},
-          {"title", t.title},
-          {"formula", t.formula},
-          {"paper", t.paper},
-          {"site", enum_name(t.site)},
-          {"relative", t.relative},
-          {"extrapolates", t.extrapolates},
-          {"linear_attention", t.linear_attention},
-          {"fields", fields_json(entry.fields)}};
-}
-
-Json entries_json(const std::vector<CatalogEntry>& entries) {
-  Json list = Json::array();
-  for (const CatalogEntry& entry : entries) list.push_back(entry_json(entry));
-  return list;
-}
 
 Json kind_json(const plots::KindInfo& kind) {
   return {{"name", kind.name},
@@ -73,11 +43,8 @@ Spec read_spec(std::string_view spec) {
 }  // namespace
 
 std::string catalog_json() {
-  Json json;
+  Json json = posenc::catalog_json();
   json["version"] = POSENC_VERSION_STRING;
-  json["encodings"] = entries_json(encoding_catalog());
-  json["schedules"] = entries_json(schedule_catalog());
-  json["axes"] = entries_json(axes_catalog());
   for (const plots::KindInfo& kind : plots::plot_kinds()) json["plots"].push_back(kind_json(kind));
   json["request_fields"] = fields_json(describe_fields<plots::PlotRequest>());
   json["palette"]["light"] = palette_json(draw::Theme::kLight);

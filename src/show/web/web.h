@@ -11,7 +11,7 @@ extern "C" {
 
 struct posenc_web_figure;
 
-// {"encodings", "schedules", "axes": [{name, title, formula, paper, fields, ...}],
+// {"encodings", "schedules", "axes": as in encodings/catalog_json.h,
 //  "plots": [{name, doc, fields, defaults, ...}], "request_fields", "palette": {light, dark}}
 const char* posenc_web_catalog();
 
