@@ -148,6 +148,23 @@ double sink_weight(const AttentionCase& problem, std::size_t head, double lse) {
   return weight;
 }
 
+// The score of a seen key is their sum, unless an encoding of site 5 bounds it.
+TEST(AttentionProperty, PartsAddUpToTheScores) {
+  for (const std::string& spec : many_specs()) {
+    AttentionCase problem = random_case(spec, kShape, causal(), 62);
+    problem.options.keep_weights = problem.options.keep_parts = true;
+    const auto output = problem.forward();
+    ASSERT_EQ(output.raw.size(), output.weights.size());
+    if (spec.find("softcap") != std::string::npos) continue;
+    for (std::size_t n = 0; n < output.weights.size(); ++n) {
+      const double sum = output.raw[n] + output.bias[n] + output.content[n];
+      const bool seen = n % 9 <= n / 9 % 9;
+      const double expected = seen ? std::log(output.weights[n]) + output.lse[n / 9] : 0.0;
+      EXPECT_NEAR(sum, expected, 1e-12 * (1.0 + std::abs(expected))) << spec << " " << n;
+    }
+  }
+}
+
 TEST(AttentionProperty, WeightsOfARowSumToOne) {
   for (const std::string& spec : many_specs()) {
     AttentionCase problem = random_case(spec, kShape, causal(), 61);

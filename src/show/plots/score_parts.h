@@ -2,8 +2,7 @@
 //
 //   weight = softmax(raw + bias + content)        over the keys that are not hidden
 //
-// raw, bias and content follow the formulas of posenc/kernels/ref/attention.h; the weights are that
-// reference's own.
+// All four are those of the reference (posenc/kernels/ref/attention.h), which also knows what site 5 does to them.
 #pragma once
 
 #include "plots/words.h"
@@ -11,7 +10,7 @@
 
 namespace posenc::plots {
 
-// Each is [T, T], row-major. Of hidden keys, only the weights (0) mean anything.
+// Each is [T, T], row-major, and 0 for hidden keys.
 struct ScoreParts {
   std::vector<double> raw;
   std::vector<double> bias;     // site 3

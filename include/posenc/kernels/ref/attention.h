@@ -48,6 +48,7 @@ struct AttentionOptions {
   Lengths lengths;
   Dropout dropout;
   bool keep_weights = false;         // fill AttentionOutput::weights
+  bool keep_parts = false;           // fill AttentionOutput::raw, bias and content
   bool keep_cope_positions = false;  // fill AttentionOutput::cope_positions and cope_gates
 };
 
@@ -55,6 +56,10 @@ struct AttentionOutput {
   std::vector<double> out;      // [B, H, Tq, D]
   std::vector<double> lse;      // [B, H, Tq]
   std::vector<double> weights;  // w, before dropout: [B, H, Tq, Tk], 0 where masked
+  // r, the sum of the B and the sum of the C (terms per token included): [B, H, Tq, Tk], 0 where masked.
+  std::vector<double> raw;
+  std::vector<double> bias;
+  std::vector<double> content;
   // p_ij of each CoPE of the spec, in order: [B, H, Tq, Tk], 0 where masked.
   std::vector<std::vector<double>> cope_positions;
   std::vector<std::vector<double>> cope_gates;  // g_ij, likewise

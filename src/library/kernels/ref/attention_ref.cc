@@ -17,10 +17,17 @@ void write_output(const AttentionCall& call, const Head& head, const Row& row, s
   output.lse[index] = row.lse;
 }
 
+void append(const std::vector<double>& row, std::vector<double>& all) {
+  all.insert(all.end(), row.begin(), row.end());
+}
+
 // Rows come in the order of the tensors, so that what is kept can be appended.
 void keep_inspection(const AttentionOptions& options, const Row& row, AttentionOutput& output) {
-  if (options.keep_weights) {
-    output.weights.insert(output.weights.end(), row.weight.begin(), row.weight.end());
+  if (options.keep_weights) append(row.weight, output.weights);
+  if (options.keep_parts) {
+    append(row.raw, output.raw);
+    append(row.bias, output.bias);
+    append(row.content_sum, output.content);
   }
   if (!options.keep_cope_positions) return;
   output.cope_positions.resize(row.content.size());

@@ -122,11 +122,13 @@ std::vector<double> token_terms(const Head& head, const Row& row) {
 void add_up(const AttentionCall& call, Row& row) {
   row.score.assign(row.visible.size(), 0.0);
   row.slope.assign(row.visible.size(), 1.0);
+  row.content_sum = row.tokens;
   for (std::size_t j = 0; j < row.score.size(); ++j) {
-    row.score[j] = row.raw[j] + row.bias[j] + row.tokens[j];
+    if (!row.visible[j]) continue;
     for (const ContentTerm& term : row.content) {
-      row.score[j] += term.logit_scale * term.logits[j];
+      row.content_sum[j] += term.logit_scale * term.logits[j];
     }
+    row.score[j] = row.raw[j] + row.bias[j] + row.content_sum[j];
     for (const Encoding& encoding : call.spec.encodings) {
       const auto* cap = std::get_if<Softcap>(&encoding);
       if (cap == nullptr) continue;

@@ -92,6 +92,7 @@ struct Row {
   std::vector<double> bias;       // SUM_c B_c
   std::vector<double> tokens;     // SUM of the token terms
   std::vector<ContentTerm> content;
+  std::vector<double> content_sum;     // of both, as the scores have it
   std::vector<double> score;           // of all terms, after the bounds of site 5
   std::vector<double> slope;           // of the bounds, where they are
   std::vector<double> weight;          // softmax
