@@ -4,7 +4,7 @@
 #include <functional>
 
 #include "cases/attention_data.h"
-#include "kernels/attention_plan.h"
+#include "kernels/terms.h"
 #include "posenc/core/error.h"
 #include "posenc/kernels/reference.h"
 #include "posenc/kernels/rope.h"
@@ -184,7 +184,7 @@ TEST(Refusals, PositionsOfRotationsAndTables) {
 TEST(Refusals, PlansKnowTheAxesOfTrainedRotations) {
   const AttentionPlan plan(parse_spec("rope(schedule=learnable, axes=axial(axes=2))"),
                            {.head_dim = 8, .heads = 1}, 1);
-  EXPECT_EQ(plan.state().axes, 2);
+  EXPECT_EQ(plan.terms().axes, 2);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ struct Problem {
     call.q = q;
     call.k = k;
     call.v = v;
-    for (const SpecInput& input : call.prepared->plan.state().inputs) {
+    for (const SpecInput& input : call.prepared->plan.terms().inputs) {
       call.inputs.push_back(at::randn(
           {2, input.info.head_count(kHeads, 2), s.keys, input.info.channels}, at::kDouble));
     }
@@ -243,7 +243,7 @@ TEST(ComposedAttention, ExplainSaysWhatRunsOnCuda) {
                        std::int64_t head_dim = 64, std::int64_t queries = 40) {
     const auto prepared = ops::prepare(spec, {.head_dim = head_dim, .heads = kHeads}, 2, 40);
     const std::string whole = to_string(ops::cuda_capability(
-        prepared->plan.state(),
+        prepared->plan.terms(),
         {.numbers = numbers, .head_dim = head_dim, .queries = queries, .keys = 40}));
     const std::string text = whole.substr(0, whole.find("; memory "));
     // One path for both, unless the text says why not.
@@ -327,11 +327,11 @@ void expect_linear_reference(const std::string& form, const ops::TokenOptions& t
   if (form == "cosine") rows.options.form = Options::Form::kCosine;
   ops::LinearDevice device;
   device.walk = ops::walk_by_products;
-  const auto& state = p.call.prepared->plan.state();
+  const auto& terms = p.call.prepared->plan.terms();
   device.turn = [&](Role role, const at::Tensor& x, bool transposed) {
     const at::Tensor ids = role == Role::kQuery ? p.tokens.q_positions() : p.tokens.k_positions();
     const at::Tensor leaf = x.detach().clone().set_requires_grad(true);
-    const at::Tensor y = ops::composed_rotation(state.spec.encodings[0], state.shape, state.lengths,
+    const at::Tensor y = ops::composed_rotation(terms.spec.encodings[0], terms.shape, terms.lengths,
                                                 role, leaf, ids, {});
     return transposed ? torch::autograd::grad({y}, {leaf}, {x})[0] : y.detach();
   };

@@ -59,6 +59,8 @@ class AttentionPlan {
   AttentionPlan(AttentionPlan&&) noexcept;
   AttentionPlan& operator=(AttentionPlan&&) noexcept;
 
+  // What the spec compiled to, for the backends; `state` is of the CPU kernels alone.
+  [[nodiscard]] const struct Terms& terms() const;
   struct State;
   [[nodiscard]] const State& state() const { return *state_; }
 

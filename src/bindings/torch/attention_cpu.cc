@@ -2,7 +2,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
-#include "kernels/attention_plan.h"
+#include "kernels/attention_call.h"
 #include "torch/attention_arguments.h"
 
 namespace posenc::ops {
@@ -43,9 +43,9 @@ AttentionArguments::AttentionArguments(
   k = with_contiguous_rows(k_in);
   v = with_contiguous_rows(v_in);
   prepared = prepare(spec, {.head_dim = q.size(3), .heads = q.size(1)}, k.size(1), k.size(2));
-  places_.check_axes(kOp, prepared->plan.state().axes);
+  places_.check_axes(kOp, prepared->plan.terms().axes);
   values = split_parameters(*prepared, parameters);
-  of_encodings = rows_of_inputs(prepared->plan.state().inputs, inputs, q_in);
+  of_encodings = rows_of_inputs(prepared->plan.terms().inputs, inputs, q_in);
   if (q.scalar_type() == at::kDouble) return;  // views have no float64
   for (const at::Tensor& input : of_encodings) input_views_.emplace_back(view_of(input));
 }

@@ -34,7 +34,7 @@ Capability call_capability(const std::string& spec, const AttentionShapes& shape
   if (cuda) {
     const auto prepared = prepare(spec, {.head_dim = shapes.head_dim, .heads = shapes.heads},
                                   shapes.kv_heads, shapes.keys);
-    return cuda_capability(prepared->plan.state(),
+    return cuda_capability(prepared->plan.terms(),
                            {.numbers = cuda_numbers(type),
                             .head_dim = shapes.head_dim,
                             .batch = shapes.batch,

@@ -2,7 +2,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
-#include "kernels/attention_plan.h"
+#include "kernels/attention_call.h"
 #include "torch/autograd.h"
 #include "torch/linear_arguments.h"
 
@@ -27,7 +27,7 @@ struct LinearArguments {
         options(linear_options(form, epsilon)),
         prepared(prepare(spec, {.head_dim = q.size(3), .heads = q.size(1)}, k.size(1), k.size(2))),
         values(split_parameters(*prepared, parameters)) {
-    places.check_axes(kLinearAttention, prepared->plan.state().axes);
+    places.check_axes(kLinearAttention, prepared->plan.terms().axes);
   }
 
   [[nodiscard]] LinearAttentionCall call(const at::Tensor& out, const at::Tensor& sums) const {

@@ -3,7 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
-#include "kernels/attention_plan.h"
+#include "kernels/attention_call.h"
 #include "posenc/kernels/rope.h"
 #include "torch/autograd.h"
 
@@ -30,9 +30,9 @@ struct Rotation {
     const auto& encodings = prepared->spec.encodings;
     TORCH_CHECK(encodings.size() == 1 && traits(encodings[0]).site == Site::kQueryKey,
                 "[rope] spec must be one rope or xpos but got ", to_text(prepared->spec));
-    check_axes(kRope, "positions", positions, prepared->plan.state().axes);
+    check_axes(kRope, "positions", positions, prepared->plan.terms().axes);
     values = split_parameters(*prepared, parameters);
-    tables = rotary_tables(prepared->plan.state(), 0, &values, own);
+    tables = rotary_tables(prepared->plan, 0, &values, own);
   }
   [[nodiscard]] bool learns() const { return prepared->parameter_count > 0; }
 

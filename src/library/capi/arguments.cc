@@ -1,6 +1,6 @@
 #include "capi/arguments.h"
 
-#include "kernels/attention_plan.h"
+#include "kernels/attention_call.h"
 
 namespace posenc::capi {
 namespace {
@@ -17,8 +17,8 @@ void check_size(const char* op, const char* name, std::int64_t value, std::int64
 
 void check_made_for(const char* op, const char* name, const posenc_parameters& parameters,
                     const posenc_plan& plan) {
-  const AttentionPlan::State& state = plan.plan->state();
-  if (made_for(parameters, state.spec, state.shape)) return;
+  const Terms& terms = plan.plan->terms();
+  if (made_for(parameters, terms.spec, terms.shape)) return;
   fail(StatusCode::kInvalidArgument, "[%s] %s must be made for the plan's spec and shape", op,
        name);
 }

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "capi/arguments.h"
-#include "kernels/attention_plan.h"
+#include "kernels/attention_call.h"
 
 namespace posenc::capi {
 namespace {
@@ -19,10 +19,10 @@ posenc_attention_call read_call(const char* name, const posenc_attention_call* g
 // As many as the plan's spec reads: a wrong count is found before a tensor is.
 std::vector<TensorView> tensors_of(const char* op, const char* name, const posenc_plan& plan,
                                    const posenc_tensor* tensors, std::size_t count) {
-  const AttentionPlan::State& state = plan.plan->state();
-  if (count != state.inputs.size()) {
+  const Terms& terms = plan.plan->terms();
+  if (count != terms.inputs.size()) {
     fail(StatusCode::kInvalidArgument, "[%s] %s must be %s but got %zu tensors", op, name,
-         state.input_names.c_str(), count);
+         terms.input_names.c_str(), count);
   }
   if (count > 0) required(op, name, tensors);
   std::vector<TensorView> views;

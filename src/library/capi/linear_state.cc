@@ -23,7 +23,7 @@ std::unique_ptr<posenc_linear_state> make_state(const posenc_plan& plan,
     posenc::capi::fail(StatusCode::kOutOfRange, "[%s] batch must be in [0, 2^30] but got %lld",
                        kCreate, static_cast<long long>(batch));
   }
-  const posenc::ModelShape& shape = plan.plan->state().shape;
+  const posenc::ModelShape& shape = plan.plan->terms().shape;
   int64_t floats = (shape.head_dim + 64) * (shape.head_dim + 64);  // of one head's sums, padded
   if (__builtin_mul_overflow(floats, shape.heads, &floats) ||
       __builtin_mul_overflow(floats, std::max<int64_t>(batch, 1), &floats)) {

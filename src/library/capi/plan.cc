@@ -1,6 +1,6 @@
 #include "capi/arguments.h"
 #include "capi/rotary_access.h"
-#include "kernels/attention_plan.h"
+#include "kernels/attention_call.h"
 
 using posenc::AttentionPlan;
 using posenc::CachePolicy;
@@ -49,7 +49,7 @@ posenc_status posenc_plan_create(const posenc_spec* spec, const posenc_plan_opti
                                                  policy_of(given));
     made->no_values = std::make_shared<posenc::capi::Values>(spec->spec.encodings.size());
     made->parameters = parameters(spec->spec, shape).size();
-    made->axes = made->plan->state().axes;
+    made->axes = made->plan->terms().axes;
     out = made.release();
   });
 }
@@ -58,22 +58,22 @@ void posenc_plan_free(posenc_plan* plan) noexcept { delete plan; }
 
 int64_t posenc_plan_rotary_count(const posenc_plan* plan) noexcept {
   return guarded([&] {
-    const auto& state = required("plan_rotary_count", "plan", plan).plan->state();
-    return static_cast<int64_t>(state.rotary.size());
+    const auto& terms = required("plan_rotary_count", "plan", plan).plan->terms();
+    return static_cast<int64_t>(terms.rotary.size());
   });
 }
 
 int64_t posenc_plan_input_count(const posenc_plan* plan) noexcept {
   return guarded([&] {
-    const auto& state = required("plan_input_count", "plan", plan).plan->state();
-    return static_cast<int64_t>(state.inputs.size());
+    const auto& terms = required("plan_input_count", "plan", plan).plan->terms();
+    return static_cast<int64_t>(terms.inputs.size());
   });
 }
 
 const char* posenc_plan_input_name(const posenc_plan* plan, int64_t input) noexcept {
   const char* name = nullptr;
   guarded([&] {
-    const auto& inputs = required("plan_input_name", "plan", plan).plan->state().inputs;
+    const auto& inputs = required("plan_input_name", "plan", plan).plan->terms().inputs;
     if (input < 0 || input >= static_cast<int64_t>(inputs.size())) {
       posenc::capi::fail(posenc::StatusCode::kOutOfRange,
                          "[plan_input_name] input must be below the count (%zu) but got %lld",

@@ -1,11 +1,11 @@
 // What a site-2 encoding is made of: its geometry, its frequencies, rows of cos and sin.
 #include "capi/rotary_access.h"
-#include "kernels/attention_plan.h"
+#include "kernels/attention_call.h"
 
 namespace posenc::capi {
 
 std::size_t check_rotary(const char* op, const posenc_plan& plan, std::int64_t rotary) {
-  const std::size_t count = plan.plan->state().rotary.size();
+  const std::size_t count = plan.plan->terms().rotary.size();
   if (rotary >= 0 && static_cast<std::size_t>(rotary) < count) {
     return static_cast<std::size_t>(rotary);
   }
@@ -17,20 +17,13 @@ std::size_t check_rotary(const char* op, const posenc_plan& plan, std::int64_t r
 RotaryTables::RotaryTables(const char* op, const posenc_plan& plan,
                            const posenc_parameters* parameters, std::int64_t rotary) {
   const std::size_t r = check_rotary(op, plan, rotary);
-  const AttentionPlan::State& state = plan.plan->state();
-  const bool learnable = state.tables[r] == nullptr;
+  const Terms& terms = plan.plan->terms();
+  const bool trained = is_learnable(terms.spec.encodings[terms.rotary[r]]);
   tables_ =
-      rotary_tables(state, r, learnable ? values_of(op, plan, parameters).get() : nullptr, own_);
+      rotary_tables(*plan.plan, r, trained ? values_of(op, plan, parameters).get() : nullptr, own_);
 }
 
 namespace {
-
-// The geometry does not depend on trained values.
-Rotary untrained(const AttentionPlan::State& state, std::size_t r) {
-  if (state.tables[r] != nullptr) return state.tables[r]->rotary();
-  const auto& rope = std::get<Rope>(state.spec.encodings[state.rotary[r]]);
-  return make_rotary(rope, state.shape, state.lengths);
-}
 
 posenc_rotary_info describe(const Rotary& rotary) {
   posenc_rotary_info info{};
@@ -80,9 +73,9 @@ posenc_status posenc_rotary_describe(const posenc_plan* plan, int64_t rotary,
     const size_t size = required(op, "info", info).struct_size;
     posenc::capi::check_struct_size(op, "info", size, offsetof(posenc_rotary_info, rotary_dim));
     const std::size_t r = posenc::capi::check_rotary(op, *plan, rotary);
-    const auto& state = plan->plan->state();
-    posenc_rotary_info known = posenc::capi::describe(posenc::capi::untrained(state, r));
-    known.follows_length = follows_length(state.spec.encodings[state.rotary[r]], state.lengths);
+    const auto& terms = plan->plan->terms();
+    posenc_rotary_info known = posenc::capi::describe(terms.rotation(r));
+    known.follows_length = follows_length(terms.spec.encodings[terms.rotary[r]], terms.lengths);
     known.struct_size = size;
     std::memset(info, 0, size);  // fields that a newer caller has and we do not know
     std::memcpy(info, &known, std::min(size, sizeof known));

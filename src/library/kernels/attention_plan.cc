@@ -1,60 +1,10 @@
 #include "kernels/attention_plan.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 
-#include "posenc/core/error.h"
-
 namespace posenc {
 namespace {
-
-// Adds an encoding to the plan, or says what stands in the way of fusing it.
-struct Sort {
-  AttentionPlan::State& state;
-  std::size_t index;
-
-  template <class E>
-  void operator()(const E& /*encoding*/) const {
-    if constexpr (RotaryEncoding<E>) {
-      state.rotary.push_back(index);
-    } else if constexpr (BiasEncoding<E>) {
-      static_assert(DistanceBias<E>, "a bias that is not Toeplitz needs a modifier of its own");
-      state.biases.push_back(index);
-    } else if constexpr (TokenTerm<E>) {
-      if (state.token) obstacle("more than one term per token");
-      state.token = index;
-    } else if constexpr (std::same_as<E, Sink>) {
-      state.sinks.push_back(index);
-    } else {
-      static_assert(E::kTraits.site <= Site::kInput, "an encoding that no kernel would know of");
-    }
-  }
-  void operator()(const Fire& /*fire*/) const {
-    if (state.fire) obstacle("more than one fire");
-    state.fire = index;
-  }
-  void operator()(const Cope& /*cope*/) const {
-    if (state.cope) obstacle("more than one cope");
-    state.cope = index;
-  }
-  void operator()(const Softcap& softcap) const {
-    if (state.softcap) obstacle("more than one softcap");
-    state.softcap = softcap.cap;
-  }
-  void obstacle(std::string what) const {
-    if (state.obstacle.empty()) state.obstacle = std::move(what);
-  }
-};
-
-void check_groups(AttentionPlan::State& state) {
-  for (const std::size_t index : state.rotary) {
-    const auto* rope = std::get_if<Rope>(&state.spec.encodings[index]);
-    if (rope == nullptr || state.kv_heads % std::ssize(rope->theta) == 0) continue;
-    if (state.obstacle.empty()) state.obstacle = "theta per head with fewer key heads than thetas";
-  }
-}
 
 // A window that may be added to a place: none, or one beyond every sequence, is 2^40.
 std::int64_t bounded(std::int64_t window) {
@@ -67,36 +17,16 @@ std::int64_t bounded(std::int64_t window) {
 AttentionPlan::AttentionPlan(Spec spec, ModelShape shape, std::int64_t kv_heads, Lengths lengths,
                              CachePolicy policy)
     : state_(std::make_unique<State>()) {
-  require_attention_part("attention", spec);
-  validate(spec, shape);
-  if (kv_heads < 1 || shape.heads % kv_heads != 0) {
-    throw Error(ErrorKind::kOutOfRange,
-                {.scope = "attention",
-                 .key = "kv_heads",
-                 .rule = fmt::format("must divide the heads ({})", shape.heads),
-                 .value = std::to_string(kv_heads),
-                 .hint = ""});
-  }
-  state_->spec = std::move(spec);
-  state_->shape = shape;
-  state_->kv_heads = kv_heads;
-  state_->lengths = lengths;
+  static_cast<Terms&>(*state_) = compile_terms(std::move(spec), shape, kv_heads, lengths);
   state_->policy = policy;
-  state_->inputs = token_inputs(state_->spec, shape);
-  state_->input_names = names_of(state_->inputs);
-  for (std::size_t i = 0; i < state_->spec.encodings.size(); ++i) {
-    std::visit(Sort{*state_, i}, state_->spec.encodings[i]);
-  }
-  check_groups(*state_);
-  for (const std::size_t index : state_->rotary) {
-    const Encoding& encoding = state_->spec.encodings[index];
-    Rotary rotary = rotary_of(encoding, shape, lengths);
-    state_->axes = std::max(state_->axes, rotary.axes.axes);
-    state_->tables.push_back(is_learnable(encoding)
-                                 ? nullptr
-                                 : std::make_unique<RotaryCache>(std::move(rotary), policy));
+  for (std::size_t r = 0; r < state_->rotary.size(); ++r) {
+    const bool trained = is_learnable(state_->spec.encodings[state_->rotary[r]]);
+    state_->tables.push_back(trained ? nullptr
+                                     : std::make_unique<RotaryCache>(state_->rotation(r), policy));
   }
 }
+
+const Terms& AttentionPlan::terms() const { return *state_; }
 
 void AttentionSetup::share_with_sinks(std::int64_t head, float* row, float& lse) const {
   if (lse == -std::numeric_limits<float>::infinity()) return;  // no key
@@ -111,9 +41,10 @@ AttentionPlan::~AttentionPlan() = default;
 AttentionPlan::AttentionPlan(AttentionPlan&&) noexcept = default;
 AttentionPlan& AttentionPlan::operator=(AttentionPlan&&) noexcept = default;
 
-const RotaryCache* rotary_tables(const AttentionPlan::State& state, std::size_t r,
+const RotaryCache* rotary_tables(const AttentionPlan& plan, std::size_t r,
                                  const std::vector<Parameters>* parameters,
                                  std::vector<std::unique_ptr<RotaryCache>>& own) {
+  const AttentionPlan::State& state = plan.state();
   if (state.tables[r] != nullptr) return state.tables[r].get();
   const std::size_t index = state.rotary[r];
   const auto& rope = std::get<Rope>(state.spec.encodings[index]);

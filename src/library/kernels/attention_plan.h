@@ -5,52 +5,21 @@
 #include <vector>
 
 #include "core/aligned.h"
+#include "kernels/attention_call.h"
 #include "kernels/cpu/attention_simd.h"
 #include "kernels/fire_tables.h"
 #include "kernels/rope_rows.h"
 #include "kernels/toeplitz_tables.h"
-#include "posenc/kernels/attention.h"
 
 namespace posenc {
 
-struct AttentionPlan::State {
-  Spec spec;
-  ModelShape shape;
-  std::int64_t kv_heads = 1;
-  Lengths lengths;
+// The terms, and the tables that are kept between calls.
+struct AttentionPlan::State : Terms {
   CachePolicy policy;
-  std::int64_t axes = 1;             // coordinates of a position: the most that an encoding reads
-  std::vector<SpecInput> inputs;     // what AttentionCall::inputs holds
-  std::string input_names;           // for messages
-  std::vector<std::size_t> rotary;   // indices of site-2 encodings, in order
-  std::vector<std::size_t> biases;   // of site 3
-  std::optional<std::size_t> fire;   // of the one FIRE that is fused
-  std::optional<std::size_t> cope;   // of the one CoPE that is fused
-  std::optional<std::size_t> token;  // of the one token term that is fused
-  std::vector<std::size_t> sinks;
-  std::optional<double> softcap;  // of the one that is fused
   std::vector<std::unique_ptr<RotaryCache>>
-      tables;            // per site-2 encoding; null where alpha is trained
-  std::string obstacle;  // why nothing is fused; empty when it is
+      tables;  // per site-2 encoding; null where alpha is trained
   ToeplitzCache toeplitz;
 };
-
-// Tables of the r-th site-2 encoding: the plan's, or ones made for this call's trained frequencies and
-// kept in `own`.
-const RotaryCache* rotary_tables(const AttentionPlan::State& state, std::size_t r,
-                                 const std::vector<Parameters>* parameters,
-                                 std::vector<std::unique_ptr<RotaryCache>>& own);
-
-// One sequence of a batch entry.
-struct Segment {
-  std::int64_t batch;
-  std::int64_t first_query;
-  std::int64_t queries;
-  std::int64_t first_key;
-  std::int64_t keys;
-  [[nodiscard]] std::int64_t place_offset() const { return keys - queries; }
-};
-std::vector<Segment> segments_of(const AttentionCall& call);
 
 // Entries of the key mask for a segment, or nothing where there is none.
 std::span<const std::uint8_t> real_keys(const AttentionCall& call, const Segment& segment);
@@ -107,9 +76,6 @@ struct AttentionSetup {
 
 // Checks that need no tensor data; then builds the setup (allocates, may throw bad_alloc).
 Status check_attention(const AttentionCall& call) noexcept;
-// The part of them that looks at neither outputs nor parameters, nor follows a pointer to tokens: for
-// calls whose tensors are on another device.
-Status check_attention_inputs(const AttentionCall& call) noexcept;
 // `pack_rows`: keys and values as float32 rows too, which decoding does without.
 Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool pack_rows = true);
 

@@ -37,7 +37,8 @@ std::vector<std::int64_t> all_positions(const AttentionSetup& setup, bool of_que
 Status find_tables(AttentionSetup& setup) {
   const AttentionPlan::State& state = *setup.state;
   for (std::size_t r = 0; r < state.rotary.size(); ++r) {
-    setup.tables.push_back(rotary_tables(state, r, setup.call->parameters, setup.own_tables));
+    setup.tables.push_back(
+        rotary_tables(*setup.call->plan, r, setup.call->parameters, setup.own_tables));
     setup.axes = std::max(setup.axes, setup.tables.back()->rotary().axes.axes);
     setup.scale *= static_cast<float>(setup.tables.back()->rotary().softmax_factor);
   }

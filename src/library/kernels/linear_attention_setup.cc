@@ -55,7 +55,8 @@ Status find_rows(const LinearSetup& setup, const RotaryCache& tables, const Segm
 void find_tables(LinearSetup& setup) {
   const AttentionPlan::State& state = *setup.state;
   for (std::size_t r = 0; r < state.rotary.size(); ++r) {
-    setup.tables.push_back(rotary_tables(state, r, setup.call->parameters, setup.own_tables));
+    setup.tables.push_back(
+        rotary_tables(*setup.call->plan, r, setup.call->parameters, setup.own_tables));
     setup.axes = std::max(setup.axes, setup.tables.back()->rotary().axes.axes);
   }
 }

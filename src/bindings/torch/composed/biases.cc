@@ -1,6 +1,6 @@
 #include "torch/composed/biases.h"
 
-#include "kernels/attention_plan.h"
+#include "kernels/attention_call.h"
 #include "torch/composed/numbers.h"
 
 namespace posenc::ops {
@@ -223,7 +223,7 @@ at::Tensor bias_table(const Prepared& prepared, const std::vector<Tensors>& para
                       const BiasTable& range, const at::Device& device) {
   const at::Tensor distance = distances_of(prepared, range, device);
   at::Tensor sum;
-  for (const std::size_t index : prepared.plan.state().biases) {
+  for (const std::size_t index : prepared.plan.terms().biases) {
     const at::Tensor entries = bias_entries(prepared, index, range, device);
     const at::Tensor one =
         values_at(prepared.spec.encodings[index], parameters[index], distance, entries);
@@ -238,7 +238,7 @@ std::vector<Tensors> bias_table_gradient(const Prepared& prepared,
   const at::Tensor distance = distances_of(prepared, range, dtable.device());
   const at::Tensor wide = dtable.to(at::kDouble);
   std::vector<Tensors> gradients(parameters.size());
-  for (const std::size_t index : prepared.plan.state().biases) {
+  for (const std::size_t index : prepared.plan.terms().biases) {
     const at::Tensor entries = bias_entries(prepared, index, range, dtable.device());
     gradients[index] =
         gradients_at(prepared.spec.encodings[index], parameters[index], distance, entries, wide);

@@ -151,7 +151,7 @@ at::Tensor sum_of_biases(const ComposedCall& call, const std::vector<Tensors>& p
   const at::Tensor j = call.tokens->k_positions().select(2, 0);
   at::Tensor sum;
   const auto add = [&](const at::Tensor& one) { sum = sum.defined() ? sum + one : one; };
-  for (const std::size_t e : call.prepared->plan.state().biases) {
+  for (const std::size_t e : call.prepared->plan.terms().biases) {
     const at::Tensor distance = i.unsqueeze(2) - j.unsqueeze(1);  // [B or 1, Tq, Tk]
     const auto& encoding = call.prepared->spec.encodings[e];
     add(toeplitz_bias(encoding, parameters[e], distance).transpose(0, 1).to(type));
@@ -178,9 +178,9 @@ at::Tensor token_term(const ComposedCall& call, const at::Tensor& input, const T
 
 at::Tensor sum_of_token_terms(const ComposedCall& call, double scale, at::ScalarType type) {
   at::Tensor sum;
-  const auto& state = call.prepared->plan.state();
-  for (std::size_t i = 0; i < state.inputs.size(); ++i) {
-    const auto form = token_form(state.spec.encodings[state.inputs[i].encoding], scale);
+  const auto& terms = call.prepared->plan.terms();
+  for (std::size_t i = 0; i < terms.inputs.size(); ++i) {
+    const auto form = token_form(terms.spec.encodings[terms.inputs[i].encoding], scale);
     if (!form) continue;
     const at::Tensor term = token_term(call, call.inputs[i], *form).to(type);
     sum = sum.defined() ? sum + term : term;
@@ -190,14 +190,14 @@ at::Tensor sum_of_token_terms(const ComposedCall& call, double scale, at::Scalar
 
 at::Tensor rotated(const ComposedCall& call, const std::vector<Tensors>& parameters, Role role,
                    at::Tensor x) {
-  const auto& state = call.prepared->plan.state();
-  if (state.rotary.empty()) return x;
+  const auto& terms = call.prepared->plan.terms();
+  if (terms.rotary.empty()) return x;
   static_cast<void>(call.tokens->side(role));  // refuses positions that are not exact
   const at::Tensor positions =
       role == Role::kQuery ? call.tokens->q_positions() : call.tokens->k_positions();
-  for (const std::size_t e : state.rotary) {
+  for (const std::size_t e : terms.rotary) {
     const at::Tensor alpha = parameters[e].empty() ? at::Tensor() : parameters[e][0];
-    x = composed_rotation(state.spec.encodings[e], state.shape, state.lengths, role, x, positions,
+    x = composed_rotation(terms.spec.encodings[e], terms.shape, terms.lengths, role, x, positions,
                           alpha);
   }
   return x;
@@ -207,7 +207,7 @@ at::Tensor rotated(const ComposedCall& call, const std::vector<Tensors>& paramet
 at::Tensor sink_logit(const ComposedCall& call, const std::vector<Tensors>& parameters,
                       at::ScalarType type) {
   at::Tensor sum;
-  for (const std::size_t e : call.prepared->plan.state().sinks) {
+  for (const std::size_t e : call.prepared->plan.terms().sinks) {
     const at::Tensor one = parameters[e][0].reshape({1, -1, 1, 1}).to(type);
     sum = sum.defined() ? at::logaddexp(sum, one) : one;
   }
@@ -217,10 +217,10 @@ at::Tensor sink_logit(const ComposedCall& call, const std::vector<Tensors>& para
 at::Tensor leaf(const at::Tensor& x) { return x.detach().set_requires_grad(true); }
 
 double scale_of(const ComposedCall& call) {
-  const auto& state = call.prepared->plan.state();
+  const auto& terms = call.prepared->plan.terms();
   double scale = call.scale.value_or(default_scale(call.q.size(3)));
-  for (const std::size_t e : state.rotary) {
-    scale *= rotary_of(state.spec.encodings[e], state.shape, state.lengths).softmax_factor;
+  for (const std::size_t e : terms.rotary) {
+    scale *= rotary_of(terms.spec.encodings[e], terms.shape, terms.lengths).softmax_factor;
   }
   return scale;
 }
@@ -276,7 +276,7 @@ ComposedResult compose(const ComposedCall& call) {
     Scores seen = s;
     if (cope->gate_source == Cope::GateSource::kValue) seen.gates = v;
     if (cope->gate_source == Cope::GateSource::kSeparate) {
-      seen.gates = keys(call.inputs[first_input(call.prepared->plan.state().inputs, e)]);
+      seen.gates = keys(call.inputs[first_input(call.prepared->plan.terms().inputs, e)]);
     }
     const CopeTerm term = cope_term(*cope, parameters[e], seen);
     scores = scores + term.logits;

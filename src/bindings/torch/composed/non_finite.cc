@@ -82,10 +82,10 @@ void NonFinite::mark(AttentionBackward& gradients) const {
   dq = dq.masked_fill(gradient_, kNaN);
   dk = dk.masked_fill(keys, kNaN);
   dv = dv.masked_fill(keys_seen_by(weights_, dv.size(1)), kNaN);
-  const auto& state = cleaned_.prepared->plan.state();
+  const auto& terms = cleaned_.prepared->plan.terms();
   for (std::size_t i = 0; i < dinputs.size(); ++i) {
     at::Tensor lost = keys_seen_by(gradient_, dinputs[i].size(1));
-    const auto form = token_form(state.spec.encodings[state.inputs[i].encoding], 1.0);
+    const auto form = token_form(terms.spec.encodings[terms.inputs[i].encoding], 1.0);
     if (form && form->running) lost = at_or_before(lost);
     dinputs[i] = dinputs[i].masked_fill(lost, kNaN);
   }

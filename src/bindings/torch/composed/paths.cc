@@ -25,8 +25,8 @@ bool allows_tf32(Context& context) {
   }
 }
 
-const Cope* cope_of(const AttentionPlan::State& state) {
-  return state.cope ? &std::get<Cope>(state.spec.encodings[*state.cope]) : nullptr;
+const Cope* cope_of(const Terms& terms) {
+  return terms.cope ? &std::get<Cope>(terms.spec.encodings[*terms.cope]) : nullptr;
 }
 
 std::string type_obstacle(const CudaProblem& problem) {
@@ -39,18 +39,17 @@ std::string type_obstacle(const CudaProblem& problem) {
 }
 
 // What the decoding kernels know, too.
-bool is_tuned(const AttentionPlan::State& state, const CudaProblem& problem) {
-  if (problem.numbers != CudaNumbers::kHalf || state.fire || state.token) return false;
-  const Cope* cope = cope_of(state);
+bool is_tuned(const Terms& terms, const CudaProblem& problem) {
+  if (problem.numbers != CudaNumbers::kHalf || terms.fire || terms.token) return false;
+  const Cope* cope = cope_of(terms);
   return cope == nullptr ||
          (cope->gate_source == Cope::GateSource::kKey && cope->npos_max <= cuda::kTunedPositions);
 }
 
-std::string joined_names(const AttentionPlan::State& state,
-                         const std::vector<std::size_t>& indices) {
+std::string joined_names(const Terms& terms, const std::vector<std::size_t>& indices) {
   std::string joined;
   for (const std::size_t i : indices) {
-    joined += (joined.empty() ? "" : " + ") + std::string(traits(state.spec.encodings[i]).name);
+    joined += (joined.empty() ? "" : " + ") + std::string(traits(terms.spec.encodings[i]).name);
   }
   return joined;
 }
@@ -65,33 +64,33 @@ CudaNumbers cuda_numbers(at::ScalarType type) {
   return allows_split_float32() ? CudaNumbers::kSplitFloat32 : CudaNumbers::kExactFloat32;
 }
 
-int float_parts(const AttentionPlan::State& state, const CudaProblem& problem) {
-  const bool counts = state.cope && problem.head_dim <= kMostExactChannels;
+int float_parts(const Terms& terms, const CudaProblem& problem) {
+  const bool counts = terms.cope && problem.head_dim <= kMostExactChannels;
   return counts || problem.numbers == CudaNumbers::kExactFloat32 ? 3 : 2;
 }
 
-std::string cuda_obstacle(const AttentionPlan::State& state, const CudaProblem& problem) {
-  if (!state.obstacle.empty()) return state.obstacle;
+std::string cuda_obstacle(const Terms& terms, const CudaProblem& problem) {
+  if (!terms.obstacle.empty()) return terms.obstacle;
   if (std::string type = type_obstacle(problem); !type.empty()) return type;
-  if (state.softcap) return "no kernel for softcap";
-  const Cope* cope = cope_of(state);
+  if (terms.softcap) return "no kernel for softcap";
+  const Cope* cope = cope_of(terms);
   if (cope != nullptr && cope->gate_source == Cope::GateSource::kOpen)
     return "cope with open gates";
-  if (cope != nullptr && state.token) {
-    return "no kernel for cope with " + joined_names(state, {*state.token});
+  if (cope != nullptr && terms.token) {
+    return "no kernel for cope with " + joined_names(terms, {*terms.token});
   }
   if (problem.head_dim % 8 != 0 || problem.head_dim > kMostChannels) {
     return "head_dim is not a multiple of 8 up to 256";
   }
-  if ((!state.biases.empty() || state.fire) && problem.explicit_positions) {
+  if ((!terms.biases.empty() || terms.fire) && problem.explicit_positions) {
     return "biases with explicit positions";
   }
   return "";
 }
 
-std::string cuda_backward_obstacle(const AttentionPlan::State& state, const CudaProblem& problem) {
-  if (std::string forward = cuda_obstacle(state, problem); !forward.empty()) return forward;
-  const Cope* cope = cope_of(state);
+std::string cuda_backward_obstacle(const Terms& terms, const CudaProblem& problem) {
+  if (std::string forward = cuda_obstacle(terms, problem); !forward.empty()) return forward;
+  const Cope* cope = cope_of(terms);
   const bool own_gates = cope != nullptr && has_gate_vectors(*cope);
   const bool float32 = problem.numbers != CudaNumbers::kHalf;
   if (cuda::backward_fits(static_cast<int>(problem.head_dim), float32, own_gates)) return "";
@@ -100,45 +99,45 @@ std::string cuda_backward_obstacle(const AttentionPlan::State& state, const Cuda
 
 namespace {
 
-std::string terms_of(const AttentionPlan::State& state, const CudaProblem& problem) {
+std::string terms_of(const Terms& terms, const CudaProblem& problem) {
   std::string text;
   const auto add = [&](const std::string& term) { text += (text.empty() ? "" : ", ") + term; };
   if (problem.numbers != CudaNumbers::kHalf) {
-    const char* parts = float_parts(state, problem) == 3 ? "three" : "two";
+    const char* parts = float_parts(terms, problem) == 3 ? "three" : "two";
     add(std::string("float32 as sums of ") + parts + " bfloat16");
   }
-  if (!state.rotary.empty()) add(joined_names(state, state.rotary) + " in a pass of its own");
-  if (!state.biases.empty()) add("toeplitz table (" + joined_names(state, state.biases) + ")");
-  if (state.fire) add("fire");
-  if (state.cope) add("cope");
-  if (state.token) add("a term per token (" + joined_names(state, {*state.token}) + ")");
-  if (!state.sinks.empty()) add("sink");
+  if (!terms.rotary.empty()) add(joined_names(terms, terms.rotary) + " in a pass of its own");
+  if (!terms.biases.empty()) add("toeplitz table (" + joined_names(terms, terms.biases) + ")");
+  if (terms.fire) add("fire");
+  if (terms.cope) add("cope");
+  if (terms.token) add("a term per token (" + joined_names(terms, {*terms.token}) + ")");
+  if (!terms.sinks.empty()) add("sink");
   return text;
 }
 
 // Scores and weights; with their gradients in the backward.
-Capability::Pass composed(const AttentionPlan::State& state, const CudaProblem& problem,
-                          std::string why, int tensors) {
+Capability::Pass composed(const Terms& terms, const CudaProblem& problem, std::string why,
+                          int tensors) {
   const std::int64_t number = problem.numbers == CudaNumbers::kFloat64 ? 8 : 4;
   return {AttentionPath::kComposed, std::move(why),
-          tensors * number * problem.batch * state.shape.heads * problem.queries * problem.keys};
+          tensors * number * problem.batch * terms.shape.heads * problem.queries * problem.keys};
 }
 
 }  // namespace
 
-Capability cuda_capability(const AttentionPlan::State& state, const CudaProblem& problem) {
+Capability cuda_capability(const Terms& terms, const CudaProblem& problem) {
   Capability found;
   found.device = "cuda";
-  if (std::string obstacle = cuda_obstacle(state, problem); !obstacle.empty()) {
-    found.forward = composed(state, problem, obstacle, 2);
-    found.backward = composed(state, problem, obstacle, 4);
+  if (std::string obstacle = cuda_obstacle(terms, problem); !obstacle.empty()) {
+    found.forward = composed(terms, problem, obstacle, 2);
+    found.backward = composed(terms, problem, obstacle, 4);
     return found;
   }
-  const bool decodes = is_tuned(state, problem) && problem.queries <= cuda::kMostDecodeQueries;
+  const bool decodes = is_tuned(terms, problem) && problem.queries <= cuda::kMostDecodeQueries;
   if (decodes) found.forward.path = AttentionPath::kDecode;
-  found.terms = terms_of(state, problem);
-  if (std::string obstacle = cuda_backward_obstacle(state, problem); !obstacle.empty()) {
-    found.backward = composed(state, problem, obstacle, 4);
+  found.terms = terms_of(terms, problem);
+  if (std::string obstacle = cuda_backward_obstacle(terms, problem); !obstacle.empty()) {
+    found.backward = composed(terms, problem, obstacle, 4);
   }
   return found;
 }

@@ -1,7 +1,7 @@
 // Which path attention takes on a CUDA device, and why: asked before every call, and by explain().
 #pragma once
 
-#include "kernels/attention_plan.h"
+#include "kernels/attention_call.h"
 #include "posenc/kernels/capability.h"
 #include "torch/arguments.h"
 
@@ -26,14 +26,14 @@ struct CudaProblem {
 
 // Of how many bfloat16 numbers a float32 is the sum in the kernels. CoPE takes three wherever they are served:
 // its gradient jumps where a position passes a whole number, and at 16 bits too many take the other side.
-int float_parts(const AttentionPlan::State& state, const CudaProblem& problem);
+int float_parts(const Terms& terms, const CudaProblem& problem);
 
 // Why no fused kernel serves it; empty where one does.
-std::string cuda_obstacle(const AttentionPlan::State& state, const CudaProblem& problem);
+std::string cuda_obstacle(const Terms& terms, const CudaProblem& problem);
 // The same of its backward, which the forward may not share.
-std::string cuda_backward_obstacle(const AttentionPlan::State& state, const CudaProblem& problem);
+std::string cuda_backward_obstacle(const Terms& terms, const CudaProblem& problem);
 
 // Both, with the memory of scores where they are tensors.
-Capability cuda_capability(const AttentionPlan::State& state, const CudaProblem& problem);
+Capability cuda_capability(const Terms& terms, const CudaProblem& problem);
 
 }  // namespace posenc::ops

@@ -3,7 +3,7 @@
 // whether an integer mask holds 0 and 1 only, and bounds of positions where a spec rotates.
 #pragma once
 
-#include "kernels/attention_plan.h"
+#include "kernels/attention_call.h"
 #include "torch/attention_arguments.h"
 
 namespace posenc::ops {

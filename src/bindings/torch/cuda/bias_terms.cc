@@ -1,6 +1,6 @@
 #include "torch/cuda/bias_terms.h"
 
-#include "kernels/attention_plan.h"
+#include "kernels/attention_call.h"
 #include "kernels/cuda/bias_table.h"
 #include "torch/cuda/stream.h"
 
@@ -17,7 +17,7 @@ at::Tensor bias_table_cuda(const Prepared& prepared,
                                   .before = range.before,
                                   .span = range.span};
   bool first = true;
-  for (const std::size_t index : prepared.plan.state().biases) {
+  for (const std::size_t index : prepared.plan.terms().biases) {
     std::vector<at::Tensor> kept;  // until the launch is queued
     cuda::BiasReads reads;
     for (std::size_t n = 0; n < parameters[index].size(); ++n) {

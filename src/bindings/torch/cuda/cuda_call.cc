@@ -35,7 +35,7 @@ CudaCall::CudaCall(const at::Tensor& q_in, const at::Tensor& k_in, const at::Ten
   composed_.v = with_contiguous_rows(v_in);
   composed_.prepared =
       prepare(spec, {.head_dim = q_in.size(3), .heads = q_in.size(1)}, k_in.size(1), k_in.size(2));
-  composed_.inputs = rows_of_inputs(state().inputs, inputs, q_in);
+  composed_.inputs = rows_of_inputs(terms().inputs, inputs, q_in);
   composed_.parameters = parameters;
   composed_.tokens = &tokens_;
   composed_.scale = scale;
@@ -53,16 +53,16 @@ CudaProblem CudaCall::problem() const {
           .keys = composed_.k.size(2),
           .explicit_positions = tokens_.explicit_positions()};
 }
-bool CudaCall::fused() const { return cuda_obstacle(state(), problem()).empty(); }
-bool CudaCall::backward_fused() const { return cuda_backward_obstacle(state(), problem()).empty(); }
+bool CudaCall::fused() const { return cuda_obstacle(terms(), problem()).empty(); }
+bool CudaCall::backward_fused() const { return cuda_backward_obstacle(terms(), problem()).empty(); }
 
 const Cope* CudaCall::cope() const {
-  return state().cope ? &std::get<Cope>(state().spec.encodings[*state().cope]) : nullptr;
+  return terms().cope ? &std::get<Cope>(terms().spec.encodings[*terms().cope]) : nullptr;
 }
 
 // The checks of the CPU's kernels, which look at shapes and not at memory.
 void CudaCall::check() const {
-  tokens_.check_axes(state().axes);
+  tokens_.check_axes(terms().axes);
   AttentionCall call;
   call.plan = &composed_.prepared->plan;
   call.q = shape_view(composed_.q);

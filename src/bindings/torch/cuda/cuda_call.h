@@ -18,9 +18,7 @@ class CudaCall {
   // Whether the fused kernels should be asked, and those of the backward.
   [[nodiscard]] bool fused() const;
   [[nodiscard]] bool backward_fused() const;
-  [[nodiscard]] const AttentionPlan::State& state() const {
-    return composed_.prepared->plan.state();
-  }
+  [[nodiscard]] const Terms& terms() const { return composed_.prepared->plan.terms(); }
   // The CoPE of the spec, or null.
   [[nodiscard]] const Cope* cope() const;
   [[nodiscard]] const Tokens& tokens() const { return tokens_; }

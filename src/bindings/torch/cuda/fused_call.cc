@@ -55,7 +55,7 @@ void FusedCall::give_workspace(std::size_t bytes) {
 void FusedCall::fill_shapes() {
   const ComposedCall& c = call_.composed();
   p.element = element_of(c.q.scalar_type());
-  p.float_parts = float_parts(call_.state(), call_.problem());
+  p.float_parts = float_parts(call_.terms(), call_.problem());
   p.batch = static_cast<std::int32_t>(c.q.size(0));
   p.heads = static_cast<std::int32_t>(c.q.size(1));
   p.kv_heads = static_cast<std::int32_t>(c.k.size(1));
@@ -117,9 +117,9 @@ void FusedCall::fill_table() {
 }
 
 void FusedCall::fill_fire() {
-  if (!call_.state().fire) return;
-  const std::size_t index = *call_.state().fire;
-  const auto& config = std::get<Fire>(call_.state().spec.encodings[index]);
+  if (!call_.terms().fire) return;
+  const std::size_t index = *call_.terms().fire;
+  const auto& config = std::get<Fire>(call_.terms().spec.encodings[index]);
   std::vector<at::Tensor> flat;
   for (const at::Tensor& x : parameters[index]) flat.push_back(x.reshape({-1}));
   const at::Tensor values = at::cat(flat).to(at::kDouble);
@@ -135,7 +135,7 @@ void FusedCall::fill_fire() {
 void FusedCall::fill_cope() {
   const Cope* config = call_.cope();
   if (config == nullptr) return;
-  cope_table_ = parameters[*call_.state().cope][0].to(at::kFloat).contiguous();
+  cope_table_ = parameters[*call_.terms().cope][0].to(at::kFloat).contiguous();
   p.cope.npos_max = static_cast<int>(config->npos_max);
   const bool interpolates = config->variant == Cope::Variant::kInterpolate;
   (interpolates ? p.cope.pos_emb : p.cope.slopes) = cope_table_.data_ptr<float>();
@@ -144,9 +144,9 @@ void FusedCall::fill_cope() {
   const bool own_gates = has_gate_vectors(*config);
   if (own_gates) {
     const bool from_values = config->gate_source == Cope::GateSource::kValue;
-    const auto& state = call_.state();
+    const auto& terms = call_.terms();
     gates_ =
-        from_values ? v_ : aligned(call_.composed().inputs[first_input(state.inputs, *state.cope)]);
+        from_values ? v_ : aligned(call_.composed().inputs[first_input(terms.inputs, *terms.cope)]);
     p.cope.gate_k = tensor4(gates_);
   }
   // Slopes with gates from the scores read the turned queries alone.
@@ -156,12 +156,12 @@ void FusedCall::fill_cope() {
 }
 
 void FusedCall::fill_tokens() {
-  const AttentionPlan::State& state = call_.state();
-  if (!state.token) return;
+  const Terms& terms = call_.terms();
+  if (!terms.token) return;
   token_input_ =
-      call_.composed().inputs[first_input(state.inputs, *state.token)].to(at::kFloat).contiguous();
+      call_.composed().inputs[first_input(terms.inputs, *terms.token)].to(at::kFloat).contiguous();
   token_scan = {
-      .form = *token_form(state.spec.encodings[*state.token], static_cast<double>(p.scale)),
+      .form = *token_form(terms.spec.encodings[*terms.token], static_cast<double>(p.scale)),
       .x = token_input_.data_ptr<float>(),
       .batch = p.batch,
       .heads = p.heads,
@@ -181,7 +181,7 @@ void FusedCall::fill_tokens() {
 }
 
 void FusedCall::fill_sinks() {
-  for (const std::size_t index : call_.state().sinks) {
+  for (const std::size_t index : call_.terms().sinks) {
     const at::Tensor one = parameters[index][0].to(at::kFloat).contiguous();
     sinks_ = sinks_.defined() ? at::logaddexp(sinks_, one) : one;
   }

@@ -20,7 +20,7 @@ class FusedCall {
   void give_workspace(std::size_t bytes);
 
   [[nodiscard]] const CudaCall& call() const { return call_; }
-  [[nodiscard]] bool has_table() const { return !call_.state().biases.empty(); }
+  [[nodiscard]] bool has_table() const { return !call_.terms().biases.empty(); }
 
  private:
   void fill_shapes();

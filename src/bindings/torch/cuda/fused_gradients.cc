@@ -69,7 +69,7 @@ void FusedGradients::fill_tables() {
     b_.dfire_segments = dfire_segments_.data_ptr<float>();
     b_.dfire_rows = dfire_rows_.data_ptr<float>();
   }
-  if (const auto& cope = fused_.call().state().cope) {
+  if (const auto& cope = fused_.call().terms().cope) {
     dcope_ = at::empty(fused_.parameters[*cope][0].sizes(), floats);
     b_.dpos_emb = dcope_.data_ptr<float>();
   }
@@ -96,10 +96,10 @@ AttentionBackward FusedGradients::finish() {
 
 // Of a fused call an input is that of its term per token or of CoPE's gates.
 std::vector<at::Tensor> FusedGradients::input_gradients() const {
-  const AttentionPlan::State& state = fused_.call().state();
+  const Terms& terms = fused_.call().terms();
   std::vector<at::Tensor> gradients;
   for (std::size_t i = 0; i < call_.inputs.size(); ++i) {
-    const bool of_token = state.token && state.inputs[i].encoding == *state.token;
+    const bool of_token = terms.token && terms.inputs[i].encoding == *terms.token;
     gradients.push_back(of_token ? token_gradient(call_.inputs[i]) : dgate_);
   }
   return gradients;
@@ -124,19 +124,19 @@ at::Tensor FusedGradients::sink_gradient(const at::Tensor& logit) const {
 }
 
 std::vector<std::vector<at::Tensor>> FusedGradients::table_gradients() const {
-  const AttentionPlan::State& state = fused_.call().state();
+  const Terms& terms = fused_.call().terms();
   std::vector<std::vector<at::Tensor>> gradients(fused_.parameters.size());
   if (dtable_.defined()) {
     gradients =
         bias_table_gradient(*call_.prepared, fused_.parameters, fused_.range.distances, dtable_);
   }
   if (dfire_rows_.defined()) {
-    const auto& config = std::get<Fire>(state.spec.encodings[*state.fire]);
-    gradients[*state.fire] = fire_gradients(config, fused_.parameters[*state.fire], dfire_segments_,
+    const auto& config = std::get<Fire>(terms.spec.encodings[*terms.fire]);
+    gradients[*terms.fire] = fire_gradients(config, fused_.parameters[*terms.fire], dfire_segments_,
                                             dfire_rows_, call_.tokens->q_places());
   }
-  if (dcope_.defined()) gradients[*state.cope] = {dcope_};
-  for (const std::size_t e : state.sinks) gradients[e] = {sink_gradient(fused_.parameters[e][0])};
+  if (dcope_.defined()) gradients[*terms.cope] = {dcope_};
+  for (const std::size_t e : terms.sinks) gradients[e] = {sink_gradient(fused_.parameters[e][0])};
   return gradients;
 }
 

@@ -69,8 +69,8 @@ class LinearCall {
     };
     exact_ = q.scalar_type() == at::kDouble;
     const PositionRange range{std::min(of_q_.least, of_k_.least), std::max(of_q_.most, of_k_.most)};
-    for (std::size_t r = 0; !exact_ && r < state().rotary.size(); ++r) {
-      const auto& own = parameters_[state().rotary[r]];
+    for (std::size_t r = 0; !exact_ && r < terms().rotary.size(); ++r) {
+      const auto& own = parameters_[terms().rotary[r]];
       rotations_.emplace_back(*prepared_, r, own.empty() ? at::Tensor() : own[0], range,
                               q.device());
     }
@@ -87,10 +87,10 @@ class LinearCall {
   LinearDevice device;
 
  private:
-  [[nodiscard]] const AttentionPlan::State& state() const { return prepared_->plan.state(); }
+  [[nodiscard]] const Terms& terms() const { return prepared_->plan.terms(); }
 
   void check(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const {
-    tokens_.check_axes(state().axes);
+    tokens_.check_axes(terms().axes);
     check_linear_options(prepared_->plan, rows.options).throw_if_error();
     if (q.scalar_type() == at::kDouble) return;
     AttentionCall shapes;
@@ -122,7 +122,7 @@ class LinearCall {
   // Last rotation first, as the gradient comes.
   void add_frequencies(Role role, const at::Tensor& x, const at::Tensor& dy) {
     bool learns = false;
-    for (const std::size_t index : state().rotary) learns |= !parameters_[index].empty();
+    for (const std::size_t index : terms().rotary) learns |= !parameters_[index].empty();
     if (!learns) return;
     std::vector<at::Tensor> inputs = {x.contiguous()};
     for (std::size_t r = 0; r + 1 < rotations_.size(); ++r) {
@@ -131,7 +131,7 @@ class LinearCall {
     }
     at::Tensor d = dy.contiguous().clone();
     for (std::size_t r = rotations_.size(); r-- > 0;) {
-      const std::size_t index = state().rotary[r];
+      const std::size_t index = terms().rotary[r];
       if (!parameters_[index].empty()) {
         const at::Tensor sum = rotations_[r].frequency_gradient(inputs[r], {}, d, {}, ids(role));
         const at::Tensor one = rotations_[r].alpha_gradient(sum);

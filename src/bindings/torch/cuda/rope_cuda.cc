@@ -37,7 +37,7 @@ struct Prepare {
     const auto& encodings = prepared->spec.encodings;
     TORCH_CHECK(encodings.size() == 1 && traits(encodings[0]).site == Site::kQueryKey,
                 "[rope] spec must be one rope or xpos but got ", to_text(prepared->spec));
-    check_axes(kOp, "positions", positions.ids, prepared->plan.state().axes);
+    check_axes(kOp, "positions", positions.ids, prepared->plan.terms().axes);
     const auto tensors = parameter_tensors(*prepared, parameters);
     if (!tensors[0].empty()) alpha = tensors[0][0];
   }
@@ -98,7 +98,7 @@ at::Tensor frequency_gradient_cuda(const at::Tensor& q, const at::Tensor& k, con
 
 Rotary rotary_of(const std::string& spec, const at::Tensor& k, const Positions& positions) {
   const Prepare made(k, at::empty({0}, at::kFloat), spec, positions);
-  return made.prepared->plan.state().tables[0]->rotary();
+  return made.prepared->plan.terms().rotation(0);
 }
 
 at::Tensor rerotate_cuda(const at::Tensor& k, std::string spec, const at::Tensor& from,

@@ -5,13 +5,6 @@
 namespace posenc::ops {
 namespace {
 
-Rotary rotary_of(const Prepared& prepared, std::size_t rotation) {
-  const auto& state = prepared.plan.state();
-  if (state.tables[rotation] != nullptr) return state.tables[rotation]->rotary();
-  const auto& rope = std::get<Rope>(state.spec.encodings[state.rotary[rotation]]);
-  return make_rotary(rope, state.shape, state.lengths);
-}
-
 PositionsView view_of_ids(const at::Tensor& ids) {
   PositionsView view;
   if (!ids.defined() || ids.numel() == 0) return view;
@@ -50,8 +43,8 @@ void check_room(const Rotary& rotary, std::int64_t rows, const CachePolicy& poli
 
 CudaRotation::CudaRotation(const Prepared& prepared, std::size_t rotation, const at::Tensor& alpha,
                            const PositionRange& range, const at::Device& device)
-    : rotary_(rotary_of(prepared, rotation)), device_(device) {
-  const CachePolicy& policy = prepared.plan.state().policy;
+    : rotary_(prepared.plan.terms().rotation(rotation)), device_(device) {
+  const CachePolicy policy;  // that of the plan
   const DeviceTables::Key key{rotation, device.index(), current_stream(device)};
   const bool trained = alpha.defined();
   if (!trained) {

@@ -6,14 +6,14 @@ namespace posenc::ops {
 
 Turned::Turned(const CudaCall& call)
     : call_(call), q(aligned(call.composed().q)), k(aligned(call.composed().k)) {
-  const auto& state = call.state();
-  if (state.rotary.empty()) return;
+  const auto& terms = call.terms();
+  if (terms.rotary.empty()) return;
   of_q_ = call.tokens().side(Role::kQuery);
   of_k_ = call.tokens().side(Role::kKey);
   parameters_ = parameter_tensors(*call.composed().prepared, call.composed().parameters);
   const PositionRange range{std::min(of_q_.least, of_k_.least), std::max(of_q_.most, of_k_.most)};
-  for (std::size_t r = 0; r < state.rotary.size(); ++r) {
-    const auto& own = parameters_[state.rotary[r]];
+  for (std::size_t r = 0; r < terms.rotary.size(); ++r) {
+    const auto& own = parameters_[terms.rotary[r]];
     rotations_.emplace_back(*call.composed().prepared, r, own.empty() ? at::Tensor() : own[0],
                             range, call.device());
     q_inputs_.push_back(q);
@@ -32,7 +32,7 @@ void Turned::backward(const at::Tensor& dq, const at::Tensor& dk,
                       std::vector<std::vector<at::Tensor>>* gradients) const {
   const at::Tensor keys = call_.composed().keys_are_turned ? at::Tensor() : dk;
   for (std::size_t r = rotations_.size(); r-- > 0;) {
-    const std::size_t index = call_.state().rotary[r];
+    const std::size_t index = call_.terms().rotary[r];
     if (gradients != nullptr && !parameters_[index].empty()) {
       (*gradients)[index] = {frequency_gradient(r, dq, keys)};
     }

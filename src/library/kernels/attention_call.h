@@ -1,0 +1,34 @@
+// What every backend takes from a call and its plan: the terms, the sequences, the first checks, the tables of rotations.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kernels/terms.h"
+#include "posenc/encodings/rotary_cache.h"
+#include "posenc/kernels/attention.h"
+
+namespace posenc {
+
+// One sequence of a batch entry.
+struct Segment {
+  std::int64_t batch;
+  std::int64_t first_query;
+  std::int64_t queries;
+  std::int64_t first_key;
+  std::int64_t keys;
+  [[nodiscard]] std::int64_t place_offset() const { return keys - queries; }
+};
+std::vector<Segment> segments_of(const AttentionCall& call);
+
+// The checks of a call that look at neither outputs nor parameters, nor follow a pointer to tokens: for calls whose
+// tensors are on another device.
+Status check_attention_inputs(const AttentionCall& call) noexcept;
+
+// Tables of the r-th site-2 encoding: the plan's, or ones made for this call's trained frequencies and
+// kept in `own`.
+const RotaryCache* rotary_tables(const AttentionPlan& plan, std::size_t r,
+                                 const std::vector<Parameters>* parameters,
+                                 std::vector<std::unique_ptr<RotaryCache>>& own);
+
+}  // namespace posenc
