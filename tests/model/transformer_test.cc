@@ -1,11 +1,13 @@
 #include "model/transformer.h"
 
 #include <gtest/gtest.h>
+#include <torch/cuda.h>
 
 #include <set>
 
 #include "posenc/core/rng.h"
 #include "posenc/torch/ops.h"
+#include "support/autocast.h"
 
 namespace posenc::model {
 namespace {
@@ -158,8 +160,22 @@ TEST(Transformer, EveryFormRunsForwardAndBackward) {
 TEST(Transformer, RmsNormHasNoMeanAndNoBias) {
   const at::Tensor x = at::tensor({3.0, 4.0, 0.0, 0.0}, at::kFloat);
   const Normalize norm(4, config::NormKind::kRms);
-  EXPECT_TRUE(norm->forward(x).normalized.allclose(x / 2.5, 1e-5, 1e-5));
+  EXPECT_TRUE(norm->forward(x).allclose(x / 2.5, 1e-5, 1e-5));
   EXPECT_EQ(norm->parameters().size(), 1U);
+}
+
+// A post-norm is the residual of the next block: rounding it to the type of products would lose digits at every layer.
+TEST(Transformer, OnGpuAPostNormStaysFloat32UnderAutocast) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "SKIPPED: no CUDA device";
+  for (const config::Norm norm : {config::Norm::kPre, config::Norm::kPost}) {
+    ModelConfig config = small({"rope"});
+    config.norm = norm;
+    Transformer model(config, context());
+    model->to(at::kCUDA);
+    const testing::Autocast scope;
+    const at::Tensor hidden = model->hidden(tokens(2, 12).to(at::kCUDA));
+    EXPECT_EQ(hidden.scalar_type(), norm == config::Norm::kPre ? at::kBFloat16 : at::kFloat);
+  }
 }
 
 // Token by token through the caches, and in two pieces: what one pass gives.

@@ -1,18 +1,18 @@
 // Dense layers and norms against libtorch's: values, gradients, gradients of gradients, and under autocast.
 #include "torch/dense.h"
 
-#include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 #include <torch/cuda.h>
 
 #include <functional>
 
+#include "support/autocast.h"
 #include "torch/residual_norm.h"
-#include "torch/torch_version.h"
 
 namespace posenc::nn {
 namespace {
 
+using testing::Autocast;
 using torch::autograd::grad;
 using Layer = std::function<at::Tensor(const std::vector<at::Tensor>&)>;
 
@@ -99,31 +99,6 @@ std::vector<at::Tensor> residual_inputs(at::TensorOptions options, std::int64_t 
   all.push_back(at::randn({3, rows / 3, dim}, at::kDouble).to(options));
   return all;
 }
-
-// To bfloat16 while it lives, on CPU and GPU.
-class Autocast {
- public:
-  Autocast() { set(true); }
-  ~Autocast() {
-    set(false);
-    at::autocast::clear_cache();
-  }
-  Autocast(Autocast&&) = delete;
-  Autocast& operator=(Autocast&&) = delete;
-
- private:
-  static void set(bool on) {
-#if POSENC_TORCH_AT_LEAST(2, 4)
-    for (const auto device : {at::kCPU, at::kCUDA}) {
-      at::autocast::set_autocast_dtype(device, at::kBFloat16);
-      at::autocast::set_autocast_enabled(device, on);
-    }
-#else
-    at::autocast::set_autocast_cpu_dtype(at::kBFloat16);
-    at::autocast::set_cpu_enabled(on);
-#endif
-  }
-};
 
 TEST(Dense, IsLibtorchsLayerWithItsDerivatives) {
   expect_same(mine, theirs, layer_inputs(at::kDouble), 1e-13);

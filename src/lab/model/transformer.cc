@@ -96,10 +96,15 @@ NormalizeImpl::NormalizeImpl(std::int64_t dim, config::NormKind kind)
   if (kind == config::NormKind::kLayer) bias_ = register_parameter("bias", at::zeros({dim}));
 }
 
-nn::ResidualNorm NormalizeImpl::forward(const at::Tensor& x, const at::Tensor& branch) const {
+at::Tensor NormalizeImpl::forward(const at::Tensor& x) const {
+  return bias_.defined() ? at::layer_norm(x, weight_.sizes(), weight_, bias_)
+                         : nn::rms_norm(x, weight_);
+}
+
+nn::ResidualNorm NormalizeImpl::add(const at::Tensor& x, const at::Tensor& branch) const {
   if (bias_.defined()) return nn::residual_norm(x, branch, weight_, bias_);
   const at::Tensor sum = branch.defined() ? x + branch : x;
-  return {sum, nn::rms_norm(sum, weight_)};
+  return {sum, forward(sum)};
 }
 
 MlpImpl::MlpImpl(const ModelConfig& config) : relu_(config.mlp == config::Mlp::kRelu) {
@@ -138,11 +143,11 @@ BlockImpl::BlockImpl(const ModelConfig& config, nn::Attention softmax,
 template <class Attend>
 Residual BlockImpl::run(const Residual& in, const Attend& attend) {
   if (post_norm_) {
-    const at::Tensor y = norm1_(in.x, dropout_(attend(in.x))).normalized;
-    return {norm2_(y, dropout_(mlp_(y))).normalized, {}};
+    const at::Tensor y = norm1_(in.x + dropout_(attend(in.x)));
+    return {norm2_(y + dropout_(mlp_(y))), {}};
   }
-  const auto [x, normalized] = norm1_(in.x, in.branch);
-  const auto [y, again] = norm2_(x, dropout_(attend(normalized)));
+  const auto [x, normalized] = norm1_->add(in.x, in.branch);
+  const auto [y, again] = norm2_->add(x, dropout_(attend(normalized)));
   return {y, dropout_(mlp_(again))};
 }
 
@@ -240,7 +245,7 @@ at::Tensor TransformerImpl::hidden(const at::Tensor& tokens, const at::Tensor& p
 }
 
 at::Tensor TransformerImpl::closing(const Residual& last) const {
-  return norm_.is_empty() ? last.x : norm_->forward(last.x, last.branch).normalized;
+  return norm_.is_empty() ? last.x : norm_->add(last.x, last.branch).normalized;
 }
 
 std::string TransformerImpl::why_not_decoded() const {

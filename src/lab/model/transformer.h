@@ -42,8 +42,10 @@ using AttentionFactory =
 class NormalizeImpl : public torch::nn::Module {
  public:
   NormalizeImpl(std::int64_t dim, config::NormKind kind);
-  // Of x + branch, and that sum; an undefined branch is none.
-  [[nodiscard]] nn::ResidualNorm forward(const at::Tensor& x, const at::Tensor& branch = {}) const;
+  // In the type of x.
+  at::Tensor forward(const at::Tensor& x) const;
+  // Of x + branch, for products to read, and that sum; an undefined branch is none.
+  [[nodiscard]] nn::ResidualNorm add(const at::Tensor& x, const at::Tensor& branch) const;
 
  private:
   at::Tensor weight_, bias_;  // RMSNorm has no bias
