@@ -9,6 +9,17 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 sys.path.insert(0, os.environ.get("POSENC_PYTHON", os.path.join(ROOT, "build/release/python")))
 
 
+def pytest_configure(config):
+    """Some builds of PyTorch for arm64 have no bfloat16 products in oneDNN, and fail instead of taking their own."""
+    import torch
+
+    matrix = torch.ones(64, 64, dtype=torch.bfloat16)
+    try:
+        torch.nn.functional.linear(matrix, matrix)
+    except RuntimeError:
+        torch.backends.mkldnn.set_flags(False)
+
+
 @pytest.fixture(autouse=True)
 def seed():
     import torch

@@ -1,4 +1,4 @@
-// Files: whole reads and writes, and replacement at once.
+// Files: whole reads and writes, and atomic replacement.
 #pragma once
 
 #include <cstddef>

@@ -17,6 +17,15 @@ using testing::random_case;
 const ref::AttentionShape kShape{
     .batch = 2, .heads = 4, .kv_heads = 2, .queries = 9, .keys = 9, .head_dim = 4};
 
+void expect_reference(cases::AttentionProblem& problem) {
+  problem.forward();
+  const auto found = problem.results(false);
+  const auto want = problem.expected(false);
+  for (std::size_t r = 0; r < found.size(); ++r) {
+    EXPECT_LE(testing::largest_mixed_error(found[r].values, want[r].values), 2e-5) << found[r].name;
+  }
+}
+
 TEST(Softcap, FarAboveTheScoresIsNone) {
   AttentionCase bounded = random_case("rope + softcap(cap=1e6)", kShape, causal(), 1);
   AttentionCase plain = bounded;
@@ -60,13 +69,8 @@ TEST(Softcap, KernelsAreExactAtEverySize) {
       std::vector<double> q = problem.data.q.values();
       for (double& x : q) x *= size;
       problem.data.q.assign(q);
-      problem.forward();
-      const auto found = problem.results(false);
-      const auto want = problem.expected(false);
-      for (std::size_t r = 0; r < found.size(); ++r) {
-        EXPECT_LE(testing::largest_mixed_error(found[r].values, want[r].values), 2e-5)
-            << found[r].name << " " << size << " " << queries;
-      }
+      SCOPED_TRACE(::testing::Message() << size << " " << queries);
+      expect_reference(problem);
     }
   }
 }
@@ -80,13 +84,8 @@ TEST(Softcap, InfiniteScoresAreBounded) {
       std::vector<double> k = problem.data.k.values();
       for (std::size_t channel = 0; channel < k.size(); channel += 3 * 8) k[channel] = size;
       problem.data.k.assign(k);
-      problem.forward();
-      const auto found = problem.results(false);
-      const auto want = problem.expected(false);
-      for (std::size_t r = 0; r < found.size(); ++r) {
-        EXPECT_LE(testing::largest_mixed_error(found[r].values, want[r].values), 2e-5)
-            << found[r].name << " " << size << " " << queries;
-      }
+      SCOPED_TRACE(::testing::Message() << size << " " << queries);
+      expect_reference(problem);
     }
   }
 }

@@ -46,6 +46,8 @@ struct AttentionMask {
   std::span<const std::int64_t> cu_keys;
 };
 
+struct Terms;
+
 // What can be made ready before tensors are there: frequencies, tables of cos and sin, the choice of
 // path. Immutable, and safe to share between threads.
 class AttentionPlan {
@@ -60,7 +62,7 @@ class AttentionPlan {
   AttentionPlan& operator=(AttentionPlan&&) noexcept;
 
   // What the spec compiled to, for the backends; `state` is of the CPU kernels alone.
-  [[nodiscard]] const struct Terms& terms() const;
+  [[nodiscard]] const Terms& terms() const;
   struct State;
   [[nodiscard]] const State& state() const { return *state_; }
 

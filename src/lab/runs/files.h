@@ -1,4 +1,4 @@
-// The files of a run: JSON that is replaced at once or not at all, and what killed writers leave.
+// The files of a run: JSON that is replaced atomically, and temporaries that killed writers leave.
 #pragma once
 
 #include <filesystem>

@@ -74,7 +74,7 @@ posenc_status posenc_rotary_describe(const posenc_plan* plan, int64_t rotary,
     posenc::capi::check_struct_size(op, "info", size, offsetof(posenc_rotary_info, rotary_dim));
     const std::size_t r = posenc::capi::check_rotary(op, *plan, rotary);
     const auto& terms = plan->plan->terms();
-    posenc_rotary_info known = posenc::capi::describe(terms.rotation(r));
+    posenc_rotary_info known = posenc::capi::describe(terms.rotations[r]);
     known.follows_length = follows_length(terms.spec.encodings[terms.rotary[r]], terms.lengths);
     known.struct_size = size;
     std::memset(info, 0, size);  // fields that a newer caller has and we do not know

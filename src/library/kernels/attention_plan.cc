@@ -22,7 +22,7 @@ AttentionPlan::AttentionPlan(Spec spec, ModelShape shape, std::int64_t kv_heads,
   for (std::size_t r = 0; r < state_->rotary.size(); ++r) {
     const bool trained = is_learnable(state_->spec.encodings[state_->rotary[r]]);
     state_->tables.push_back(trained ? nullptr
-                                     : std::make_unique<RotaryCache>(state_->rotation(r), policy));
+                                     : std::make_unique<RotaryCache>(state_->rotations[r], policy));
   }
 }
 

@@ -10,7 +10,7 @@ namespace posenc {
 namespace {
 
 // Adds an encoding to the terms, or says what stands in the way of fusing it.
-struct Sort {
+struct AddTerm {
   Terms& terms;
   std::size_t index;
 
@@ -79,11 +79,12 @@ Terms compile_terms(Spec spec, const ModelShape& shape, std::int64_t kv_heads, L
   terms.inputs = token_inputs(terms.spec, shape);
   terms.input_names = names_of(terms.inputs);
   for (std::size_t i = 0; i < terms.spec.encodings.size(); ++i) {
-    std::visit(Sort{terms, i}, terms.spec.encodings[i]);
+    std::visit(AddTerm{terms, i}, terms.spec.encodings[i]);
   }
   check_groups(terms);
-  for (std::size_t r = 0; r < terms.rotary.size(); ++r) {
-    terms.axes = std::max(terms.axes, terms.rotation(r).axes.axes);
+  for (const std::size_t index : terms.rotary) {
+    terms.rotations.push_back(rotary_of(terms.spec.encodings[index], shape, lengths));
+    terms.axes = std::max(terms.axes, terms.rotations.back().axes.axes);
   }
   return terms;
 }

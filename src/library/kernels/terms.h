@@ -15,10 +15,11 @@ struct Terms {
   ModelShape shape;
   std::int64_t kv_heads = 1;
   Lengths lengths;
-  std::int64_t axes = 1;             // coordinates of a position: the most that an encoding reads
-  std::vector<SpecInput> inputs;     // what AttentionCall::inputs holds
-  std::string input_names;           // for messages
-  std::vector<std::size_t> rotary;   // indices of site-2 encodings, in order
+  std::int64_t axes = 1;            // coordinates of a position: the most that an encoding reads
+  std::vector<SpecInput> inputs;    // what AttentionCall::inputs holds
+  std::string input_names;          // for messages
+  std::vector<std::size_t> rotary;  // indices of site-2 encodings, in order
+  std::vector<Rotary> rotations;  // of each of them; trained frequencies have their initial values
   std::vector<std::size_t> biases;   // of site 3
   std::optional<std::size_t> fire;   // of the one FIRE that is fused
   std::optional<std::size_t> cope;   // of the one CoPE that is fused
@@ -26,11 +27,6 @@ struct Terms {
   std::vector<std::size_t> sinks;
   std::optional<double> softcap;  // of the one that is fused
   std::string obstacle;           // why nothing is fused; empty when it is
-
-  // The r-th rotation; its frequencies are those that training starts from, where they are trained.
-  [[nodiscard]] Rotary rotation(std::size_t r) const {
-    return rotary_of(spec.encodings[rotary[r]], shape, lengths);
-  }
 };
 
 // Throws Error where the spec does not fit the shape or has encodings of site 1.

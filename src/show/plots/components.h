@@ -27,7 +27,7 @@ struct TsneOptions {
   std::int64_t iterations = 600;
   std::uint64_t seed = 0;
 };
-// Exact t-SNE (van der Maaten and Hinton 2008): O(n^2) a step, the same for the same seed.
+// Exact t-SNE (van der Maaten and Hinton 2008) from the principal components: O(n^2) a step, the same for the same seed.
 std::vector<std::array<double, 2>> tsne(const Points& points, const TsneOptions& options);
 
 // Squares of the distances of all pairs, [n][n].

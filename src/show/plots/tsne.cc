@@ -147,14 +147,37 @@ std::vector<double> neighbour_probabilities(const std::vector<double>& squared, 
   return row.p;
 }
 
+namespace {
+
+// The two largest principal components, made small, and a little noise: where each point begins is then a fact of the
+// points. From noise alone the last bits of a machine's arithmetic decide how a curve folds.
+Layout first_layout(const Points& points, std::uint64_t seed) {
+  constexpr double kSize = 1e-4;
+  constexpr double kNoise = 1e-6;
+  const Points scores = principal_components(points).scores;
+  double variance = 0.0;
+  for (const auto& score : scores) {
+    variance += score[0] * score[0] / static_cast<double>(scores.size());
+  }
+  const double scale = variance > 0.0 ? kSize / std::sqrt(variance) : 0.0;
+  Rng rng(seed);
+  Layout y(points.size());
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    for (std::size_t c = 0; c < 2; ++c) {
+      const double component = c < scores[i].size() ? scores[i][c] : 0.0;
+      y[i][c] = scale * component + kNoise * rng.normal();
+    }
+  }
+  return y;
+}
+
+}  // namespace
+
 std::vector<std::array<double, 2>> tsne(const Points& points, const TsneOptions& options) {
-  constexpr double kStart = 1e-4;
   constexpr double kLeastRate = 20.0;
   const std::size_t n = points.size();
   const Matrix joint = joint_probabilities(points, options.perplexity);
-  Rng rng(options.seed);
-  Layout y(n);
-  for (auto& point : y) point = {kStart * rng.normal(), kStart * rng.normal()};
+  Layout y = first_layout(points, options.seed);
   const std::int64_t early = std::min<std::int64_t>(250, options.iterations / 3);
   const double rate = std::max(kLeastRate, static_cast<double>(n) / kExaggeration);
   Descent descent(n);

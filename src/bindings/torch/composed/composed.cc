@@ -219,9 +219,7 @@ at::Tensor leaf(const at::Tensor& x) { return x.detach().set_requires_grad(true)
 double scale_of(const ComposedCall& call) {
   const auto& terms = call.prepared->plan.terms();
   double scale = call.scale.value_or(default_scale(call.q.size(3)));
-  for (const std::size_t e : terms.rotary) {
-    scale *= rotary_of(terms.spec.encodings[e], terms.shape, terms.lengths).softmax_factor;
-  }
+  for (const Rotary& rotary : terms.rotations) scale *= rotary.softmax_factor;
   return scale;
 }
 

@@ -98,7 +98,7 @@ at::Tensor frequency_gradient_cuda(const at::Tensor& q, const at::Tensor& k, con
 
 Rotary rotary_of(const std::string& spec, const at::Tensor& k, const Positions& positions) {
   const Prepare made(k, at::empty({0}, at::kFloat), spec, positions);
-  return made.prepared->plan.terms().rotation(0);
+  return made.prepared->plan.terms().rotations[0];
 }
 
 at::Tensor rerotate_cuda(const at::Tensor& k, std::string spec, const at::Tensor& from,

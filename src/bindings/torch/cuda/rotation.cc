@@ -43,8 +43,8 @@ void check_room(const Rotary& rotary, std::int64_t rows, const CachePolicy& poli
 
 CudaRotation::CudaRotation(const Prepared& prepared, std::size_t rotation, const at::Tensor& alpha,
                            const PositionRange& range, const at::Device& device)
-    : rotary_(prepared.plan.terms().rotation(rotation)), device_(device) {
-  const CachePolicy policy;  // that of the plan
+    : rotary_(prepared.plan.terms().rotations[rotation]), device_(device) {
+  const CachePolicy policy;  // the default, as in Prepared
   const DeviceTables::Key key{rotation, device.index(), current_stream(device)};
   const bool trained = alpha.defined();
   if (!trained) {

@@ -54,8 +54,8 @@ constexpr Sizes backward_key_sizes(int dim, int chain, bool compact) {
 constexpr int backward_key_parts(int dim) { return dim == 64 ? 1 : 2; }
 constexpr int backward_key_shares(int dim) { return dim / 64 / backward_key_parts(dim); }
 
-// Queries that one block without a copying warpgroup takes at once: nothing would be copied ahead, and smaller blocks
-// are done sooner.
+// Up to so many queries the forward is not warp-specialised: one block takes all of them, so a producer would have
+// nothing to copy ahead.
 inline constexpr int kShortRows = 128;
 
 inline int chain_of(const AttentionParams& p) {
