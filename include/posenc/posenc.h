@@ -3,13 +3,16 @@
 // Position can enter attention at five sites; everything in this library is one of them.
 //
 //   x_t  = token_t + SUM_a E_a(t)                          site 1  input      learned, sinusoidal
-//   q'_i = PROD_b T_b(i) q_i,  k'_j = PROD_b T_b(j) k_j    site 2  query/key  rope, xpos
+//   q'_i = PROD_b T_b(i) q_i,  k'_j = PROD_b T_b(j) k_j    site 2  query/key  rope, xpos,
+//                                                                             temperature
 //   r_ij = scale * <q'_i, k'_j>                            the raw score
 //   s_ij = r_ij + SUM_c B_c(h, i, j)                       site 3  bias       alibi, t5, kerple,
 //                                                                             fire, relative
-//               + C(q_i, r_i*, i, j)                       site 4  content    cope, fox, key_bias
+//               + C(q_i, r_i*, i, j)                       site 4  content    cope, fox, key_bias,
+//                                                                             relative_query
 //   o_i  = SUM_j exp(S(s_ij)) v_j
-//          / (SUM_j exp(S(s_ij)) + SUM_d exp(z_d))         site 5  softmax    softcap, sink
+//          / (SUM_j exp(S(s_ij)) + SUM_d exp(z_d))         site 5  softmax    softcap, sink,
+//                                                                             stick_breaking
 //
 // where j runs over the keys that the mask shows.
 //

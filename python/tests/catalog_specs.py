@@ -49,6 +49,15 @@ def _alternatives(entry, parts, pairs):
             yield {**base, name: value}
 
 
+def _is_valid(spec, head_dim):
+    """Some choices need another one next to them."""
+    try:
+        spec.parameters(head_dim, 2)
+    except (RuntimeError, ValueError):
+        return False
+    return True
+
+
 def catalog_specs(*sites, head_dim=8):
     """Of these sites, or of all that attention takes."""
     catalog = posenc.catalog()
@@ -57,5 +66,7 @@ def catalog_specs(*sites, head_dim=8):
     for entry in catalog["encodings"]:
         if entry["site"] in sites or not (sites or entry["site"] in ("input", "none")):
             for fields in _alternatives(entry, parts, head_dim // 2):
-                specs.append(posenc.Spec([{entry["name"]: fields} if fields else entry["name"]]).text)
+                spec = posenc.Spec([{entry["name"]: fields} if fields else entry["name"]])
+                if _is_valid(spec, head_dim):
+                    specs.append(spec.text)
     return list(dict.fromkeys(specs))

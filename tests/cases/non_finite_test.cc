@@ -73,6 +73,51 @@ struct Rows {
   bool any = false;
 };
 
+// Whether a query has its own row of a poisoned input, besides those of the keys that it sees; and whether only that.
+struct OwnRow {
+  bool read = false;
+  bool alone = false;
+  bool running = false;  // the row is a sum over the tokens up to it
+};
+OwnRow own_row(const AttentionData& data, const Poison& poison) {
+  if (poison.input != Input::kOfEncoding) return {};
+  const Encoding& encoding = data.spec.encodings[data.token_inputs.at(0).encoding];
+  if (std::holds_alternative<RelativeQuery>(encoding)) return {.read = true, .alone = true};
+  const auto* rope = std::get_if<Rope>(&encoding);
+  return {.read = rope != nullptr, .running = rope != nullptr && rope->running};
+}
+
+// Keys whose own value is poisoned: one, or where values are sums, all after it in its sequence.
+std::vector<bool> poisoned_keys(const AttentionData& data, const ref::Mask& mask,
+                                const Poison& poison, bool running) {
+  std::vector<bool> keys(static_cast<std::size_t>(data.c.keys), false);
+  const ref::Places& places = mask.keys();
+  const auto first = static_cast<std::size_t>(poison.token);
+  const bool hidden =
+      running && data.key_mask[static_cast<std::size_t>(poison.batch * data.c.keys) + first] == 0;
+  for (std::size_t j = first; j < keys.size() && !hidden; ++j) {
+    keys[j] = j == first || (running && places.sequence[j] == places.sequence[first]);
+  }
+  return keys;
+}
+
+bool reads_poison(const ref::Mask& mask, const OwnRow& own, const std::vector<bool>& poisoned,
+                  const std::vector<bool>& visible, std::int64_t query) {
+  for (std::size_t j = 0; j < poisoned.size(); ++j) {
+    if (!poisoned[j]) continue;
+    const auto i = static_cast<std::size_t>(query);
+    const bool is_own = mask.keys().place[j] == mask.queries().place[i] &&
+                        mask.keys().sequence[j] == mask.queries().sequence[i];
+    if ((own.read && is_own) || (!own.alone && visible[j])) return true;
+  }
+  return false;
+}
+
+bool breaks_sticks(const Spec& spec) {
+  return std::any_of(spec.encodings.begin(), spec.encodings.end(),
+                     [](const Encoding& e) { return std::holds_alternative<StickBreaking>(e); });
+}
+
 Rows predict(AttentionData& data, const Poison& poison) {
   const Case& c = data.c;
   const std::int64_t sharing = c.heads / tensor_of(data, poison.input).view().heads();
@@ -83,14 +128,21 @@ Rows predict(AttentionData& data, const Poison& poison) {
   rows.dq = rows.out;
   rows.dk.assign(static_cast<std::size_t>(c.batch * c.kv_heads * c.keys), false);
   rows.dv = rows.dk;
+  const OwnRow own = own_row(data, poison);
   const bool weights_are_nan = poison.input != Input::kValue || gates_read_values(data.spec);
   for (std::int64_t h = 0; h < c.heads; ++h) {
     if (poison.head != h / sharing) continue;
     for (std::int64_t i = 0; i < c.queries; ++i) {
-      const std::vector<bool> visible = mask.row(poison.batch, i);
+      std::vector<bool> visible = mask.row(poison.batch, i);
+      for (std::size_t j = 0; breaks_sticks(data.spec) && j < visible.size(); ++j) {
+        visible[j] =
+            visible[j] && mask.keys().place[j] < mask.queries().place[static_cast<std::size_t>(i)];
+      }
       const bool blind = std::find(visible.begin(), visible.end(), true) == visible.end();
-      const bool sees = poison.on_queries() ? i == poison.token
-                                            : bool(visible[static_cast<std::size_t>(poison.token)]);
+      const bool sees =
+          poison.on_queries()
+              ? i == poison.token
+              : reads_poison(mask, own, poisoned_keys(data, mask, poison, own.running), visible, i);
       if (!sees || blind) continue;
       const auto row = static_cast<std::size_t>((poison.batch * c.heads + h) * c.queries + i);
       rows.any = rows.dq[row] = true;

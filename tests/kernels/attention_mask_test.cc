@@ -26,15 +26,15 @@ ref::AttentionOptions masked(bool causal) {
   return options;
 }
 
-// Tokens [first, last) of a tensor [1, heads, tokens, 4]; nothing of one that is not given.
+// Tokens [first, last) of a tensor [1, heads, tokens, channels]; nothing of one that is not given.
 std::vector<double> tokens(const std::vector<double>& tensor, std::int64_t heads,
-                           std::int64_t first, std::int64_t last) {
+                           std::int64_t first, std::int64_t last, std::int64_t channels = 4) {
   std::vector<double> part;
   if (tensor.empty()) return part;
-  const auto count = static_cast<std::int64_t>(tensor.size()) / heads / 4;
+  const auto count = static_cast<std::int64_t>(tensor.size()) / heads / channels;
   for (std::int64_t h = 0; h < heads; ++h) {
-    part.insert(part.end(), tensor.begin() + (h * count + first) * 4,
-                tensor.begin() + (h * count + last) * 4);
+    part.insert(part.end(), tensor.begin() + (h * count + first) * channels,
+                tensor.begin() + (h * count + last) * channels);
   }
   return part;
 }
@@ -55,8 +55,11 @@ AttentionCase piece_of(const AttentionCase& whole, const Piece& cut) {
   part.grad_out = tokens(whole.grad_out, whole.shape.heads, cut.first_query, cut.last_query);
   part.k = tokens(whole.k, whole.shape.kv_heads, cut.first_key, cut.last_key);
   part.v = tokens(whole.v, whole.shape.kv_heads, cut.first_key, cut.last_key);
-  for (std::vector<double>& input : part.of_encodings) {
-    input = tokens(input, whole.shape.kv_heads, cut.first_key, cut.last_key);
+  for (std::size_t i = 0; i < part.of_encodings.size(); ++i) {
+    const InputInfo info = whole.token_inputs()[i].info;
+    part.of_encodings[i] =
+        tokens(whole.of_encodings[i], info.head_count(whole.shape.heads, whole.shape.kv_heads),
+               cut.first_key, cut.last_key, info.channels);
   }
   return part;
 }
@@ -104,8 +107,15 @@ TEST(AttentionMask, PaddedKeysMightAsWellNotBeThere) {
       const auto gradients = padded.backward();
       for (const double x : tokens(gradients.k, 2, 4, 6)) EXPECT_EQ(x, 0.0);
       for (const double x : tokens(gradients.v, 2, 4, 6)) EXPECT_EQ(x, 0.0);
-      for (const auto& gradient : gradients.of_encodings) {
-        for (const double x : tokens(gradient, 2, 4, 6)) EXPECT_EQ(x, 0.0);
+      for (std::size_t i = 0; i < gradients.of_encodings.size(); ++i) {
+        const SpecInput input = padded.token_inputs()[i];
+        const Encoding& encoding = padded.spec.encodings[input.encoding];
+        const bool of_query = std::holds_alternative<RelativeQuery>(encoding) ||
+                              std::holds_alternative<Rope>(encoding);
+        if (of_query) continue;  // its row belongs to the token as a query, which is not hidden
+        for (const double x : tokens(gradients.of_encodings[i], 2, 4, 6, input.info.channels)) {
+          EXPECT_EQ(x, 0.0);
+        }
       }
     }
   }
@@ -149,14 +159,18 @@ TEST(AttentionMask, GroupedQueriesAreRepeatedHeads) {
     repeated.shape.kv_heads = 4;
     const auto repeat = [](const std::vector<double>& x) {
       std::vector<double> all;
-      if (x.empty()) return all;
-      for (const std::int64_t kv : {0, 0, 1, 1})
-        all.insert(all.end(), x.begin() + kv * 20, x.begin() + kv * 20 + 20);
+      const std::int64_t head = std::ssize(x) / 2;
+      for (const std::int64_t kv : {0, 0, 1, 1}) {
+        all.insert(all.end(), x.begin() + kv * head, x.begin() + (kv + 1) * head);
+      }
       return all;
     };
     repeated.k = repeat(grouped.k);
     repeated.v = repeat(grouped.v);
-    for (std::vector<double>& input : repeated.of_encodings) input = repeat(input);
+    for (std::size_t i = 0; i < repeated.of_encodings.size(); ++i) {
+      const bool by_key = grouped.token_inputs()[i].info.heads == InputInfo::Heads::kKey;
+      if (by_key) repeated.of_encodings[i] = repeat(grouped.of_encodings[i]);
+    }
     EXPECT_EQ(grouped.forward().out, repeated.forward().out);
     const auto a = grouped.backward();
     const auto b = repeated.backward();

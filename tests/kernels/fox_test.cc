@@ -82,5 +82,35 @@ TEST(Fox, LargeSumsAreExactNearTheQuery) {
   }
 }
 
+// Faded by 0.5 a token: what is left out has less than e^-10 of a row's weight, and values there are not read.
+TEST(Fox, PruningStaysWithinItsBound) {
+  const auto run = [](const char* spec, bool nan) {
+    cases::AttentionProblem problem(cases::Case{
+        .spec = spec, .heads = 2, .kv_heads = 2, .queries = 600, .keys = 600, .head_dim = 16});
+    std::vector<double> log_f = problem.data.inputs[0].values();
+    log_f.assign(log_f.size(), -0.5);
+    problem.data.inputs[0].assign(log_f);
+    std::vector<double> v = problem.data.v.values();
+    if (nan) std::fill_n(v.begin(), 16, NAN);  // key 0 of head 0
+    problem.data.v.assign(v);
+    problem.forward();
+    problem.backward();
+    return problem.results(true);
+  };
+  const auto pruned = run("rope + fox(prune=true)", false);
+  const auto whole = run("rope + fox", false);
+  for (std::size_t r = 0; r < whole.size(); ++r) {
+    EXPECT_LE(largest_mixed_error(pruned[r].values, whole[r].values), 2e-4) << whole[r].name;
+  }
+  const auto row_of_out = [](const auto& results, std::size_t row) {
+    return results[0].values[row * 16];
+  };
+  EXPECT_TRUE(std::isnan(row_of_out(run("rope + fox", true), 599)));
+  EXPECT_FALSE(std::isnan(row_of_out(run("rope + fox(prune=true)", true), 599)));
+  EXPECT_TRUE(std::isnan(row_of_out(run("rope + fox(prune=true)", true), 20)));
+  // Other terms, padding and gates above 1 are not what the bound speaks of.
+  EXPECT_TRUE(std::isnan(row_of_out(run("rope + fox(prune=true) + alibi", true), 599)));
+}
+
 }  // namespace
 }  // namespace posenc

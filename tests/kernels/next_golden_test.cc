@@ -37,7 +37,7 @@ AttentionCase golden_case(const Json& one, const std::vector<std::int64_t>& dims
 TEST(NextGolden, OutputsAndGradients) {
   const Json golden = testing::load_golden("next_reference.json");
   const auto dims = golden.at("shape").get<std::vector<std::int64_t>>();
-  ASSERT_EQ(golden.at("cases").size(), 4U);
+  ASSERT_EQ(golden.at("cases").size(), 11U);
   for (const Json& one : golden.at("cases")) {
     const AttentionCase problem = golden_case(one, dims);
     SCOPED_TRACE(to_text(problem.spec));

@@ -168,6 +168,20 @@ const std::vector<std::string>& many_specs() {
       "rope(schedule=learnable) + relative(max_distance=2) + cope(npos_max=3, gates_see_bias=true)",
       "cope(npos_max=3) + cope(npos_max=5, gate_source=separate, variant=alibi)",
       "alibi + alibi(slopes=geometric)",
+      "rope(angles=input)",
+      "rope(angles=input, running=true, inverse=true, layout=interleaved) + cope(npos_max=3)",
+      "rope(angles=input_position, running=true, theta=[10, 100])",
+      "rope(values=true)",
+      "rope(schedule=learnable, values=true) + rope(angles=input, values=true, rotary_dim=2)",
+      "temperature(kind=log, floor=2, scale=0.5)",
+      "rope(schedule=learnable) + temperature(kind=ssmax) + cope(npos_max=3)",
+      "temperature(kind=ssmax) + temperature(kind=ssmax) + temperature(floor=2)",
+      "relative_query(extent=3, beyond=clip)",
+      "relative_query(extent=3, bidirectional=true, per_head=true, scaling=none)",
+      "rope + relative_query(extent=2, source=input, rank=3) + alibi + cope(npos_max=3)",
+      "relative_query(extent=2, source=input, rank=2) + relative_query(extent=4, beyond=clip)",
+      "stick_breaking",
+      "rope + alibi + fox + cope(npos_max=3) + softcap(cap=1.5) + stick_breaking",
   };
   return specs;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/bind.h"
+#include "posenc/core/error.h"
 #include "posenc/encodings/spec.h"
 
 namespace posenc::testing {
@@ -95,6 +96,17 @@ class TakeAlternative {
   std::int64_t pairs_;
 };
 
+// Some choices need another one next to them.
+template <class Config>
+bool is_valid(const Config& config, std::int64_t head_dim) {
+  try {
+    validate(config, ModelShape{.head_dim = head_dim, .heads = 2});
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
 template <class Config>
 void add_alternatives(Site site, std::int64_t head_dim, std::vector<std::string>& specs) {
   if (Config::kTraits.site != site) return;
@@ -106,7 +118,7 @@ void add_alternatives(Site site, std::int64_t head_dim, std::vector<std::string>
     TakeAlternative take(n, head_dim / 2);
     Config::visit_fields(config, take);
     if (!take.taken()) return;
-    specs.push_back(to_text(Spec{{config}}));
+    if (is_valid(config, head_dim)) specs.push_back(to_text(Spec{{config}}));
   }
 }
 

@@ -69,7 +69,29 @@ inline Encoding random_encoding(Rng& rng) {
   Encoding encoding = default_encoding(all[index].traits.name);
   RandomFields fields(rng);
   std::visit([&](auto& e) { std::decay_t<decltype(e)>::visit_fields(e, fields); }, encoding);
+  if (auto* rope = std::get_if<Rope>(&encoding)) {
+    if (rope->reads_input()) {  // leaves these without a meaning
+      rope->schedule = DefaultSchedule{};
+      rope->axes = SingleAxis{};
+    } else {
+      rope->running = false;
+    }
+  }
   return encoding;
+}
+
+// A sink and a stick do not go together.
+inline void keep_one_normaliser(Spec& spec) {
+  bool stick = false;
+  std::erase_if(spec.encodings, [&](const Encoding& e) {
+    const bool breaks = std::holds_alternative<StickBreaking>(e);
+    const bool again = breaks && stick;
+    stick = stick || breaks;
+    return again;
+  });
+  if (stick)
+    std::erase_if(spec.encodings,
+                  [](const Encoding& e) { return std::holds_alternative<Sink>(e); });
 }
 
 // One to three encodings.
@@ -79,6 +101,7 @@ inline Spec random_spec(Rng& rng) {
     Encoding encoding = random_encoding(rng);
     if (!std::holds_alternative<None>(encoding)) spec.encodings.push_back(std::move(encoding));
   }
+  keep_one_normaliser(spec);
   return spec;
 }
 

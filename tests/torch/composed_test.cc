@@ -156,7 +156,14 @@ const std::vector<std::string>& specs() {
        "cope(npos_max=3, gate_source=value, logit_scale=sqrt_dim)",
        "cope(npos_max=4, variant=alibi)",
        "alibi(trainable=true) + fire(width=2) + cope(npos_max=4, gates_see_bias=true)",
-       "cope(npos_max=4) + cope(npos_max=3)"});
+       "cope(npos_max=4) + cope(npos_max=3)",
+       "rope(angles=input)",
+       "rope + rope(angles=input_position, running=true, layout=interleaved, theta=[10, 100])",
+       "rope(values=true, inverse=true) + rope(angles=input, values=true, rotary_dim=4)",
+       "rope(schedule=learnable) + temperature(kind=ssmax) + temperature(floor=2)",
+       "relative_query(extent=3, bidirectional=true, per_head=true)",
+       "relative_query(extent=4, beyond=clip, source=input, rank=3) + relative_query(extent=2)",
+       "alibi(trainable=true) + fox + softcap(cap=1) + stick_breaking"});
   return kSpecs;
 }
 
@@ -175,7 +182,10 @@ TEST(ComposedAttention, KnowsMasksPositionsAndDropout) {
   const at::Tensor ids = at::randint(0, 20, {2, 9, 2}, at::kLong);
   for (const std::string spec : {"rope(axes=axial(axes=2)) + alibi(trainable=true)",
                                  "rope + fire(width=3) + t5(num_buckets=6, max_distance=5)",
-                                 "relative(max_distance=3) + cope(npos_max=3)"}) {
+                                 "relative(max_distance=3) + cope(npos_max=3)",
+                                 "rope(angles=input, running=true, values=true) + stick_breaking",
+                                 "temperature(kind=log, floor=2) + "
+                                 "relative_query(extent=3, source=input, rank=2, beyond=clip)"}) {
     expect_reference({.spec = spec, .tokens = {.causal = true, .key_mask = mask}});
     expect_reference({.spec = spec, .tokens = {.causal = true, .cu_queries = cu}});
     expect_reference({.spec = spec,

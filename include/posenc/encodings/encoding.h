@@ -15,26 +15,33 @@
 #include "posenc/encodings/learned.h"
 #include "posenc/encodings/none.h"
 #include "posenc/encodings/relative.h"
+#include "posenc/encodings/relative_query.h"
 #include "posenc/encodings/rope.h"
 #include "posenc/encodings/rotary.h"
 #include "posenc/encodings/sink.h"
 #include "posenc/encodings/sinusoidal.h"
 #include "posenc/encodings/softcap.h"
+#include "posenc/encodings/stick_breaking.h"
 #include "posenc/encodings/t5.h"
+#include "posenc/encodings/temperature.h"
 #include "posenc/encodings/token_term.h"
 #include "posenc/encodings/xpos.h"
 
 namespace posenc {
 
-using Encoding = std::variant<None, Learned, Sinusoidal, Rope, Xpos, Alibi, T5, Kerple, Fire,
-                              Relative, Cope, Fox, KeyBias, Sink, Softcap>;
+using Encoding =
+    std::variant<None, Learned, Sinusoidal, Rope, Xpos, Temperature, Alibi, T5, Kerple, Fire,
+                 Relative, Cope, RelativeQuery, Fox, KeyBias, Sink, Softcap, StickBreaking>;
 
 // A bias of site 3: a formula of (head, i, j), and its gradient. Those of the distance alone are a DistanceBias.
 template <class E>
 concept BiasEncoding = E::kTraits.site == Site::kBias;
-// A transform of site 2: something that make_rotary understands.
+// A rotation of site 2: something that make_rotary understands.
 template <class E>
-concept RotaryEncoding = E::kTraits.site == Site::kQueryKey;
+concept RotaryEncoding = requires(const E& config, const ModelShape& shape,
+                                  const Lengths& lengths) {
+  make_rotary(config, shape, lengths);
+};
 
 // How many encodings a site has. Code that names them one by one asserts their number, so that a new
 // one cannot be passed over in silence.
@@ -45,6 +52,7 @@ constexpr int count_at(Site site, const std::variant<Configs...>* /*tag*/) {
 constexpr int encodings_at(Site site) { return count_at(site, static_cast<Encoding*>(nullptr)); }
 
 const Traits& traits(const Encoding& encoding);
+bool is_rotary(const Encoding& encoding);
 
 // The rotation of a RotaryEncoding; throws for any other. `alpha`: as of make_rotary.
 Rotary rotary_of(const Encoding& encoding, const ModelShape& shape, const Lengths& lengths,

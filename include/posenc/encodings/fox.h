@@ -6,9 +6,14 @@
 // computes it as logsigmoid(w_h . x_t + b_h), which is exact where f is near 1. It must be finite. The sums follow
 // the order of the tokens, not positions that a caller gives; each packed sequence has its own, and tokens that
 // key_mask hides fade nothing.
+// prune=true leaves out keys that are faded so far that they cannot matter: with R the largest norm of a query times the
+// largest of a key, times the scale, tiles of keys whose fading passes 2 R + ln(keys) + 10 together have less than e^-10
+// (5e-5) of a row's weight. It needs log f <= 0, holds for forward and backward alike, and is used by the CPU kernels
+// where no other term changes the scores; elsewhere nothing is left out. A NaN in a value that is left out does not show.
 // scaled=true multiplies the term by the scale of the scores, as the code of PaTH does; FoX does not.
 //
 // Lin et al. 2025, "Forgetting Transformer: Softmax Attention with a Forget Gate", arXiv 2503.02130.
+// Pruning: Lin et al. 2025, arXiv 2504.06949.
 // Parameters: none. Input: log_f [B, H, Tk, 1], float32.
 #pragma once
 
@@ -18,6 +23,7 @@ namespace posenc {
 
 struct Fox {
   bool scaled = false;
+  bool prune = false;
 
   static constexpr Traits kTraits{
       .name = "fox",
@@ -38,6 +44,9 @@ struct Fox {
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("scaled", self.scaled,
           FieldRule{.doc = "multiply the term by the scale of the scores, as PaTH's code does"});
+    visit(
+        "prune", self.prune,
+        FieldRule{.doc = "leave out keys whose weight is below 5e-5 of the row", .advanced = true});
   }
   [[nodiscard]] TokenForm token_form(double scale) const {
     return {.factor = scaled ? scale : 1.0, .running = true};

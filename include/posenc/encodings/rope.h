@@ -9,10 +9,19 @@
 //
 // The channels rotated are dim_offset .. dim_offset + rotary_dim - 1; the others pass unchanged.
 // inverse=true turns the other way (the transpose: also the gradient of the rotation).
+// Angles come from positions, or from the content of the tokens:
+//
+//   angles=input:           the input `angles` has an angle for each pair of every token
+//   angles=input_position:  the input `position` has a real position per token, which the frequencies multiply
+//   running=true:           the input holds steps; a token's value is their sum up to it, within its sequence, in float64
+//
+// values=true rotates values too, and the output back at its query: o_i = SUM_j p_ij R(j - i) v_j, without the factor a.
 // theta is one number, or one per group of heads for several scales at once: with n numbers, head h
 // of H uses number h*n/H.
 //
-// Su et al. 2021, "RoFormer", arXiv 2104.09864, equations 14 and 34.
+// Su et al. 2021, "RoFormer", arXiv 2104.09864, equations 14 and 34. Angles from content: Selective RoPE, arXiv 2511.17388;
+// MapFormer, arXiv 2511.19279; CARoPE, arXiv 2507.23083.
+// Inputs: angles [B, Hkv, Tk, rotary_dim/2] or position [B, Hkv, Tk, 1], float32; a query reads the row of its own token.
 #pragma once
 
 #include "posenc/encodings/axes.h"
@@ -26,6 +35,11 @@ constexpr std::array<std::string_view, 2> enum_names(PairLayout /*tag*/) {
 }
 
 struct Rope {
+  enum class Angles { kPosition, kInput, kInputPosition };
+  friend constexpr std::array<std::string_view, 3> enum_names(Angles /*tag*/) {
+    return {"position", "input", "input_position"};
+  }
+
   std::vector<double> theta = {10000.0};
   PairLayout layout = PairLayout::kHalf;
   std::int64_t rotary_dim = 0;
@@ -34,7 +48,11 @@ struct Rope {
   Schedule schedule;
   Axes axes;
   Precision precision = Precision::kExact;
+  Angles angles = Angles::kPosition;
+  bool running = false;
+  bool values = false;
 
+  [[nodiscard]] bool reads_input() const { return angles != Angles::kPosition; }
   [[nodiscard]] bool follows_length(const Lengths& lengths) const {
     return posenc::follows_length(schedule, lengths);
   }
@@ -85,6 +103,12 @@ struct Rope {
     visit("schedule", self.schedule, FieldRule{.doc = "how frequencies follow the length"});
     visit("axes", self.axes, FieldRule{.doc = "coordinates of a position", .advanced = true});
     visit("precision", self.precision, kPrecisionRule);
+    visit("angles", self.angles,
+          FieldRule{.doc = "what gives the angles: positions, or an input", .advanced = true});
+    visit("running", self.running,
+          FieldRule{.doc = "the input holds steps, whose sums are the angles", .advanced = true});
+    visit("values", self.values,
+          FieldRule{.doc = "rotate values too, and outputs back", .advanced = true});
   }
   bool operator==(const Rope&) const = default;
 };
@@ -92,5 +116,6 @@ struct Rope {
 void validate(const Rope& config, const ModelShape& shape);
 // `alpha`, one per pair, for the learnable schedule; otherwise none.
 std::vector<ParameterInfo> parameters(const Rope& config, const ModelShape& shape);
+std::vector<InputInfo> token_inputs(const Rope& config, const ModelShape& shape);
 
 }  // namespace posenc

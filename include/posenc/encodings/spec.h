@@ -77,7 +77,7 @@ std::string names_of(const std::vector<SpecInput>& inputs);
 bool follows_length(const Spec& spec, const Lengths& lengths = {});
 Spec at_length(Spec spec, const Lengths& lengths);
 // The rotation of keys that a key/value cache can keep rotated: the spec's only one, where it neither
-// follows the length nor trains. Keys of other specs are kept unrotated.
+// follows the length nor trains, and has angles from positions for keys alone. Keys of other specs are kept unrotated.
 std::optional<Encoding> cacheable_rotation(const Spec& spec);
 
 // The same spec with the precision of every encoding that has one set to this.

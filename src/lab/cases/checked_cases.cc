@@ -40,6 +40,18 @@ const std::vector<std::string>& attention_specs() {
       "alibi(trainable=true) + fire(init_threshold=20) + softcap(cap=1.5)",
       "cope(npos_max=16) + softcap(cap=1.5)",
       "alibi(trainable=true) + cope(npos_max=16) + sink(init=2)",
+      "rope(angles=input)",
+      "rope(angles=input_position, running=true, layout=interleaved, theta=100) + alibi",
+      "rope(values=true, rotary_dim=8) + alibi(trainable=true)",
+      "rope + rope(angles=input, running=true, values=true, rotary_dim=6) + cope(npos_max=8)",
+      "rope + temperature(kind=log, floor=20, scale=0.5)",
+      "rope(schedule=learnable) + temperature(kind=ssmax) + temperature(floor=16)",
+      "relative_query(extent=20, beyond=clip, bidirectional=true)",
+      "rope + relative_query(extent=40, source=input, rank=5, per_head=true) + sink",
+      "alibi(trainable=true) + relative_query(extent=16, beyond=clip) + cope(npos_max=16)",
+      "rope + alibi(trainable=true) + fox + stick_breaking",
+      "relative_query(extent=30, init_std=1) + softcap(cap=1.5) + stick_breaking",
+      "fire(init_threshold=20) + cope(npos_max=8) + stick_breaking",
   });
   return kSpecs;
 }

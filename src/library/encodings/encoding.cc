@@ -49,6 +49,10 @@ const Traits& traits(const Encoding& encoding) {
       [](const auto& e) -> const Traits& { return std::decay_t<decltype(e)>::kTraits; }, encoding);
 }
 
+bool is_rotary(const Encoding& encoding) {
+  return std::visit([]<class E>(const E& /*e*/) { return RotaryEncoding<E>; }, encoding);
+}
+
 bool is_learnable(const Encoding& encoding) {
   const auto* rope = std::get_if<Rope>(&encoding);
   return rope != nullptr && std::holds_alternative<LearnableSchedule>(rope->schedule);

@@ -121,10 +121,42 @@ void check_same_geometry(const Rotary& from, const Rotary& to) {
        .hint = "only the schedule, theta and positions may change"});
 }
 
+[[noreturn]] void refuse_with_input(const char* key, std::string rule, std::string value) {
+  throw Error(ErrorKind::kConflict, {.scope = "rope",
+                                     .key = key,
+                                     .rule = std::move(rule),
+                                     .value = std::move(value),
+                                     .hint = "angles=position has all fields"});
+}
+
+// Fields that angles from an input leave without a meaning.
+void check_angles(const Rope& config) {
+  if (!config.reads_input()) {
+    if (config.running) {
+      throw Error(ErrorKind::kConflict, {.scope = "rope",
+                                         .key = "running",
+                                         .rule = "must be false with angles=position",
+                                         .value = "true",
+                                         .hint = "set angles=input or angles=input_position"});
+    }
+    return;
+  }
+  const std::string angles(enum_name(config.angles));
+  if (!std::holds_alternative<SingleAxis>(config.axes)) {
+    refuse_with_input("axes", "must be single with angles=" + angles, "another");
+  }
+  const bool learnable = std::holds_alternative<LearnableSchedule>(config.schedule);
+  const bool is_default = std::holds_alternative<DefaultSchedule>(config.schedule);
+  if (learnable || (config.angles == Rope::Angles::kInput && !is_default)) {
+    refuse_with_input("schedule", "must be default with angles=" + angles, "another");
+  }
+}
+
 }  // namespace
 
 void validate(const Rope& config, const ModelShape& shape) {
   make_rotary(config, shape, Lengths{});
+  check_angles(config);
 }
 void validate(const Xpos& config, const ModelShape& shape) {
   make_rotary(config, shape, Lengths{});
@@ -133,6 +165,16 @@ void validate(const Xpos& config, const ModelShape& shape) {
 std::vector<ParameterInfo> parameters(const Rope& config, const ModelShape& shape) {
   if (!std::holds_alternative<LearnableSchedule>(config.schedule)) return {};
   return {{"alpha", {checked_rotary_dim(config, shape) / 2}, Init{}}};
+}
+std::vector<InputInfo> token_inputs(const Rope& config, const ModelShape& shape) {
+  if (!config.reads_input()) return {};
+  const bool per_pair = config.angles == Rope::Angles::kInput;
+  return {{.name = per_pair ? "angles" : "position",
+           .heads = InputInfo::Heads::kKey,
+           .channels = per_pair ? checked_rotary_dim(config, shape) / 2 : 1,
+           .float32 = true,
+           .projection = "angle_proj",
+           .activation = InputInfo::Activation::kNone}};
 }
 std::vector<ParameterInfo> parameters(const Xpos& /*config*/, const ModelShape& /*shape*/) {
   return {};

@@ -51,6 +51,24 @@ void refuse(std::string_view scope, const Spec& ignored, std::string rule, std::
                                      .hint = std::move(hint)});
 }
 
+// Stick-breaking takes the place of the softmax.
+void require_one_normaliser(const Spec& spec) {
+  Spec normalisers;
+  bool breaks = false;
+  for (const Encoding& e : spec.encodings) {
+    const bool stick = std::holds_alternative<StickBreaking>(e);
+    breaks = breaks || stick;
+    if (stick || std::holds_alternative<Sink>(e)) normalisers.encodings.push_back(e);
+  }
+  if (!breaks || normalisers.encodings.size() == 1) return;
+  throw Error(ErrorKind::kConflict,
+              {.scope = "stick_breaking",
+               .key = "spec",
+               .rule = "must have stick_breaking once and no sink",
+               .value = to_text(normalisers),
+               .hint = "stick-breaking has no softmax that a sink could take a share of"});
+}
+
 }  // namespace
 
 Spec bind_spec(const Value& value) {
@@ -93,8 +111,10 @@ Spec at_length(Spec spec, const Lengths& lengths) {
 std::optional<Encoding> cacheable_rotation(const Spec& spec) {
   std::optional<Encoding> found;
   for (const Encoding& e : spec.encodings) {
-    if (traits(e).site != Site::kQueryKey) continue;
-    if (found || follows_length(e) || is_learnable(e)) return std::nullopt;
+    if (!is_rotary(e)) continue;
+    const auto* rope = std::get_if<Rope>(&e);
+    const bool of_tokens = rope != nullptr && (rope->reads_input() || rope->values);
+    if (found || of_tokens || follows_length(e) || is_learnable(e)) return std::nullopt;
     found = e;
   }
   return found;
@@ -107,6 +127,7 @@ Spec operator+(Spec a, const Spec& b) {
 
 void validate(const Spec& spec, const ModelShape& shape) {
   for (const Encoding& encoding : spec.encodings) validate(encoding, shape);
+  require_one_normaliser(spec);
 }
 
 Spec input_part(const Spec& spec) { return part_of(spec, true); }

@@ -34,11 +34,12 @@ std::vector<Task> tasks_of(const AttentionSetup& setup) {
 
 // What one thread works with, allocated before the loop so that nothing can fail inside it.
 struct Mine {
-  Mine(const AttentionSetup& setup, std::size_t keys)
-      : space(setup.padded_dim, setup.cope_stride, keys, false),
+  Mine(const AttentionSetup& setup, std::int64_t keys)
+      : space(setup.workspace(keys, false)),
         turner(setup),
         rows(cpu::kQueryBlock * setup.padded_dim),
-        plain(setup.cope() != nullptr ? rows.size() : 0),
+        plain(setup.reads_plain() ? rows.size() : 0),
+        relative(cpu::kQueryBlock * setup.relative_form.channel_stride),
         out(rows.size()),
         lse(cpu::kQueryBlock) {}
 
@@ -46,6 +47,7 @@ struct Mine {
   RowTurner turner;
   AlignedFloats rows;
   AlignedFloats plain;
+  AlignedFloats relative;
   AlignedFloats out;
   AlignedFloats lse;
 };
@@ -56,15 +58,16 @@ void run_task(const AttentionSetup& setup, const Task& task, Mine& mine) {
   cpu::QueryBlock block;
   block.first = static_cast<std::size_t>(task.first);
   block.count = std::min(cpu::kQueryBlock, static_cast<std::size_t>(s.queries - task.first));
-  read_queries(setup, s, task.head, block, mine.turner, mine.rows, mine.plain);
-  block.rows = mine.rows.data();
-  block.plain = mine.plain.data();
+  read_queries(setup, s, task.head, mine.turner, {mine.rows, mine.plain, mine.relative}, block);
   cpu::attention_forward_block(setup.problem(s, task.head), block, mine.space, mine.out.data(),
                                mine.lse.data());
   for (std::size_t r = 0; r < block.count; ++r) {
     const std::int64_t query = s.first_query + task.first + static_cast<std::int64_t>(r);
     float* row = mine.out.data() + r * setup.padded_dim;
     setup.share_with_sinks(task.head, row, mine.lse[r]);
+    if (setup.state->rotates_values) {
+      mine.turner.turn_value(Role::kQuery, task.head, call.q.heads(), s.batch, query, row);
+    }
     write_row(call.out, s.batch, task.head, query, row);
     if (call.lse.empty()) continue;
     const std::int64_t at = (s.batch * call.q.heads() + task.head) * call.q.tokens() + query;
@@ -79,7 +82,7 @@ Status run_fused(const AttentionCall& call) {
   const std::vector<Task> tasks = tasks_of(setup);
   std::vector<Mine> all;
   for (int t = 0; t < num_threads(); ++t) {
-    all.emplace_back(setup, static_cast<std::size_t>(call.k.tokens()));
+    all.emplace_back(setup, call.k.tokens());
   }
   parallel_for(std::ssize(tasks),
                [&](std::int64_t task, int worker) { run_task(setup, tasks[task], all[worker]); });
@@ -89,8 +92,8 @@ Status run_fused(const AttentionCall& call) {
 }  // namespace
 
 void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t head,
-                  const cpu::QueryBlock& block, RowTurner& turner, AlignedFloats& rows,
-                  AlignedFloats& plain) {
+                  RowTurner& turner, const QueryRows& to, cpu::QueryBlock& block) {
+  auto& [rows, plain, relative] = to;
   std::fill(rows.begin(), rows.end(), 0.0f);
   std::fill(plain.begin(), plain.end(), 0.0f);
   for (std::size_t r = 0; r < block.count; ++r) {
@@ -99,8 +102,14 @@ void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t he
     read_row(setup.call->q, s.batch, head, query, setup.padded_dim, row);
     if (!plain.empty()) std::copy_n(row, setup.padded_dim, plain.data() + r * setup.padded_dim);
     turner.forward(Role::kQuery, head, setup.state->shape.heads, s.batch, query, row);
-    for (std::size_t c = 0; c < setup.dim; ++c) row[c] *= setup.scale;
+    const float scale = setup.scale_of(s.batch, head, query);
+    for (std::size_t c = 0; c < setup.dim; ++c) row[c] *= scale;
   }
+  setup.read_relative(s, head, block, relative);
+  block.rows = rows.data();
+  block.plain = plain.data();
+  const RelativeQuery* config = setup.relative_query();
+  if (config != nullptr) block.relative = (config->reads_input() ? relative : plain).data();
 }
 
 Status attention(const AttentionCall& call) noexcept {

@@ -72,15 +72,17 @@ Status check_call(const AttentionBackwardCall& call) noexcept {
 // What one thread works with.
 struct Mine {
   explicit Mine(const AttentionSetup& setup)
-      : space(setup.padded_dim, setup.cope_stride, static_cast<std::size_t>(setup.call->k.tokens()),
-              true),
+      : space(setup.workspace(setup.call->k.tokens(), true)),
         turner(setup),
         rows(cpu::kQueryBlock * setup.padded_dim),
         plain(rows.size()),
         grad_out(rows.size()),
         out_row(setup.padded_dim),
+        sum_row(setup.padded_dim),
         dq(rows.size()),
-        dq_plain(rows.size()) {}
+        dq_plain(rows.size()),
+        relative(cpu::kQueryBlock * setup.relative_form.channel_stride),
+        drelative(relative.size()) {}
 
   cpu::Workspace space;
   RowTurner turner;
@@ -88,11 +90,27 @@ struct Mine {
   AlignedFloats plain;
   AlignedFloats grad_out;
   AlignedFloats out_row;
+  AlignedFloats sum_row;
   AlignedFloats dq;
   AlignedFloats dq_plain;
+  AlignedFloats relative;
+  AlignedFloats drelative;
   std::array<float, cpu::kQueryBlock> lse{};
   std::array<float, cpu::kQueryBlock> delta{};
 };
+
+// From the gradient of an output to that of the sum of rotated values, which the output rotated back is.
+void output_backward(const AttentionSetup& setup, const Segment& s, std::int64_t head,
+                     std::int64_t query, TaskGradients& gradients, float* row, Mine& mine) {
+  const std::int64_t heads = setup.state->shape.heads;
+  mine.sum_row = mine.out_row;
+  // Forwards again: values at the query's own angles.
+  std::vector<double*> nothing(gradients.frequencies().size(), nullptr);
+  mine.turner.value_backward(Role::kQuery, head, heads, s.batch, query, nullptr,
+                             mine.sum_row.data(), nothing, 0);
+  mine.turner.value_backward(Role::kQuery, head, heads, s.batch, query, mine.sum_row.data(), row,
+                             gradients.frequencies(), s.first_key);
+}
 
 // Output gradients of a block, its log-sum-exps, and SUM over channels of grad_out * out, which is all that sinks need.
 void read_outputs(const AttentionBackwardCall& call, const AttentionSetup& setup, const Segment& s,
@@ -112,6 +130,7 @@ void read_outputs(const AttentionBackwardCall& call, const AttentionSetup& setup
     mine.lse[r] = call.forward.lse[at];
     if (mine.lse[r] != -std::numeric_limits<float>::infinity()) {
       gradients.add_sinks(setup, head, mine.lse[r], sum);
+      if (setup.state->rotates_values) output_backward(setup, s, head, query, gradients, row, mine);
       continue;
     }
     // A query that sees no key has no gradient, and may be NaN.
@@ -119,20 +138,45 @@ void read_outputs(const AttentionBackwardCall& call, const AttentionSetup& setup
     for (AlignedFloats* rows : {&mine.rows, &mine.plain, &mine.grad_out}) {
       std::fill_n(rows->data() + r * setup.padded_dim, setup.padded_dim, 0.0f);
     }
+    const std::size_t width = setup.relative_form.channel_stride;
+    std::fill_n(mine.relative.data() + r * width, width, 0.0f);
+  }
+}
+
+// The gradient of the rows of RelativeQuery's input.
+void write_relative(const AttentionBackwardCall& call, const AttentionSetup& setup,
+                    const Segment& s, std::int64_t head, const cpu::QueryBlock& block, Mine& mine) {
+  const RelativeQuery* config = setup.relative_query();
+  if (config == nullptr || !config->reads_input()) return;
+  const TensorView& to =
+      call.dinputs[first_input(setup.state->inputs, *setup.state->relative_query)];
+  for (std::size_t r = 0; r < block.count; ++r) {
+    const std::int64_t place = s.place_offset() + static_cast<std::int64_t>(block.first + r);
+    if (place < 0) continue;
+    write_row(to, s.batch, head, s.first_key + place,
+              mine.drelative.data() + r * setup.relative_form.channel_stride);
   }
 }
 
 // From the gradients of a block's rows to those of its queries.
 void write_queries(const AttentionBackwardCall& call, const AttentionSetup& setup, const Segment& s,
-                   std::int64_t head, const cpu::QueryBlock& block,
-                   const std::vector<double*>& dfrequencies, Mine& mine) {
-  const bool has_plain = setup.cope() != nullptr;
+                   std::int64_t head, const cpu::QueryBlock& block, TaskGradients& gradients,
+                   Mine& mine) {
+  const bool has_plain = setup.reads_plain();
   for (std::size_t r = 0; r < block.count; ++r) {
     const std::int64_t query = s.first_query + static_cast<std::int64_t>(block.first + r);
     float* row = mine.dq.data() + r * setup.padded_dim;
-    for (std::size_t c = 0; c < setup.dim; ++c) row[c] *= setup.scale;
-    mine.turner.backward(Role::kQuery, head, setup.state->shape.heads, s.batch, query,
-                         mine.plain.data() + r * setup.padded_dim, row, dfrequencies);
+    const float* plain = mine.plain.data() + r * setup.padded_dim;
+    if (gradients.trains_temperatures()) {
+      std::copy_n(plain, setup.padded_dim, mine.out_row.data());
+      mine.turner.forward(Role::kQuery, head, setup.state->shape.heads, s.batch, query,
+                          mine.out_row.data());
+      gradients.add_temperatures(setup, head, query, mine.out_row.data(), row);
+    }
+    const float scale = setup.scale_of(s.batch, head, query);
+    for (std::size_t c = 0; c < setup.dim; ++c) row[c] *= scale;
+    mine.turner.backward(Role::kQuery, head, setup.state->shape.heads, s.batch, query, plain, row,
+                         gradients.frequencies(), s.first_key);
     for (std::size_t c = 0; has_plain && c < setup.dim; ++c) {
       row[c] += mine.dq_plain[r * setup.padded_dim + c];
     }
@@ -145,18 +189,21 @@ void run_block(const AttentionBackwardCall& call, const AttentionSetup& setup, c
   cpu::QueryBlock block;
   block.first = first;
   block.count = std::min(cpu::kQueryBlock, static_cast<std::size_t>(s.queries) - first);
-  read_queries(setup, s, head, block, mine.turner, mine.rows, mine.plain);
-  block.rows = mine.rows.data();
-  block.plain = mine.plain.data();
+  read_queries(setup, s, head, mine.turner, {mine.rows, mine.plain, mine.relative}, block);
   read_outputs(call, setup, s, head, block, gradients, mine);
   cpu::BackwardOutputs out = gradients.outputs(setup, head);
   out.dq = mine.dq.data();
-  out.dq_plain = setup.cope() != nullptr ? mine.dq_plain.data() : nullptr;
+  out.dq_plain = setup.reads_plain() ? mine.dq_plain.data() : nullptr;
+  const RelativeQuery* relative = setup.relative_query();
+  if (relative != nullptr) {
+    out.drelative_rows = (relative->reads_input() ? mine.drelative : mine.dq_plain).data();
+  }
   cpu::attention_backward_block(setup.problem(s, head), block,
                                 {mine.grad_out.data(), mine.lse.data(), mine.delta.data()},
                                 mine.space, out);
   gradients.finish_rows(setup, block);
-  write_queries(call, setup, s, head, block, gradients.frequencies(), mine);
+  write_relative(call, setup, s, head, block, mine);
+  write_queries(call, setup, s, head, block, gradients, mine);
 }
 
 void run_task(const AttentionBackwardCall& call, const AttentionSetup& setup, const Task& task,
@@ -171,10 +218,27 @@ void run_task(const AttentionBackwardCall& call, const AttentionSetup& setup, co
   }
 }
 
+// Rows of the input that belong to no query.
+void clear_unread(const AttentionBackwardCall& call, const AttentionSetup& setup) {
+  const RelativeQuery* config = setup.relative_query();
+  if (config == nullptr || !config->reads_input()) return;
+  const TensorView& to =
+      call.dinputs[first_input(setup.state->inputs, *setup.state->relative_query)];
+  const AlignedFloats zeros(setup.relative_form.channel_stride);
+  for (const Segment& s : setup.segments) {
+    for (std::int64_t h = 0; h < to.heads(); ++h) {
+      for (std::int64_t key = 0; key < std::min(s.place_offset(), s.keys); ++key) {
+        write_row(to, s.batch, h, s.first_key + key, zeros.data());
+      }
+    }
+  }
+}
+
 Status run_fused(const AttentionBackwardCall& call) {
   path_trace().backward = AttentionPath::kFused;
   AttentionSetup setup;
   if (Status s = prepare_attention(call.forward, setup); !s.ok()) return s;
+  clear_unread(call, setup);
   const std::int64_t splits = backward_splits(call.forward, setup.segments.size());
   std::vector<Task> tasks;
   for (std::size_t s = 0; s < setup.segments.size(); ++s) {

@@ -40,7 +40,7 @@ class Decoder {
     }
     chunks_ = (static_cast<std::int64_t>(keys_) + kChunk - 1) / kChunk;
     queries_.resize(rows * setup.padded_dim);
-    plain_.resize(setup.cope() != nullptr ? queries_.size() : 0);
+    plain_.resize(setup.reads_plain() ? queries_.size() : 0);
     scores_.resize(rows * keys_);
     gates_.resize(setup.cope() != nullptr ? scores_.size() : 0);
     partial_.assign(static_cast<std::size_t>(chunks_) * rows * setup.padded_dim, 0.0f);
@@ -49,6 +49,8 @@ class Decoder {
     for (int t = 0; t < num_threads(); ++t) turners_.emplace_back(setup);
     key_rows_.assign(turners_.size(), AlignedFloats(setup.padded_dim));
     tables_.assign(turners_.size(), AlignedFloats(setup.cope_stride));
+    products_.assign(turners_.size(), AlignedFloats(setup.relative_form.stride));
+    relative_.resize(rows * setup.relative_form.channel_stride);
   }
 
   void run() {
@@ -91,9 +93,28 @@ class Decoder {
         }
         turners_[0].forward(Role::kQuery, head_of(g, r), setup_.state->shape.heads,
                             g.segment->batch, token, row);
-        for (std::size_t c = 0; c < setup_.dim; ++c) row[c] *= setup_.scale;
+        const float scale = setup_.scale_of(g.segment->batch, head_of(g, r), token);
+        for (std::size_t c = 0; c < setup_.dim; ++c) row[c] *= scale;
+        read_relative(g, r);
       }
     }
+  }
+
+  // What RelativeQuery's table is multiplied with.
+  void read_relative(const Group& g, std::size_t r) {
+    const RelativeQuery* config = setup_.relative_query();
+    if (config == nullptr) return;
+    const std::size_t width = setup_.relative_form.channel_stride;
+    float* to = relative_.data() + (g.first_row + r) * width;
+    if (!config->reads_input()) {
+      std::copy_n(plain_.data() + (g.first_row + r) * setup_.padded_dim, width, to);
+      return;
+    }
+    const std::int64_t place = g.segment->place_offset() + query_of(g, r);
+    if (place < 0) return;  // before the first key: zeros
+    const AttentionPlan::State& state = *setup_.state;
+    read_row(setup_.call->inputs[first_input(state.inputs, *state.relative_query)],
+             g.segment->batch, head_of(g, r), g.segment->first_key + place, width, to);
   }
 
   [[nodiscard]] cpu::CacheRows cache(const ConstTensorView& x, const Group& g,
@@ -158,6 +179,7 @@ class Decoder {
     }
     if (p.fire.segments > 0) add_fire(p, place, first, end, scores);
     if (p.cope.npos > 0) add_cope(p, row, first, end, worker, scores);
+    if (p.relative.channels > 0) add_relative(p, row, place, first, end, worker, scores);
     for (std::int64_t m = first; p.token_key != nullptr && m < end; ++m) {
       scores[m] += static_cast<float>(p.token_sum(place) - p.token_key[m]);
     }
@@ -167,9 +189,52 @@ class Decoder {
     for (std::int64_t m = first; p.key_mask != nullptr && m < end; ++m) {
       if (p.key_mask[m] == 0) scores[m] = -kInfinity;
     }
+    if (p.breaks_sticks) {
+      softmax_[row] = break_stick(p, place, first, end, scores);
+      if (p.dropout.active()) drop(p, query_of(g, r), first, end, scores);
+      return;
+    }
     softmax_[row] = cpu::softmax_row(scores, static_cast<std::size_t>(g.segment->keys));
     if (softmax_[row].sum == 0.0f && sees_any(p, place, first, end)) softmax_[row].sum = kNaN;
     if (p.dropout.active()) drop(p, query_of(g, r), first, end, scores);
+  }
+
+  // Shares in place. The row keeps the logarithm of what is left as its maximum, and 1 as its sum.
+  static cpu::SoftmaxRow break_stick(const cpu::HeadProblem& p, std::int64_t place,
+                                     std::int64_t first, std::int64_t end, float* scores) {
+    const bool blind = !sees_any(p, place, first, end);
+    double left = 0.0;
+    std::fill(scores, scores + first, 0.0f);
+    std::fill(scores + end, scores + p.keys, 0.0f);
+    for (std::int64_t m = end; m-- > first;) {
+      if (!p.sees(place, m)) {
+        scores[m] = 0.0f;
+        continue;
+      }
+      const auto score = static_cast<double>(scores[m]);
+      scores[m] = static_cast<float>(std::exp(left - softplus(-score)));
+      left -= softplus(score);
+    }
+    constexpr auto kLowest = static_cast<double>(std::numeric_limits<float>::lowest());
+    return {static_cast<float>(left < kLowest ? kLowest : left), blind ? 0.0f : 1.0f};
+  }
+
+  // A row of products, then one of them for every key.
+  void add_relative(const cpu::HeadProblem& p, std::size_t row, std::int64_t place,
+                    std::int64_t first, std::int64_t end, int worker, float* scores) {
+    const cpu::RelativeProblem& relative = p.relative;
+    AlignedFloats& products = products_[worker];
+    const float* u = relative_.data() + row * relative.channel_stride;
+    std::fill(products.begin(), products.end(), 0.0f);
+    for (std::size_t c = 0; c < relative.channels; ++c) {
+      for (std::size_t n = 0; n < relative.entries(); ++n) {
+        products[n] += u[c] * relative.table[c * relative.stride + n];
+      }
+    }
+    for (std::int64_t m = first; m < end; ++m) {
+      const std::int64_t near = std::clamp(place - m, relative.lowest, relative.highest);
+      if (near == place - m || relative.clips) scores[m] += products[near - relative.lowest];
+    }
   }
 
   static bool sees_any(const cpu::HeadProblem& p, std::int64_t place, std::int64_t first,
@@ -328,6 +393,8 @@ class Decoder {
   std::vector<RowTurner> turners_;
   std::vector<AlignedFloats> key_rows_;
   std::vector<AlignedFloats> tables_;
+  AlignedFloats relative_;  // [rows][channels of RelativeQuery]
+  std::vector<AlignedFloats> products_;
 };
 
 }  // namespace
@@ -335,7 +402,7 @@ class Decoder {
 bool is_decode(const AttentionCall& call) noexcept {
   constexpr std::int64_t kFewQueries = 8;
   return call.q.tokens() <= kFewQueries && call.mask.cu_queries.empty() &&
-         call.mask.cu_keys.empty();
+         call.mask.cu_keys.empty() && !call.plan->state().rotates_values;
 }
 
 Status decode_attention(const AttentionCall& call) {

@@ -71,6 +71,40 @@ void add_sinks(const AttentionSetup& setup, const std::vector<TaskGradients>& ta
   }
 }
 
+void add_temperatures(const AttentionSetup& setup, const std::vector<TaskGradients>& tasks,
+                      std::vector<Parameters>& gradients) {
+  const auto heads = static_cast<std::size_t>(setup.state->shape.heads);
+  for (std::size_t i = 0; i < setup.state->temperatures.size(); ++i) {
+    Parameters& gradient = gradients[setup.state->temperatures[i]];
+    for (const TaskGradients& task : tasks) {
+      for (std::size_t h = 0; h < heads && !gradient.empty(); ++h) {
+        gradient[0][h] += task.dtemperatures[i * heads + h];
+      }
+    }
+  }
+}
+
+void add_relative(const AttentionSetup& setup, const std::vector<TaskGradients>& tasks,
+                  std::vector<Parameters>& gradients) {
+  const RelativeQuery* config = setup.relative_query();
+  if (config == nullptr) return;
+  const cpu::RelativeProblem& form = setup.relative_form;
+  const auto group = static_cast<std::size_t>(setup.state->shape.heads / setup.state->kv_heads);
+  const double factor = config->factor(static_cast<double>(setup.scale));
+  const auto first = static_cast<std::size_t>(form.lowest - config->lowest());
+  std::vector<double>& gradient = gradients[*setup.state->relative_query][0];
+  for (const TaskGradients& task : tasks) {
+    const std::size_t first_row =
+        config->per_head ? static_cast<std::size_t>(task.kv_head) * group * form.channels : 0;
+    for (std::size_t row = 0; row < task.drelative.size() / form.stride; ++row) {
+      double* to = gradient.data() + (first_row + row) * config->entries() + first;
+      for (std::size_t n = 0; n < form.entries(); ++n) {
+        to[n] += factor * static_cast<double>(task.drelative[row * form.stride + n]);
+      }
+    }
+  }
+}
+
 void add_cope(const AttentionSetup& setup, const std::vector<TaskGradients>& tasks,
               std::vector<Parameters>& gradients) {
   const Cope* cope = setup.cope();
@@ -131,6 +165,18 @@ TaskGradients::TaskGradients(const AttentionSetup& setup, const Segment& in_segm
     const bool interpolates = cope->variant == Cope::Variant::kInterpolate;
     dcope.assign((interpolates ? setup.dim : group) * setup.cope_stride, 0.0f);
   }
+  if (const RelativeQuery* relative = setup.relative_query()) {
+    const cpu::RelativeProblem& form = setup.relative_form;
+    drelative.assign((relative->per_head ? group : 1) * form.channels * form.stride, 0.0f);
+  }
+  const bool trains =
+      std::any_of(state.temperatures.begin(), state.temperatures.end(), [&](std::size_t index) {
+        return std::get<Temperature>(state.spec.encodings[index]).trained();
+      });
+  if (trains) {
+    dtemperatures.assign(state.temperatures.size() * static_cast<std::size_t>(state.shape.heads),
+                         0.0);
+  }
   if (state.token) dtoken_sums.assign(group * static_cast<std::size_t>(segment.keys), 0.0);
   if (state.fire) {
     dfire_slopes.assign(group * setup.fire.segments(), 0.0);
@@ -146,8 +192,9 @@ TaskGradients::TaskGradients(const AttentionSetup& setup, const Segment& in_segm
   for (std::size_t r = 0; r < state.rotary.size(); ++r) {
     const Rotary& rotary = setup.tables[r]->rotary();
     const bool learnable = is_learnable(state.spec.encodings[state.rotary[r]]);
-    dfrequencies.emplace_back(
-        learnable ? static_cast<std::size_t>(rotary.groups() * rotary.pairs()) : 0, 0.0);
+    const std::int64_t angle_rows =
+        rope_of_input(state, r) != nullptr ? segment.keys : (learnable ? rotary.groups() : 0);
+    dfrequencies.emplace_back(static_cast<std::size_t>(angle_rows * rotary.pairs()), 0.0);
   }
   for (std::vector<double>& buffer : dfrequencies) {
     frequency_pointers_.push_back(buffer.empty() ? nullptr : buffer.data());
@@ -164,6 +211,11 @@ cpu::BackwardOutputs TaskGradients::outputs(const AttentionSetup& setup, std::in
   if (!dtoeplitz.empty()) {
     out.dtoeplitz = dtoeplitz.data() + in_group * static_cast<std::size_t>(setup.distances.span()) +
                     setup.distances.before;
+  }
+  if (!drelative.empty()) {
+    const cpu::RelativeProblem& form = setup.relative_form;
+    const std::size_t table = setup.relative_query()->per_head ? in_group : 0;
+    out.drelative_table = drelative.data() + table * form.channels * form.stride;
   }
   if (!dtoken_sums.empty()) {
     out.dtoken_sums = dtoken_sums.data() + in_group * static_cast<std::size_t>(segment.keys);
@@ -189,6 +241,27 @@ void TaskGradients::add_sinks(const AttentionSetup& setup, std::int64_t head, fl
   for (std::size_t i = 0; i < setup.sinks.size(); ++i) {
     const auto weight = static_cast<double>(std::exp(setup.sinks[i][head] - lse));
     dsinks[i * heads + static_cast<std::size_t>(head)] -= weight * static_cast<double>(delta);
+  }
+}
+
+void TaskGradients::add_temperatures(const AttentionSetup& setup, std::int64_t head,
+                                     std::int64_t query, const float* turned,
+                                     const float* gradient) {
+  const AttentionPlan::State& state = *setup.state;
+  const std::int64_t position =
+      setup.q_ids[(segment.batch * setup.call->q.tokens() + query) * setup.axes];
+  double product = 0.0;
+  for (std::size_t c = 0; c < setup.dim; ++c) {
+    product += static_cast<double>(turned[c]) * static_cast<double>(gradient[c]);
+  }
+  for (std::size_t i = 0; i < state.temperatures.size(); ++i) {
+    const std::size_t index = state.temperatures[i];
+    const auto& config = std::get<Temperature>(state.spec.encodings[index]);
+    if (!config.trained()) continue;
+    dtemperatures[i * static_cast<std::size_t>(state.shape.heads) +
+                  static_cast<std::size_t>(head)] +=
+        static_cast<double>(setup.scale) * product *
+        query_factor(state, *setup.call->parameters, head, position, index);
   }
 }
 
@@ -237,6 +310,50 @@ void write_token_gradients(const AttentionBackwardCall& call, const AttentionSet
 
 }  // namespace
 
+namespace {
+
+// The tasks of a key head add to the angles of the same keys.
+void add_angles(const AttentionSetup& setup, const TaskGradients& other, TaskGradients& sum) {
+  for (std::size_t r = 0; r < setup.state->rotary.size(); ++r) {
+    if (rope_of_input(*setup.state, r) == nullptr) continue;
+    std::transform(other.dfrequencies[r].begin(), other.dfrequencies[r].end(),
+                   sum.dfrequencies[r].begin(), sum.dfrequencies[r].begin(), std::plus<>());
+  }
+}
+
+// From the angles of keys to the input that gives them. A step is in the sums of its own token and of all after it.
+void write_angle_gradients(const AttentionBackwardCall& call, const AttentionSetup& setup,
+                           TaskGradients& sum) {
+  const AttentionPlan::State& state = *setup.state;
+  for (std::size_t r = 0; r < state.rotary.size(); ++r) {
+    const Rope* rope = rope_of_input(state, r);
+    if (rope == nullptr) continue;
+    const Rotary& rotary = state.rotations[r];
+    const TensorView& to = call.dinputs[first_input(state.inputs, state.rotary[r])];
+    const std::vector<double>& frequencies =
+        rotary.inv_freq[rotary.group_of(sum.kv_head, state.kv_heads)];
+    const auto real = real_keys(call.forward, sum.segment);
+    std::vector<double> gradient(static_cast<std::size_t>(to.channels()), 0.0);
+    std::vector<float> row(gradient.size());
+    for (std::int64_t t = sum.segment.keys; t-- > 0;) {
+      if (!rope->running) std::fill(gradient.begin(), gradient.end(), 0.0);
+      const double* angles =
+          sum.dfrequencies[r].data() + static_cast<std::size_t>(t) * frequencies.size();
+      const bool per_pair = rope->angles == Rope::Angles::kInput;
+      for (std::size_t p = 0; p < frequencies.size(); ++p) {
+        gradient[per_pair ? p : 0] += per_pair ? angles[p] : angles[p] * frequencies[p];
+      }
+      const bool hidden = rope->running && !real.empty() && real[t] == 0;
+      for (std::size_t c = 0; c < row.size(); ++c) {
+        row[c] = hidden ? 0.0f : static_cast<float>(gradient[c]);
+      }
+      write_row(to, sum.segment.batch, sum.kv_head, sum.segment.first_key + t, row.data());
+    }
+  }
+}
+
+}  // namespace
+
 void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup& setup,
                          std::size_t splits, std::vector<TaskGradients>& tasks) {
   const Cope* cope = setup.cope();
@@ -252,6 +369,7 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
       add(other.dk, sum.dk);
       add(other.dv, sum.dv);
       add(other.dgate_keys, sum.dgate_keys);
+      add_angles(setup, other, sum);
       std::transform(other.dtoken_sums.begin(), other.dtoken_sums.end(), sum.dtoken_sums.begin(),
                      sum.dtoken_sums.begin(), std::plus<>());
     }
@@ -267,13 +385,24 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
       const bool seen = std::any_of(dk, dk + setup.dim, [](float x) { return x != 0.0f; });
       if (!call.forward.keys_are_turned && seen)
         turners[worker].backward(Role::kKey, sum.kv_head, setup.state->kv_heads, sum.segment.batch,
-                                 key, plain.data(), sum.dk.data() + at, sum.frequencies());
+                                 key, plain.data(), sum.dk.data() + at, sum.frequencies(),
+                                 sum.segment.first_key);
+      const auto* dv = sum.dv.data() + at;
+      if (setup.state->rotates_values &&
+          std::any_of(dv, dv + setup.dim, [](float x) { return x != 0.0f; })) {
+        read_row(call.forward.v, sum.segment.batch, sum.kv_head, key, setup.padded_dim,
+                 plain.data());
+        turners[worker].value_backward(Role::kKey, sum.kv_head, setup.state->kv_heads,
+                                       sum.segment.batch, key, plain.data(), sum.dv.data() + at,
+                                       sum.frequencies(), sum.segment.first_key);
+      }
       write_row(call.dk, sum.segment.batch, sum.kv_head, key, sum.dk.data() + at);
       write_row(call.dv, sum.segment.batch, sum.kv_head, key, sum.dv.data() + at);
       if (dgates != nullptr) {
         write_row(*dgates, sum.segment.batch, sum.kv_head, key, sum.dgate_keys.data() + at);
       }
     }
+    write_angle_gradients(call, setup, sum);
   });
 }
 
@@ -286,6 +415,8 @@ void sum_parameter_gradients(const AttentionSetup& setup, const std::vector<Task
   add_biases(setup, tasks, gradients);
   add_fire(setup, tasks, gradients);
   add_sinks(setup, tasks, gradients);
+  add_temperatures(setup, tasks, gradients);
+  add_relative(setup, tasks, gradients);
   add_cope(setup, tasks, gradients);
   add_alpha(setup, tasks, gradients);
 }

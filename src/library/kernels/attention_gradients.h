@@ -18,7 +18,12 @@ class TaskGradients {
   void finish_rows(const AttentionSetup& setup, const cpu::QueryBlock& block);
   // Adds what the sinks of a head get from a row: `delta` is SUM over channels of grad_out * out.
   void add_sinks(const AttentionSetup& setup, std::int64_t head, float lse, float delta);
-  // One per site-2 encoding, null where frequencies are constants.
+  // Adds what the trained temperatures of a head get from a query: `turned` is it after the rotations, `gradient` that
+  // of the row that scores are made of.
+  void add_temperatures(const AttentionSetup& setup, std::int64_t head, std::int64_t query,
+                        const float* turned, const float* gradient);
+  [[nodiscard]] bool trains_temperatures() const { return !dtemperatures.empty(); }
+  // One per rotation, null where frequencies are constants.
   std::vector<double*>& frequencies() { return frequency_pointers_; }
 
   std::int64_t kv_head;
@@ -33,8 +38,10 @@ class TaskGradients {
   std::vector<double> dfire_rows;  // c and the threshold, summed over rows
   AlignedFloats dfire_psi;         // of the block at hand
   AlignedFloats dfire_scale;
-  std::vector<double> dsinks;                     // [sinks][heads]
-  AlignedFloats dcope;                            // [dim][stride], or [heads of the group][stride]
+  std::vector<double> dsinks;         // [sinks][heads]
+  std::vector<double> dtemperatures;  // [temperatures][heads]; empty where none trains
+  AlignedFloats drelative;            // [channels][stride], or of every head of the group
+  AlignedFloats dcope;                // [dim][stride], or [heads of the group][stride]
   std::vector<std::vector<double>> dfrequencies;  // [groups x pairs] per site-2 encoding
 
  private:

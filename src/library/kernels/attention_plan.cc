@@ -54,6 +54,36 @@ const RotaryCache* rotary_tables(const AttentionPlan& plan, std::size_t r,
   return own.back().get();
 }
 
+float AttentionSetup::scale_of(std::int64_t batch, std::int64_t head, std::int64_t query) const {
+  if (query_factors.empty()) return scale;
+  return scale * query_factors[(batch * call->q.heads() + head) * call->q.tokens() + query];
+}
+
+void AttentionSetup::read_relative(const Segment& s, std::int64_t head,
+                                   const cpu::QueryBlock& block, AlignedFloats& rows) const {
+  const RelativeQuery* config = relative_query();
+  if (config == nullptr || !config->reads_input()) return;
+  const ConstTensorView& u = call->inputs[first_input(state->inputs, *state->relative_query)];
+  std::fill(rows.begin(), rows.end(), 0.0f);
+  for (std::size_t r = 0; r < block.count; ++r) {
+    const std::int64_t place = s.place_offset() + static_cast<std::int64_t>(block.first + r);
+    if (place < 0) continue;  // a query before the first key
+    read_row(u, s.batch, head, s.first_key + place, relative_form.channel_stride,
+             rows.data() + r * relative_form.channel_stride);
+  }
+}
+
+cpu::Workspace::Sizes AttentionSetup::workspace(std::int64_t keys, bool backward) const {
+  const bool relative = relative_form.channels > 0;
+  return {.padded_dim = padded_dim,
+          .npos_stride = cope_stride,
+          .relative_stride = relative_form.stride,
+          .relative_rows = relative ? relative_form.rows() : 0,
+          .keys = static_cast<std::size_t>(keys),
+          .breaks_sticks = state->breaks_sticks,
+          .backward = backward};
+}
+
 std::vector<Segment> segments_of(const AttentionCall& call) {
   const auto queries = call.mask.cu_queries.empty() ? call.mask.cu_keys : call.mask.cu_queries;
   const auto keys = call.mask.cu_keys.empty() ? call.mask.cu_queries : call.mask.cu_keys;
@@ -83,17 +113,31 @@ cpu::HeadProblem AttentionSetup::problem(const Segment& s, std::int64_t head) co
   const AttentionMask& mask = call->mask;
   p.window_left = bounded(mask.window_left);
   p.window_right = mask.causal ? 0 : bounded(mask.window_right);
+  p.breaks_sticks = state->breaks_sticks;
+  if (p.breaks_sticks) p.window_right = -1;  // not even its own key
   if (mask.key_mask != nullptr) {
     p.key_mask = mask.key_mask + s.batch * call->k.tokens() + s.first_key;
   }
   p.softcap = static_cast<float>(state->softcap.value_or(0.0));
   if (toeplitz != nullptr) p.toeplitz = toeplitz->at(head);
   if (state->fire) p.fire = fire.problem(head);
+  if (const RelativeQuery* config = relative_query()) {
+    p.relative = relative_form;
+    const std::size_t table = config->per_head ? static_cast<std::size_t>(head) : 0;
+    p.relative.table =
+        relative_tables.data() + table * relative_form.channels * relative_form.stride;
+    p.relative.transposed =
+        relative_transposed.data() + table * relative_form.entries() * relative_form.channel_stride;
+  }
   if (state->token) {
     const std::int64_t at = (s.batch * state->shape.heads + head) * call->k.tokens() + s.first_key;
     p.token_query = token_query.data() + at;
     p.token_key = token_key.data() + at;
     p.token_running = token_form(state->spec.encodings[*state->token], 1.0)->running;
+    p.prunes = !largest_keys.empty();
+    if (p.prunes) {
+      p.largest_key = largest_keys[(&s - segments.data()) * state->kv_heads + kv_head];
+    }
   }
   if (const Cope* config = cope()) {
     p.cope.npos = cope_npos;

@@ -42,16 +42,52 @@ struct AttentionSetup {
   std::vector<std::int64_t> k_ids;
   std::int64_t axes = 1;  // coordinates of a position
 
+  // Of rotations whose angles are an input: cos and sin of every key, [B, Hkv, Tk, pairs], and of a token without one.
+  // One per site-2 encoding, empty for angles from positions.
+  struct InputAngles {
+    std::vector<float> cos;
+    std::vector<float> sin;
+    std::vector<float> still_cos;
+    std::vector<float> still_sin;
+  };
+  std::vector<InputAngles> input_angles;
+  std::vector<std::int64_t> own_keys;  // [B, Tq]: the key at a query's place, or -1
+
   std::shared_ptr<const ToeplitzTables> toeplitz;  // null where there are no such biases
   DistanceRange distances;
 
   FireTables fire;
   std::vector<double> token_query;  // the token term's sums (token_term.h), [B, H, Tk]
   std::vector<double> token_key;
+  std::vector<float> largest_keys;  // norms, [segments, Hkv]; empty where nothing is pruned
 
   std::vector<std::vector<float>> sinks;  // [heads] of each
   // Divides a row and its log-sum-exp among its keys and the sinks of the head.
   void share_with_sinks(std::int64_t head, float* row, float& lse) const;
+
+  // What the temperatures multiply every query by, [B, H, Tq]; empty where there are none.
+  std::vector<float> query_factors;
+  // The scale of the scores of a query, temperatures included.
+  [[nodiscard]] float scale_of(std::int64_t batch, std::int64_t head, std::int64_t query) const;
+
+  // RelativeQuery: scaled tables, one or one per head, and what the kernel knows of each but for the pointers.
+  AlignedFloats relative_tables;      // [tables][channels][stride]
+  AlignedFloats relative_transposed;  // [tables][entries][channel_stride]
+  cpu::RelativeProblem relative_form;
+  [[nodiscard]] const RelativeQuery* relative_query() const {
+    return state->relative_query
+               ? &std::get<RelativeQuery>(state->spec.encodings[*state->relative_query])
+               : nullptr;
+  }
+  // Whether the kernel reads queries before site 2.
+  [[nodiscard]] bool reads_plain() const {
+    return cope() != nullptr || (relative_query() != nullptr && !relative_query()->reads_input());
+  }
+  // The input's rows of a block of queries, [kQueryBlock][channel_stride]; zero where it has none. Nothing where the
+  // query itself is what the table is multiplied with.
+  void read_relative(const Segment& s, std::int64_t head, const cpu::QueryBlock& block,
+                     AlignedFloats& rows) const;
+  [[nodiscard]] cpu::Workspace::Sizes workspace(std::int64_t keys, bool backward) const;
 
   // CoPE: scaled table [dim][stride], or per head a shared one [heads][stride].
   AlignedFloats cope_table;
@@ -87,15 +123,39 @@ class RowTurner {
   void forward(Role role, std::int64_t head, std::int64_t heads, std::int64_t batch,
                std::int64_t token, float* row);
   // From the gradient at the turned row to that at the plain one, in place; adds to the gradients of
-  // the frequencies (one buffer of groups x pairs per encoding, null where they are constants).
+  // the frequencies (one buffer of groups x pairs per encoding, null where they are constants). Where an input gives
+  // the angles the buffer has theirs, [keys][pairs] from key `first_key` on.
   void backward(Role role, std::int64_t head, std::int64_t heads, std::int64_t batch,
                 std::int64_t token, const float* plain, float* row,
-                const std::vector<double*>& dfrequencies);
+                const std::vector<double*>& dfrequencies, std::int64_t first_key = 0);
+
+  // Rotations with values=true: of a value (role kKey), or of the output at a query back (role kQuery). Their backward
+  // is as above; `plain` is what was rotated.
+  void turn_value(Role role, std::int64_t head, std::int64_t heads, std::int64_t batch,
+                  std::int64_t token, float* row);
+  void value_backward(Role role, std::int64_t head, std::int64_t heads, std::int64_t batch,
+                      std::int64_t token, const float* plain, float* row,
+                      const std::vector<double*>& dfrequencies, std::int64_t first_key);
 
  private:
-  void load(std::size_t encoding, Role role, std::int64_t group, std::int64_t batch,
-            std::int64_t token);
+  // A token, as the rotations look its angles up.
+  struct Token {
+    Role role;
+    std::int64_t head;
+    std::int64_t heads;
+    std::int64_t batch;
+    std::int64_t index;
+  };
+  void load(std::size_t encoding, const Token& token);
+  [[nodiscard]] cpu::RopeAngles table_angles(std::size_t encoding, const Token& token);
+  [[nodiscard]] cpu::RopeAngles input_angles(std::size_t encoding, const Token& token) const;
+  // The key whose angles a token has; -1 for none.
+  [[nodiscard]] std::int64_t key_of(const Token& token) const;
   void turn(std::size_t encoding, bool back, float* row);
+  // Adds the gradient of the angles of a stage that rotates `before`, with `row` the gradient after it.
+  void add_angle_gradient(std::size_t encoding, const Token& token, bool back, const float* before,
+                          const float* row, double* gradient, std::int64_t first_key);
+  [[nodiscard]] std::vector<std::size_t> value_stages(Role role) const;
   [[nodiscard]] std::int64_t position(Role role, std::int64_t batch, std::int64_t token,
                                       std::int64_t axis) const;
 

@@ -20,10 +20,16 @@ std::int64_t backward_bytes(const AttentionCall& call);
 // Tasks that share the queries of a key head in the backward.
 std::int64_t backward_splits(const AttentionCall& call, std::size_t segments);
 
-// The queries of a block as rows: plain, and after site 2 and the scale.
+// Where a thread keeps the rows of a block of queries: after site 2 and the scale, before both, and the rows of
+// RelativeQuery's input; the last two are empty where nothing reads them.
+struct QueryRows {
+  AlignedFloats& rows;
+  AlignedFloats& plain;
+  AlignedFloats& relative;
+};
+// Reads them for queries block.first .. block.first + block.count - 1, and points the block at them.
 void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t head,
-                  const cpu::QueryBlock& block, RowTurner& turner, AlignedFloats& rows,
-                  AlignedFloats& plain);
+                  RowTurner& turner, const QueryRows& to, cpu::QueryBlock& block);
 
 // Few enough queries that the cache is better read once, row by row, than packed.
 bool is_decode(const AttentionCall& call) noexcept;

@@ -30,10 +30,14 @@ std::string terms_of(const AttentionCall& call) {
   if (!state.biases.empty()) {
     add(fmt::format("toeplitz table ({})", joined_names(state, state.biases)));
   }
+  if (state.rotates_values) add("values rotated");
   if (state.fire) add("fire");
   if (state.cope) add("cope");
   if (state.token) add(fmt::format("sums over tokens ({})", joined_names(state, {*state.token})));
+  if (state.relative_query) add("relative_query");
+  if (!state.temperatures.empty()) add("temperature");
   if (state.softcap) add("softcap");
+  if (state.breaks_sticks) add("stick_breaking");
   if (!state.sinks.empty()) add("sink");
   return text;
 }
@@ -93,6 +97,7 @@ std::string obstacle_of(const AttentionCall& call) {
       !call.q_positions.offsets.empty() || !call.k_positions.offsets.empty();
   if ((!state.biases.empty() || state.fire) && explicit_positions)
     return "biases with explicit positions";
+  if (state.relative_query && explicit_positions) return "relative_query with explicit positions";
   return "";
 }
 

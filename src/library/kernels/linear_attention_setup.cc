@@ -67,6 +67,13 @@ Status check_linear_options(const AttentionPlan& plan,
                             const LinearAttentionOptions& options) noexcept {
   for (const Encoding& encoding : plan.state().spec.encodings) {
     const auto& facts = traits(encoding);
+    const auto* rope = std::get_if<Rope>(&encoding);
+    if (rope != nullptr && (rope->reads_input() || rope->values)) {
+      return Status::format(StatusCode::kUnsupported,
+                            "[%s] rope.%s is not for linear attention yet; rotate queries and "
+                            "keys by positions",
+                            kOp, rope->values ? "values" : "angles");
+    }
     if (facts.linear_attention) continue;
     return Status::format(StatusCode::kUnsupported,
                           "[%s] %.*s needs a row of scores, which linear attention does not have",

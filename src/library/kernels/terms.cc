@@ -18,6 +18,8 @@ struct AddTerm {
   void operator()(const E& /*encoding*/) const {
     if constexpr (RotaryEncoding<E>) {
       terms.rotary.push_back(index);
+    } else if constexpr (std::same_as<E, Temperature>) {
+      terms.temperatures.push_back(index);
     } else if constexpr (BiasEncoding<E>) {
       static_assert(DistanceBias<E>, "a bias that is not Toeplitz needs a modifier of its own");
       terms.biases.push_back(index);
@@ -26,6 +28,8 @@ struct AddTerm {
       terms.token = index;
     } else if constexpr (std::same_as<E, Sink>) {
       terms.sinks.push_back(index);
+    } else if constexpr (std::same_as<E, StickBreaking>) {
+      terms.breaks_sticks = true;
     } else {
       static_assert(E::kTraits.site <= Site::kInput, "an encoding that no kernel would know of");
     }
@@ -37,6 +41,10 @@ struct AddTerm {
   void operator()(const Cope& /*cope*/) const {
     if (terms.cope) obstacle("more than one cope");
     terms.cope = index;
+  }
+  void operator()(const RelativeQuery& /*relative*/) const {
+    if (terms.relative_query) obstacle("more than one relative_query");
+    terms.relative_query = index;
   }
   void operator()(const Softcap& softcap) const {
     if (terms.softcap) obstacle("more than one softcap");
@@ -55,6 +63,25 @@ void check_groups(Terms& terms) {
   }
 }
 
+void check_values(Terms& terms) {
+  for (std::size_t r = 0; r < terms.rotary.size(); ++r) {
+    const Encoding& encoding = terms.spec.encodings[terms.rotary[r]];
+    const auto* rope = std::get_if<Rope>(&encoding);
+    if (rope == nullptr || !rope->values) continue;
+    terms.rotates_values = true;
+    if (!terms.obstacle.empty()) continue;
+    if (is_learnable(encoding)) terms.obstacle = "values rotated by trained frequencies";
+    if (terms.rotations[r].attention_factor != 1.0) {
+      terms.obstacle = "values rotated by a schedule with an attention factor";
+    }
+  }
+  const Cope* cope = terms.cope ? &std::get<Cope>(terms.spec.encodings[*terms.cope]) : nullptr;
+  if (terms.rotates_values && terms.obstacle.empty() && cope != nullptr &&
+      cope->gate_source == Cope::GateSource::kValue) {
+    terms.obstacle = "rotated values with gates from values";
+  }
+}
+
 void check_heads(const ModelShape& shape, std::int64_t kv_heads) {
   if (kv_heads >= 1 && shape.heads % kv_heads == 0) return;
   throw Error(ErrorKind::kOutOfRange,
@@ -66,6 +93,22 @@ void check_heads(const ModelShape& shape, std::int64_t kv_heads) {
 }
 
 }  // namespace
+
+const Rope* rope_of_input(const Terms& terms, std::size_t r) {
+  const auto* rope = std::get_if<Rope>(&terms.spec.encodings[terms.rotary[r]]);
+  return rope != nullptr && rope->reads_input() ? rope : nullptr;
+}
+
+double query_factor(const Terms& terms, const std::vector<Parameters>& parameters,
+                    std::int64_t head, std::int64_t position, std::optional<std::size_t> without) {
+  double product = 1.0;
+  for (const std::size_t index : terms.temperatures) {
+    const auto& config = std::get<Temperature>(terms.spec.encodings[index]);
+    product *= config.factor(static_cast<double>(position));
+    if (config.trained() && index != without) product *= parameters[index][0][head];
+  }
+  return product;
+}
 
 Terms compile_terms(Spec spec, const ModelShape& shape, std::int64_t kv_heads, Lengths lengths) {
   require_attention_part("attention", spec);
@@ -82,10 +125,14 @@ Terms compile_terms(Spec spec, const ModelShape& shape, std::int64_t kv_heads, L
     std::visit(AddTerm{terms, i}, terms.spec.encodings[i]);
   }
   check_groups(terms);
+  if (terms.breaks_sticks && terms.cope && terms.obstacle.empty()) {
+    terms.obstacle = "stick_breaking with cope";
+  }
   for (const std::size_t index : terms.rotary) {
     terms.rotations.push_back(rotary_of(terms.spec.encodings[index], shape, lengths));
     terms.axes = std::max(terms.axes, terms.rotations.back().axes.axes);
   }
+  check_values(terms);
   return terms;
 }
 

@@ -20,14 +20,27 @@ struct Terms {
   std::string input_names;          // for messages
   std::vector<std::size_t> rotary;  // indices of site-2 encodings, in order
   std::vector<Rotary> rotations;  // of each of them; trained frequencies have their initial values
-  std::vector<std::size_t> biases;   // of site 3
-  std::optional<std::size_t> fire;   // of the one FIRE that is fused
-  std::optional<std::size_t> cope;   // of the one CoPE that is fused
-  std::optional<std::size_t> token;  // of the one token term that is fused
+  bool rotates_values = false;    // one of them rotates values and outputs too
+  std::vector<std::size_t> biases;            // of site 3
+  std::optional<std::size_t> fire;            // of the one FIRE that is fused
+  std::optional<std::size_t> cope;            // of the one CoPE that is fused
+  std::optional<std::size_t> token;           // of the one token term that is fused
+  std::optional<std::size_t> relative_query;  // of the one that is fused
+  std::vector<std::size_t> temperatures;
   std::vector<std::size_t> sinks;
   std::optional<double> softcap;  // of the one that is fused
+  bool breaks_sticks = false;     // in place of the softmax
   std::string obstacle;           // why nothing is fused; empty when it is
 };
+
+// What the temperatures multiply the query at a position of a head by; for a gradient, without the trained part of the
+// encoding at index `without`.
+double query_factor(const Terms& terms, const std::vector<Parameters>& parameters,
+                    std::int64_t head, std::int64_t position,
+                    std::optional<std::size_t> without = std::nullopt);
+
+// The Rope at index r of Terms::rotary where an input gives its angles; null for others.
+const Rope* rope_of_input(const Terms& terms, std::size_t r);
 
 // Throws Error where the spec does not fit the shape or has encodings of site 1.
 Terms compile_terms(Spec spec, const ModelShape& shape, std::int64_t kv_heads, Lengths lengths);

@@ -147,9 +147,9 @@ std::vector<std::vector<double>> position_vectors(const PlotRequest& request,
                                                   Role role) {
   constexpr std::string_view kInstead =
       "sinusoidal, learned, rope or xpos, which give positions vectors";
-  const Site site = traits(single_encoding(request, named, kInstead)).site;
-  if (site == Site::kInput) return embedded(request, named.spec, length);
-  if (site != Site::kQueryKey) {
+  const Encoding& encoding = single_encoding(request, named, kInstead);
+  if (traits(encoding).site == Site::kInput) return embedded(request, named.spec, length);
+  if (!is_rotary(encoding)) {
     refuse(ErrorKind::kUnsupported, "encodings",
            fmt::format("must give positions vectors for {}", request.kind),
            "'" + to_text(named.spec) + "'", fmt::format("take {}", kInstead));

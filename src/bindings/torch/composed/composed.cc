@@ -62,11 +62,11 @@ at::Tensor to_heads(const at::Tensor& x, std::int64_t heads, at::ScalarType type
   return first.repeat_interleave(heads / first.size(1), 1).to(type);
 }
 
+// `angles`: [B, heads, T, pairs], in the type of x.
 at::Tensor turned(const Rotary& rotary, const Angles& angles, const at::Tensor& x) {
   const std::int64_t first = rotary.dim_offset;
   const std::int64_t pairs = rotary.pairs();
-  const at::Tensor cos = to_heads(angles.cos, x.size(1), x.scalar_type());
-  const at::Tensor sin = to_heads(angles.sin, x.size(1), x.scalar_type());
+  const auto& [cos, sin] = angles;
   const at::Tensor window = x.narrow(3, first, 2 * pairs);
   const bool interleaved = rotary.layout == PairLayout::kInterleaved;
   const at::Tensor a = interleaved ? window.slice(3, 0, 2 * pairs, 2) : window.narrow(3, 0, pairs);
@@ -78,6 +78,85 @@ at::Tensor turned(const Rotary& rotary, const Angles& angles, const at::Tensor& 
       interleaved ? at::stack({y1, y2}, -1).flatten(-2) : at::cat({y1, y2}, 3);
   const std::int64_t end = first + 2 * pairs;
   return at::cat({x.narrow(3, 0, first), middle, x.narrow(3, end, x.size(3) - end)}, 3);
+}
+
+Angles by_head(const Angles& angles, const at::Tensor& x) {
+  return {to_heads(angles.cos, x.size(1), x.scalar_type()),
+          to_heads(angles.sin, x.size(1), x.scalar_type())};
+}
+
+// Angles that an input gives to the tokens of a side, [B, Hkv, T, pairs] in float64.
+at::Tensor angles_of_input(const ComposedCall& call, std::size_t r, Role role) {
+  const Terms& terms = call.prepared->plan.terms();
+  const Rope& rope = *rope_of_input(terms, r);
+  const Rotary& rotary = terms.rotations[r];
+  at::Tensor x = call.inputs[first_input(terms.inputs, terms.rotary[r])].to(at::kDouble);
+  if (rope.running) {
+    if (call.tokens->key_mask().defined()) {
+      x = x * call.tokens->key_mask().ne(0).reshape({x.size(0), 1, -1, 1}).to(at::kDouble);
+    }
+    const at::Tensor sums = x.cumsum(2);
+    const at::Tensor first = call.tokens->first_of_sequence();
+    x = sums - sums.index_select(2, first) + x.index_select(2, first);
+  }
+  if (role == Role::kQuery) {
+    const at::Tensor own = call.tokens->own_key_index();
+    x = x.index_select(2, own.clamp_min(0)).masked_fill((own < 0).reshape({1, 1, -1, 1}), 0.0);
+  }
+  if (rope.angles == Rope::Angles::kInputPosition) {
+    Tensors frequencies;
+    for (std::int64_t h = 0; h < x.size(1); ++h) {
+      frequencies.push_back(on(x, rotary.inv_freq[rotary.group_of(h, x.size(1))]));
+    }
+    x = x * at::stack(frequencies).unsqueeze(1);
+  }
+  return rotary.inverse ? -x : x;
+}
+
+// A rotation of the spec. `back`: by minus the angles. Values have no magnitude.
+struct Turn {
+  Role role = Role::kQuery;
+  bool back = false;
+  bool of_values = false;
+};
+
+at::Tensor turned_by(const ComposedCall& call, const std::vector<Tensors>& parameters,
+                     std::size_t r, const Turn& turn, const at::Tensor& x) {
+  const Terms& terms = call.prepared->plan.terms();
+  const Rotary& rotary = terms.rotations[r];
+  const at::Tensor positions =
+      turn.role == Role::kQuery ? call.tokens->q_positions() : call.tokens->k_positions();
+  at::Tensor angle;
+  at::Tensor magnitude = on(x, {rotary.attention_factor});
+  if (rope_of_input(terms, r) != nullptr) {
+    angle = angles_of_input(call, r, turn.role);
+    angle = angle.repeat_interleave(x.size(1) / angle.size(1), 1);
+  } else {
+    const Tensors& own = parameters[terms.rotary[r]];
+    angle = to_heads(angle_of(rotary, positions, own.empty() ? at::Tensor() : own[0]), x.size(1),
+                     at::kDouble);
+    magnitude = magnitude_of(rotary, turn.role, positions);
+    if (magnitude.dim() == 4) magnitude = to_heads(magnitude, x.size(1), at::kDouble);
+  }
+  if (turn.back) angle = -angle;
+  if (turn.of_values) magnitude = on(x, {1.0});
+  const auto type = x.scalar_type();
+  return turned(rotary, {(magnitude * angle.cos()).to(type), (magnitude * angle.sin()).to(type)},
+                x);
+}
+
+// The rotations that values have too: of values, or of outputs back.
+at::Tensor rotated_values(const ComposedCall& call, const std::vector<Tensors>& parameters,
+                          bool back, at::Tensor x) {
+  const Terms& terms = call.prepared->plan.terms();
+  for (std::size_t n = 0; terms.rotates_values && n < terms.rotary.size(); ++n) {
+    const std::size_t r = back ? terms.rotary.size() - 1 - n : n;
+    const auto* rope = std::get_if<Rope>(&terms.spec.encodings[terms.rotary[r]]);
+    if (rope == nullptr || !rope->values) continue;
+    const Role role = back ? Role::kQuery : Role::kKey;
+    x = turned_by(call, parameters, r, {.role = role, .back = back, .of_values = true}, x);
+  }
+  return x;
 }
 
 // The factors of dropout's rule for every weight, drawn on the host.
@@ -110,6 +189,15 @@ struct Scores {
   double scale = 1.0;
 };
 
+// <x, entries> for every entry (the last dimension). Entries that are NaN show where they are read; products must not
+// spread them over a row.
+at::Tensor products_with(const at::Tensor& x, const at::Tensor& entries) {
+  const at::Tensor known = entries.isfinite();
+  const at::Tensor finite = at::where(known, entries, at::zeros({}, entries.options()));
+  const at::Tensor unknown = known.all(-2, true).logical_not();
+  return at::matmul(x, finite).masked_fill(unknown, std::numeric_limits<double>::quiet_NaN());
+}
+
 struct CopeTerm {
   at::Tensor logits;
   at::Tensor positions;
@@ -131,13 +219,7 @@ CopeTerm cope_term(const Cope& config, const Tensors& parameters, const Scores& 
     const at::Tensor slopes = parameters[0].reshape({1, -1, 1, 1}).to(s.raw.scalar_type());
     return {scale * slopes * position.to(s.raw.scalar_type()), position};
   }
-  // Entries that are NaN show where they are read; products must not spread them over a row.
-  const at::Tensor entries = parameters[0].to(s.raw.scalar_type());
-  const at::Tensor known = entries.isfinite();
-  const at::Tensor finite = at::where(known, entries, at::zeros({}, entries.options()));
-  const at::Tensor unknown = known.all(0).logical_not();
-  const at::Tensor table = (at::matmul(s.plain_q, finite) * scale)
-                               .masked_fill(unknown, std::numeric_limits<double>::quiet_NaN());
+  const at::Tensor table = products_with(s.plain_q, parameters[0].to(s.raw.scalar_type())) * scale;
   const at::Tensor low = position.detach().nan_to_num().floor();  // NaN is no index
   const at::Tensor weight = (position - low).to(s.raw.scalar_type());
   const at::Tensor at_low = table.gather(-1, low.to(at::kLong));
@@ -188,17 +270,40 @@ at::Tensor sum_of_token_terms(const ComposedCall& call, double scale, at::Scalar
   return sum;
 }
 
+at::Tensor relative_term(const ComposedCall& call, std::size_t index, const Tensors& parameters,
+                         const at::Tensor& plain_q, double scale) {
+  const Terms& terms = call.prepared->plan.terms();
+  const auto& config = std::get<RelativeQuery>(terms.spec.encodings[index]);
+  at::Tensor u = plain_q;
+  if (config.reads_input()) {
+    const at::Tensor own = call.tokens->own_key_index();
+    u = call.inputs[first_input(terms.inputs, index)]
+            .to(plain_q.scalar_type())
+            .index_select(2, own.clamp_min(0))
+            .masked_fill((own < 0).reshape({1, 1, -1, 1}), 0.0);
+  }
+  const at::Tensor products =
+      products_with(u, parameters[0].to(plain_q.scalar_type())) * config.factor(scale);
+  const at::Tensor distance = call.tokens->q_positions().select(2, 0).unsqueeze(2) -
+                              call.tokens->k_positions().select(2, 0).unsqueeze(1);
+  const at::Tensor near = distance.clamp(config.lowest(), config.extent - 1);
+  const at::Tensor entry = (near - config.lowest()).unsqueeze(1);
+  const at::Tensor term = products.gather(
+      -1, entry.expand({products.size(0), products.size(1), entry.size(2), entry.size(3)}));
+  if (config.beyond == RelativeQuery::Beyond::kClip) return term;
+  return term.masked_fill((near != distance).unsqueeze(1), 0.0);
+}
+
 at::Tensor rotated(const ComposedCall& call, const std::vector<Tensors>& parameters, Role role,
                    at::Tensor x) {
   const auto& terms = call.prepared->plan.terms();
+  if (role == Role::kQuery && !terms.temperatures.empty()) {
+    x = x * query_factors(terms, *call.tokens, parameters).to(x.scalar_type());
+  }
   if (terms.rotary.empty()) return x;
   static_cast<void>(call.tokens->side(role));  // refuses positions that are not exact
-  const at::Tensor positions =
-      role == Role::kQuery ? call.tokens->q_positions() : call.tokens->k_positions();
-  for (const std::size_t e : terms.rotary) {
-    const at::Tensor alpha = parameters[e].empty() ? at::Tensor() : parameters[e][0];
-    x = composed_rotation(terms.spec.encodings[e], terms.shape, terms.lengths, role, x, positions,
-                          alpha);
+  for (std::size_t r = 0; r < terms.rotary.size(); ++r) {
+    x = turned_by(call, parameters, r, {.role = role}, x);
   }
   return x;
 }
@@ -231,7 +336,13 @@ at::Tensor composed_rotation(const Encoding& encoding, const ModelShape& shape,
   const Rotary rotary = rotary_of(encoding, shape, lengths);
   const at::Tensor angle = angle_of(rotary, positions, alpha);
   const at::Tensor magnitude = magnitude_of(rotary, role, positions);
-  return turned(rotary, {magnitude * angle.cos(), magnitude * angle.sin()}, x);
+  return turned(rotary, by_head({magnitude * angle.cos(), magnitude * angle.sin()}, x), x);
+}
+
+at::Tensor rotated_rows(const ComposedCall& call, const std::vector<Tensors>& parameters, Role role,
+                        const at::Tensor& x) {
+  const auto type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return rotated(call, parameters, role, x.to(type)).to(x.scalar_type());
 }
 
 at::Tensor composed_rerotation(const Rotary& from, const at::Tensor& from_positions,
@@ -242,11 +353,68 @@ at::Tensor composed_rerotation(const Rotary& from, const at::Tensor& from_positi
   const at::Tensor ratio = (from.attention_factor / to.attention_factor) *
                            magnitude_of(to, Role::kKey, to_positions) /
                            magnitude_of(from, Role::kKey, from_positions);
-  return turned(from, {ratio * angle.cos(), ratio * angle.sin()}, x.to(at::kDouble))
+  const at::Tensor wide = x.to(at::kDouble);
+  return turned(from, by_head({ratio * angle.cos(), ratio * angle.sin()}, wide), wide)
       .to(x.scalar_type());
 }
 
+at::Tensor visible_keys(const ComposedCall& call) {
+  const at::Tensor visible = call.tokens->visible();
+  if (!call.prepared->plan.terms().breaks_sticks) return visible;
+  return visible & (call.tokens->q_places().unsqueeze(1) > call.tokens->k_places().unsqueeze(0));
+}
+
+at::Tensor query_factors(const Terms& terms, const Tokens& tokens,
+                         const std::vector<std::vector<at::Tensor>>& parameters,
+                         std::optional<std::size_t> without) {
+  at::Tensor product;
+  for (const std::size_t index : terms.temperatures) {
+    const auto& config = std::get<Temperature>(terms.spec.encodings[index]);
+    const at::Tensor positions = tokens.q_positions().select(2, 0).to(at::kDouble);
+    at::Tensor one = config.factor(formulas::Numbers{positions}).all.unsqueeze(1).unsqueeze(3);
+    if (config.trained() && index != without) {
+      one = one * parameters[index][0].to(at::kDouble).reshape({1, -1, 1, 1});
+    }
+    product = product.defined() ? product * one : one;
+  }
+  return product;
+}
+
 namespace {
+
+// Weights, and a number per row: the log-sum-exp, or the logarithm of what is left of a stick.
+struct Weighed {
+  at::Tensor weights;  // [B, H, Tq, Tk], 0 where a key is hidden
+  at::Tensor lse;      // [B, H, Tq, 1]
+};
+
+// `none`: rows that see nothing. They have weights 0, and no NaN in their gradient.
+Weighed softmax(const at::Tensor& scores, const at::Tensor& none, const at::Tensor& sink) {
+  const at::Tensor largest = scores.size(3) > 0
+                                 ? scores.detach().amax(-1, true).masked_fill(none, 0.0)
+                                 : at::zeros({1, 1, 1, 1}, scores.options());
+  const at::Tensor weights = (scores - largest).exp();
+  const at::Tensor sum = weights.sum(-1, true);
+  Weighed row{weights / sum.masked_fill(none, 1.0), largest + sum.masked_fill(none, 1.0).log()};
+  if (!sink.defined()) return row;
+  row.weights = row.weights * (row.lse - sink).sigmoid();
+  row.lse = at::logaddexp(row.lse, sink);
+  return row;
+}
+
+Weighed break_sticks(const at::Tensor& scores, const at::Tensor& visible) {
+  const at::Tensor hidden = visible.logical_not();
+  const at::Tensor wide = scores.to(at::kDouble);
+  const at::Tensor taken = at::softplus(wide).masked_fill(hidden, 0.0);
+  const at::Tensor up_to = taken.flip(-1).cumsum(-1);  // of a key and those after it
+  const at::Tensor after =
+      at::cat({at::zeros_like(up_to.narrow(-1, 0, std::min<std::int64_t>(1, up_to.size(3)))),
+               up_to.narrow(-1, 0, std::max<std::int64_t>(up_to.size(3) - 1, 0))},
+              -1)
+          .flip(-1);
+  const at::Tensor weights = (at::log_sigmoid(wide) - after).exp().masked_fill(hidden, 0.0);
+  return {weights.to(scores.scalar_type()), -taken.sum(-1, true).to(scores.scalar_type())};
+}
 
 // Of finite tokens.
 ComposedResult compose(const ComposedCall& call) {
@@ -257,7 +425,7 @@ ComposedResult compose(const ComposedCall& call) {
   Scores s;
   s.plain_q = call.q.to(type);
   s.scale = scale_of(call);
-  s.visible = call.tokens->visible();
+  s.visible = visible_keys(call);
   const at::Tensor v = keys(call.v);
   const at::Tensor k = keys(call.k);
   s.raw =
@@ -283,32 +451,33 @@ ComposedResult compose(const ComposedCall& call) {
   if (const at::Tensor tokens = sum_of_token_terms(call, s.scale, type); tokens.defined()) {
     scores = scores + tokens;
   }
+  for (std::size_t e = 0; e < parameters.size(); ++e) {
+    if (!std::holds_alternative<RelativeQuery>(call.prepared->spec.encodings[e])) continue;
+    scores = scores + relative_term(call, e, parameters[e], s.plain_q, s.scale);
+  }
   for (const Encoding& encoding : call.prepared->spec.encodings) {
     const auto* softcap = std::get_if<Softcap>(&encoding);
     if (softcap != nullptr) scores = softcap->value(formulas::Numbers{scores}).all;
   }
-  scores = scores.masked_fill(s.visible.logical_not(), -std::numeric_limits<double>::infinity());
-  // A row that sees nothing has weights 0, and no NaN in its gradient.
   const at::Tensor none = s.visible.any(-1, true).logical_not();
-  const at::Tensor largest = s.visible.size(3) > 0
-                                 ? scores.detach().amax(-1, true).masked_fill(none, 0.0)
-                                 : at::zeros({1, 1, 1, 1}, scores.options());
-  const at::Tensor weights = (scores - largest).exp();
-  const at::Tensor sum = weights.sum(-1, true);
-  result.weights = weights / sum.masked_fill(none, 1.0);
-  at::Tensor lse = largest + sum.masked_fill(none, 1.0).log();
-  if (const at::Tensor logit = sink_logit(call, parameters, type); logit.defined()) {
-    result.weights = result.weights * (lse - logit).sigmoid();
-    lse = at::logaddexp(lse, logit);
+  Weighed row;
+  if (call.prepared->plan.terms().breaks_sticks) {
+    row = break_sticks(scores, s.visible);
+  } else {
+    constexpr double kHidden = -std::numeric_limits<double>::infinity();
+    row = softmax(scores.masked_fill(s.visible.logical_not(), kHidden), none,
+                  sink_logit(call, parameters, type));
   }
-  result.lse = lse.detach()
+  result.weights = row.weights;
+  result.lse = row.lse.detach()
                    .masked_fill(none, -std::numeric_limits<double>::infinity())
                    .squeeze(-1)
                    .expand({call.q.size(0), call.q.size(1), call.q.size(2)})
                    .contiguous();
   at::Tensor kept = result.weights;
   if (call.dropout.active()) kept = kept * dropout_factors(call.dropout, kept);
-  result.out = at::matmul(kept, v).to(call.q.scalar_type());
+  const at::Tensor sum = at::matmul(kept, rotated_values(call, parameters, false, v));
+  result.out = rotated_values(call, parameters, true, sum).to(call.q.scalar_type());
   return result;
 }
 
@@ -323,11 +492,8 @@ ComposedResult composed_attention(const ComposedCall& call) {
 
 AttentionBackward composed_attention_backward(const ComposedCall& call, const at::Tensor& grad_out,
                                               bool wants_parameters) {
-  // Operators run below autograd; here it is wanted again.
-  const c10::impl::ForceDispatchKeyGuard all_keys(
-      c10::impl::LocalDispatchKeySet(c10::impl::PODLocalDispatchKeySet{}));
   const NonFinite non_finite(call, grad_out);
-  const c10::AutoGradMode with_graph(true);
+  const WithAutograd enabled;
   ComposedCall leaves = non_finite.cleaned();
   Tensors wanted;
   for (at::Tensor* x : {&leaves.q, &leaves.k, &leaves.v}) wanted.push_back(*x = leaf(*x));

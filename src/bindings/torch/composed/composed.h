@@ -3,6 +3,11 @@
 // from autograd.
 #pragma once
 
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+#include <optional>
+
 #include "torch/composed/tokens.h"
 
 namespace posenc::ops {
@@ -18,9 +23,31 @@ struct ComposedCall {
   bool keys_are_turned = false;
 };
 
+// Operators run below autograd; while this lives, it is on again.
+struct WithAutograd {
+  c10::impl::ForceDispatchKeyGuard all_keys{
+      c10::impl::LocalDispatchKeySet(c10::impl::PODLocalDispatchKeySet{})};
+  c10::AutoGradMode with_graph{true};
+};
+
+// Whether a query sees a key, [B or 1, 1, Tq, Tk]; where sticks are broken, keys before it alone.
+at::Tensor visible_keys(const ComposedCall& call);
+
+// What temperatures multiply queries by, float64 [B or 1, H or 1, Tq, 1]; undefined where there are none. `without`: as
+// of posenc::query_factor.
+at::Tensor query_factors(const Terms& terms, const Tokens& tokens,
+                         const std::vector<std::vector<at::Tensor>>& parameters,
+                         std::optional<std::size_t> without = std::nullopt);
+
+// Rows x [B, H, T, D] of queries or keys through site 2, in the type of x. `parameters` as parameter_tensors() has
+// them. Differentiable in x, the parameters and the inputs of the call. Memory is linear in the length.
+at::Tensor rotated_rows(const ComposedCall& call,
+                        const std::vector<std::vector<at::Tensor>>& parameters, Role role,
+                        const at::Tensor& x);
+
 struct ComposedResult {
   at::Tensor out;             // as q
-  at::Tensor lse;             // [B, H, Tq]
+  at::Tensor lse;             // [B, H, Tq]; of sticks, the logarithm of what is left
   at::Tensor weights;         // [B, H, Tq, Tk], before dropout
   at::Tensor cope_positions;  // of the first CoPE, or undefined
 };

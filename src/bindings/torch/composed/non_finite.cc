@@ -24,18 +24,25 @@ bool gates_read_values(const Spec& spec) {
 }  // namespace
 
 NonFinite::NonFinite(const ComposedCall& call, const at::Tensor& grad_out)
-    : cleaned_(call), grad_out_(grad_out), visible_(call.tokens->visible()) {
-  const at::Tensor q = marks_of(call.q);
+    : cleaned_(call), grad_out_(grad_out), visible_(visible_keys(call)) {
+  at::Tensor q = marks_of(call.q);
   const at::Tensor k = marks_of(call.k);
   const at::Tensor v = marks_of(call.v);
   cleaned_.q = without(q, call.q);
   cleaned_.k = without(k, call.k);
   cleaned_.v = without(v, call.v);
   at::Tensor for_weights = gates_read_values(call.prepared->spec) ? k.logical_or(v) : k;
-  for (at::Tensor& input : cleaned_.inputs) {
-    const at::Tensor marks = marks_of(input);
+  for (std::size_t i = 0; i < cleaned_.inputs.size(); ++i) {
+    at::Tensor& input = cleaned_.inputs[i];
+    at::Tensor marks = marks_of(input);
     input = without(marks, input);
-    for_weights = by_query_head(for_weights).logical_or(by_query_head(marks));
+    const Readers readers = readers_of(i);
+    if (readers.sums) marks = at_or_after(marks);
+    marks = by_query_head(marks);
+    if (readers.own_query) {
+      q = q.logical_or(at::matmul(call.tokens->own_keys(), marks.to(at::kDouble)) > 0);
+    }
+    if (readers.other_queries) for_weights = by_query_head(for_weights).logical_or(marks);
   }
   const at::Tensor sees = visible_.any(-1, true);
   weights_ = queries_that_see(for_weights).logical_or(q.logical_and(sees));
@@ -46,6 +53,14 @@ NonFinite::NonFinite(const ComposedCall& call, const at::Tensor& grad_out)
   grad_out_ = without(g, grad_out);
   gradient_ = out_.logical_or(g.logical_and(sees));
   weights_ = weights_.logical_or(g.logical_and(sees));  // what dv reads
+}
+
+NonFinite::Readers NonFinite::readers_of(std::size_t input) const {
+  const Terms& terms = cleaned_.prepared->plan.terms();
+  const Encoding& encoding = terms.spec.encodings[terms.inputs[input].encoding];
+  if (std::holds_alternative<RelativeQuery>(encoding)) return {true, false, false};
+  const auto* rope = std::get_if<Rope>(&encoding);
+  return {rope != nullptr, true, rope != nullptr && rope->running};
 }
 
 at::Tensor NonFinite::by_query_head(const at::Tensor& keys) const {
@@ -70,6 +85,14 @@ at::Tensor NonFinite::at_or_before(const at::Tensor& keys) const {
   return mask.defined() ? lost.logical_and(mask.ne(0).reshape({mask.size(0), 1, -1, 1})) : lost;
 }
 
+// Tokens whose sum has one of `keys` in it; hidden tokens add nothing to sums.
+at::Tensor NonFinite::at_or_after(const at::Tensor& keys) const {
+  at::Tensor added = keys;
+  const at::Tensor mask = cleaned_.tokens->key_mask();
+  if (mask.defined()) added = keys.logical_and(mask.ne(0).reshape({mask.size(0), 1, -1, 1}));
+  return at::matmul(cleaned_.tokens->key_counts(Role::kKey), added.to(at::kDouble)) > 0;
+}
+
 void NonFinite::mark(ComposedResult& result) const {
   result.out = result.out.masked_fill(out_, kNaN);
   result.lse = result.lse.masked_fill(weights_.squeeze(-1), kNaN);
@@ -84,9 +107,17 @@ void NonFinite::mark(AttentionBackward& gradients) const {
   dv = dv.masked_fill(keys_seen_by(weights_, dv.size(1)), kNaN);
   const auto& terms = cleaned_.prepared->plan.terms();
   for (std::size_t i = 0; i < dinputs.size(); ++i) {
-    at::Tensor lost = keys_seen_by(gradient_, dinputs[i].size(1));
+    const std::int64_t heads = dinputs[i].size(1);
+    const Readers readers = readers_of(i);
+    at::Tensor lost = at::zeros({1, 1, 1, 1}, dinputs[i].options().dtype(at::kBool));
+    if (readers.other_queries) lost = keys_seen_by(gradient_, heads);
+    if (readers.own_query) {
+      const at::Tensor own =
+          at::matmul(cleaned_.tokens->own_keys().t(), gradient_.to(at::kDouble)) > 0;
+      lost = lost.logical_or(own.reshape({own.size(0), heads, -1, own.size(2), 1}).any(2));
+    }
     const auto form = token_form(terms.spec.encodings[terms.inputs[i].encoding], 1.0);
-    if (form && form->running) lost = at_or_before(lost);
+    if (readers.sums || (form && form->running)) lost = at_or_before(lost);
     dinputs[i] = dinputs[i].masked_fill(lost, kNaN);
   }
   dparameters = dparameters.masked_fill(gradient_.any(), kNaN);

@@ -21,6 +21,14 @@ class NonFinite {
  private:
   [[nodiscard]] at::Tensor queries_that_see(const at::Tensor& keys) const;
   [[nodiscard]] at::Tensor keys_seen_by(const at::Tensor& queries, std::int64_t heads) const;
+  // Who reads the row of a token in an input.
+  struct Readers {
+    bool own_query;
+    bool other_queries;  // that see the token as a key
+    bool sums;           // what they read is a sum over the rows up to it
+  };
+  [[nodiscard]] Readers readers_of(std::size_t input) const;
+  [[nodiscard]] at::Tensor at_or_after(const at::Tensor& keys) const;
   [[nodiscard]] at::Tensor by_query_head(const at::Tensor& keys) const;
   [[nodiscard]] at::Tensor at_or_before(const at::Tensor& keys) const;
 

@@ -23,6 +23,7 @@ struct Numbers {
   friend Numbers operator+(const Numbers& a, double b) { return {a.all + b}; }
   friend Numbers operator/(double a, const Numbers& b) { return {b.all.reciprocal() * a}; }
 
+  friend Numbers floor(const Numbers& a) { return {a.all.floor()}; }
   friend Numbers log(const Numbers& a) { return {a.all.log()}; }
   friend Numbers log1p(const Numbers& a) { return {a.all.log1p()}; }
   friend Numbers tanh(const Numbers& a) { return {a.all.tanh()}; }

@@ -73,6 +73,9 @@ std::string cuda_obstacle(const Terms& terms, const CudaProblem& problem) {
   if (!terms.obstacle.empty()) return terms.obstacle;
   if (std::string type = type_obstacle(problem); !type.empty()) return type;
   if (terms.softcap) return "no kernel for softcap";
+  if (terms.relative_query) return "no kernel for relative_query";
+  if (terms.breaks_sticks) return "no kernel for stick_breaking";
+  if (terms.rotates_values) return "no kernel for rotated values";
   const Cope* cope = cope_of(terms);
   if (cope != nullptr && cope->gate_source == Cope::GateSource::kOpen)
     return "cope with open gates";
@@ -107,6 +110,7 @@ std::string terms_of(const Terms& terms, const CudaProblem& problem) {
     add(std::string("float32 as sums of ") + parts + " bfloat16");
   }
   if (!terms.rotary.empty()) add(joined_names(terms, terms.rotary) + " in a pass of its own");
+  if (!terms.temperatures.empty()) add("temperature");
   if (!terms.biases.empty()) add("toeplitz table (" + joined_names(terms, terms.biases) + ")");
   if (terms.fire) add("fire");
   if (terms.cope) add("cope");

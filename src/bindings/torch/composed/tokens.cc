@@ -67,14 +67,39 @@ at::Tensor Tokens::k_positions() const {
   return k_given_.defined() ? k_given_ : k_places().reshape({1, -1, 1});
 }
 
+// Of queries or keys with keys; packed sequences only.
+at::Tensor Tokens::same_sequence(bool queries) const {
+  return on_device(side_of(queries).sequence).unsqueeze(1) ==
+         on_device(side_of(false).sequence).unsqueeze(0);
+}
+
 at::Tensor Tokens::key_counts(Role role) const {
   const bool queries = role == Role::kQuery;
   at::Tensor counts = (queries ? q_places() : k_places()).unsqueeze(1) >= k_places().unsqueeze(0);
-  if (packed()) {
-    counts = counts & (on_device(side_of(queries).sequence).unsqueeze(1) ==
-                       on_device(side_of(false).sequence).unsqueeze(0));
-  }
+  if (packed()) counts = counts & same_sequence(queries);
   return counts.to(at::kDouble);
+}
+
+at::Tensor Tokens::own_keys() const {
+  at::Tensor own = q_places().unsqueeze(1) == k_places().unsqueeze(0);
+  if (packed()) own = own & same_sequence(true);
+  return own.to(at::kDouble);
+}
+
+at::Tensor Tokens::first_of_sequence() const {
+  return at::arange(keys_, at::TensorOptions(device_).dtype(at::kLong)) - k_places();
+}
+
+at::Tensor Tokens::own_key_index() const {
+  at::Tensor index = q_places();
+  const at::Tensor none = index < 0;
+  if (packed()) {
+    const auto& k = cu_keys_.empty() ? cu_queries_ : cu_keys_;
+    std::vector<std::int64_t> first;
+    for (const std::int64_t s : side_of(true).sequence) first.push_back(k[s]);
+    index = index + on_device(first);
+  }
+  return index.masked_fill(none, -1);
 }
 
 at::Tensor Tokens::visible() const {
@@ -85,10 +110,7 @@ at::Tensor Tokens::visible() const {
   if (options_.causal) sees = sees & (apart >= 0);
   if (options_.window_left >= 0) sees = sees & (apart <= options_.window_left);
   if (options_.window_right >= 0) sees = sees & (-apart <= options_.window_right);
-  if (packed()) {
-    sees = sees & (on_device(side_of(true).sequence).unsqueeze(1) ==
-                   on_device(side_of(false).sequence).unsqueeze(0));
-  }
+  if (packed()) sees = sees & same_sequence(true);
   sees = sees.reshape({1, 1, queries_, keys_});
   if (key_mask_.defined()) sees = sees & key_mask_.ne(0).reshape({batch_, 1, 1, keys_});
   return sees;

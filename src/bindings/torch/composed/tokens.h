@@ -51,6 +51,11 @@ class Tokens {
   // Whether a key is at the place of a query or key, or before it in the same sequence: 1 or 0 in float64,
   // [Tq or Tk, Tk].
   [[nodiscard]] at::Tensor key_counts(Role role) const;
+  // Whether a key is the query's own token, likewise [Tq, Tk].
+  [[nodiscard]] at::Tensor own_keys() const;
+  // The key that is a query's own token, int64 [Tq], or -1; and the first key of the sequence of every key, [Tk].
+  [[nodiscard]] at::Tensor own_key_index() const;
+  [[nodiscard]] at::Tensor first_of_sequence() const;
   // Whether a query sees a key, [B or 1, 1, Tq, Tk].
   [[nodiscard]] at::Tensor visible() const;
 
@@ -65,6 +70,7 @@ class Tokens {
     std::vector<std::int64_t> sequence;
   };
   [[nodiscard]] Side side_of(bool queries) const;
+  [[nodiscard]] at::Tensor same_sequence(bool queries) const;
   [[nodiscard]] at::Tensor on_device(const std::vector<std::int64_t>& values) const;
 
   const char* op_;

@@ -94,13 +94,18 @@ AttentionBackward FusedGradients::finish() {
                             : at::zeros_like(call_.parameters)};
 }
 
-// Of a fused call an input is that of its term per token or of CoPE's gates.
+// Of a fused call an input is that of its term per token, of CoPE's gates, or of angles.
 std::vector<at::Tensor> FusedGradients::input_gradients() const {
   const Terms& terms = fused_.call().terms();
   std::vector<at::Tensor> gradients;
   for (std::size_t i = 0; i < call_.inputs.size(); ++i) {
     const bool of_token = terms.token && terms.inputs[i].encoding == *terms.token;
-    gradients.push_back(of_token ? token_gradient(call_.inputs[i]) : dgate_);
+    const at::Tensor of_angles = fused_.turned.input_gradient(i);
+    if (of_angles.defined()) {
+      gradients.push_back(of_angles);
+    } else {
+      gradients.push_back(of_token ? token_gradient(call_.inputs[i]) : dgate_);
+    }
   }
   return gradients;
 }

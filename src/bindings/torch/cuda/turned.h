@@ -11,14 +11,27 @@ class Turned {
   explicit Turned(const CudaCall& call);
 
   [[nodiscard]] double softmax_factor() const;
-  [[nodiscard]] bool any() const { return !rotations_.empty(); }
+  // Whether queries are not the plain ones.
+  [[nodiscard]] bool any() const {
+    return !rotations_.empty() || factors_.defined() || reads_inputs_;
+  }
+
+  // The gradient of an input that gives angles, after backward(); undefined for other inputs.
+  [[nodiscard]] at::Tensor input_gradient(std::size_t input) const;
 
   // From gradients at the turned rows to those at the plain ones, in place; sets the gradients of trained
-  // frequencies where `gradients` is given.
+  // frequencies and temperatures where `gradients` is given.
   void backward(const at::Tensor& dq, const at::Tensor& dk,
                 std::vector<std::vector<at::Tensor>>* gradients) const;
 
  private:
+  // Where an input gives angles, site 2 is composed of PyTorch's operations and differentiated by autograd.
+  void compose_site();
+  void composed_backward(const at::Tensor& dq, const at::Tensor& dk,
+                         std::vector<std::vector<at::Tensor>>* gradients) const;
+  void multiply_queries();
+  void factors_backward(const at::Tensor& dq,
+                        std::vector<std::vector<at::Tensor>>* gradients) const;
   [[nodiscard]] bool together() const;
   void turn(std::size_t r, const CudaRotation::Sides& sides, bool transposed) const;
   void forward(std::size_t r);
@@ -32,6 +45,11 @@ class Turned {
   std::vector<CudaRotation> rotations_;
   std::vector<at::Tensor> q_inputs_;  // of each rotation
   std::vector<at::Tensor> k_inputs_;
+  at::Tensor
+      factors_;  // of temperatures, float32 [B or 1, H or 1, Tq, 1]; undefined where there are none
+  at::Tensor before_factors_;
+  bool reads_inputs_ = false;
+  mutable std::vector<at::Tensor> input_gradients_;
 
  public:
   at::Tensor q;

@@ -18,14 +18,6 @@ namespace {
 using cpu::BackwardInputs;
 using cpu::BackwardOutputs;
 
-// The derivative of the bound of a score, from the bounded one; 0 where it is hidden.
-HWY_INLINE hn::Vec<Df> cap_slope(const HeadProblem& p, hn::Vec<Df> score) {
-  const Df d;
-  const auto share = hn::Mul(score, hn::Set(d, 1.0f / p.softcap));
-  const auto slope = hn::NegMulAdd(share, share, hn::Set(d, 1.0f));
-  return hn::IfThenZeroElse(hn::Eq(score, hn::Set(d, -kInfinity)), slope);
-}
-
 // Weights from scores, and the gradient at the scores from that at the weights, both in place:
 // w = exp(s - lse), ds = w (dw - delta), times the derivative of the bound, if there is one.
 void weights_and_dscores(const HeadProblem& p, const QueryBlock& b, const Tile& tile,
@@ -52,6 +44,42 @@ void weights_and_dscores(const HeadProblem& p, const QueryBlock& b, const Tile& 
       hn::StoreU(weight, d, w.scores.data() + at);
       hn::StoreU(dscore, d, w.dscores.data() + at);
     }
+  }
+  if (p.dropout.active()) drop(p, b, tile, w.scores.data());
+}
+
+// Shares of the stick from scores, and the gradient at the scores from that at the shares, both in place. From the
+// first key to the last: `before` is SUM of share times gradient over the keys before, which a key takes from.
+// A row that is NaN is so everywhere, also at keys nearer than the first NaN: it has NaN in place of 0 added.
+void shares_and_dscores(const HeadProblem& p, const QueryBlock& b, const Tile& tile,
+                        const BackwardInputs& in, Workspace& w, float* carry, float* before) {
+  const Df d;
+  PerQuery of_shares{};
+  PerQuery of_gradients{};
+  for (std::size_t r = 0; r < b.count; ++r) {
+    of_shares[r] = std::isnan(in.lse[r]) ? kNaN : 0.0f;
+    of_gradients[r] = std::isfinite(in.delta[r]) ? of_shares[r] : kNaN;
+  }
+  break_tile<true>(p, tile, w, carry);
+  if (p.dropout.active()) drop(p, b, tile, w.dscores.data());
+  for (std::size_t v = 0; v < kQueryBlock; v += hn::Lanes(d)) {
+    auto sum = hn::LoadU(d, before + v);
+    const auto to_share = hn::LoadU(d, of_shares.data() + v);
+    const auto to_gradient = hn::LoadU(d, of_gradients.data() + v);
+    for (std::size_t j = 0; j < tile.count; ++j) {
+      const std::size_t at = j * kQueryBlock + v;
+      const auto share = hn::LoadU(d, w.gates.data() + at);
+      const auto product =
+          hn::Mul(hn::LoadU(d, w.scores.data() + at), hn::LoadU(d, w.dscores.data() + at));
+      // A hidden key, whose share is 0, may be NaN.
+      const auto own = hn::IfThenElseZero(hn::Gt(share, hn::Zero(d)), product);
+      auto dscore = hn::Sub(hn::Mul(own, hn::Sub(hn::Set(d, 1.0f), share)), hn::Mul(sum, share));
+      if (p.softcap > 0.0f) dscore = hn::Mul(dscore, hn::LoadU(d, w.cap_slopes.data() + at));
+      hn::StoreU(hn::Add(dscore, to_gradient), d, w.dscores.data() + at);
+      hn::StoreU(hn::Add(hn::LoadU(d, w.scores.data() + at), to_share), d, w.scores.data() + at);
+      sum = hn::Add(sum, own);
+    }
+    hn::StoreU(sum, d, before + v);
   }
   if (p.dropout.active()) drop(p, b, tile, w.scores.data());
 }
@@ -136,6 +164,56 @@ void add_token_sums(const HeadProblem& p, const QueryBlock& b, const Tile& tile,
   for (std::size_t i = 0; i < b.count; ++i) {
     const std::int64_t place = p.place_offset + static_cast<std::int64_t>(b.first + i);
     if (place >= 0) dsums[place] += static_cast<double>(rows[i]);
+  }
+}
+
+// The gradient of products with distances, by rows of lanes as they are read.
+void add_products_gradient(const HeadProblem& p, const QueryBlock& b, const Tile& tile,
+                           Workspace& w) {
+  const Df d;
+  const std::int64_t place = p.place_offset + static_cast<std::int64_t>(b.first);
+  for (std::size_t j = 0; j < tile.count; ++j) {
+    const std::size_t row = p.relative.row(place - static_cast<std::int64_t>(tile.first + j));
+    float* to = w.dsheared.data() + row * kQueryBlock;
+    const float* from = w.dscores.data() + j * kQueryBlock;
+    for (std::size_t v = 0; v < kQueryBlock; v += hn::Lanes(d)) {
+      hn::StoreU(hn::Add(hn::LoadU(d, to + v), hn::LoadU(d, from + v)), d, to + v);
+    }
+  }
+}
+
+// From the gradient of the products to that of the queries' vectors and of the table.
+void finish_products(const HeadProblem& p, const QueryBlock& b, Workspace& w,
+                     const BackwardOutputs& out) {
+  const cpu::RelativeProblem& relative = p.relative;
+  const auto entries = static_cast<std::int64_t>(relative.entries());
+  std::fill(w.products.begin(), w.products.end(), 0.0f);
+  for (std::size_t m = 0; m < relative.rows(); ++m) {
+    for (std::size_t r = 0; r < b.count; ++r) {
+      const auto entry = static_cast<std::int64_t>(m + r) - static_cast<std::int64_t>(kQueryBlock);
+      const std::int64_t near = std::clamp<std::int64_t>(entry, 0, entries - 1);
+      if (near != entry && !relative.clips) continue;
+      w.products[r * relative.stride + static_cast<std::size_t>(near)] +=
+          w.dsheared[m * kQueryBlock + r];
+    }
+  }
+  multiply<true>({b.relative, 1, relative.channel_stride}, {w.products.data(), relative.stride},
+                 {out.drelative_table, relative.stride}, relative.channels, relative.stride,
+                 kQueryBlock);
+  if (relative.finite) {
+    multiply<true>({w.products.data(), relative.stride, 1},
+                   {relative.transposed, relative.channel_stride},
+                   {out.drelative_rows, relative.channel_stride}, kQueryBlock,
+                   relative.channel_stride, static_cast<std::size_t>(entries));
+    return;
+  }
+  for (std::size_t r = 0; r < b.count; ++r) {
+    for (std::size_t n = 0; n < static_cast<std::size_t>(entries); ++n) {
+      const float factor = w.products[r * relative.stride + n];
+      if (factor == 0.0f) continue;  // an entry that is not read may be NaN
+      add_scaled(factor, relative.transposed + n * relative.channel_stride, relative.channel_stride,
+                 out.drelative_rows + r * relative.channel_stride);
+    }
   }
 }
 
@@ -320,6 +398,21 @@ void finish_tables(const HeadProblem& p, const QueryBlock& b, Workspace& w,
   }
 }
 
+// Walks down once to find what is left of the sticks where each tile starts.
+void find_sticks(const HeadProblem& p, const QueryBlock& b, const KeyRange& range, Workspace& w) {
+  std::array<float, kCarry> carry = first_carry(p);
+  PerQuery maximum;
+  const PerQuery no_logit{};
+  for (std::size_t t = range.end_tile; t-- > range.first_tile;) {
+    std::copy(carry.begin(), carry.end(),
+              w.carries.begin() + static_cast<std::ptrdiff_t>(t * kCarry));
+    const Tile tile = tile_at(p, b, t);
+    maximum.fill(-kInfinity);
+    scores_of(p, b, tile, w, no_logit, false, 0, carry.data(), maximum.data());
+    break_tile<false>(p, tile, w, carry.data());
+  }
+}
+
 // Walks down once to find the gate sum with which each tile starts; returns the first tile (counted
 // from below) that is not saturated.
 std::size_t find_carries(const HeadProblem& p, const QueryBlock& b, const KeyRange& range,
@@ -349,7 +442,7 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
     std::fill_n(out.dfire_psi, kQueryBlock, 0.0f);
     std::fill_n(out.dfire_scale, kQueryBlock, 0.0f);
   }
-  const KeyRange range = visible_tiles(p, b);
+  const KeyRange range = kept_tiles(p, b);
   std::size_t first_counting = range.first_tile;
   PerQuery last_logit{};
   if (has_cope) {
@@ -362,6 +455,12 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
     }
     first_counting = find_carries(p, b, range, w);
   }
+  if (p.relative.channels > 0) {
+    fill_products(p, b, w);
+    std::fill(w.dsheared.begin(), w.dsheared.end(), 0.0f);
+    std::fill_n(out.drelative_rows, kQueryBlock * p.relative.channel_stride, 0.0f);
+  }
+  if (p.breaks_sticks) find_sticks(p, b, range, w);
   const bool finite_queries = queries_are_finite(p, b, in);
   PerQuery prefix{};
   PerQuery ignored;
@@ -373,7 +472,11 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
     scores_of(p, b, tile, w, last_logit, is_saturated, kKeepPositions,
               w.carries.data() + t * kCarry, ignored.data());
     tile_product(p.v, tile, p.dim, w.g_transposed.data(), w.dscores.data());
-    weights_and_dscores(p, b, tile, in, w);
+    if (p.breaks_sticks) {
+      shares_and_dscores(p, b, tile, in, w, w.carries.data() + t * kCarry, prefix.data());
+    } else {
+      weights_and_dscores(p, b, tile, in, w);
+    }
     clear_unseen(p, b, tile, w.scores.data());
     clear_unseen(p, b, tile, w.dscores.data());
     if (has_cope && is_saturated) add_last_entries(p, tile, w);
@@ -388,6 +491,7 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
       if (counts && p.cope.sees_bias)
         add_diagonals(p, b, tile, w.gate_logits.data(), out.dtoeplitz);
     }
+    if (p.relative.channels > 0) add_products_gradient(p, b, tile, w);
     if (out.dtoken_sums != nullptr) {
       add_token_sums(p, b, tile, w.dscores.data(), out.dtoken_sums);
     }
@@ -400,6 +504,7 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
     if (counts && !gates_from_scores) accumulate_gates(p, b, tile, careful, w, out);
   }
   if (has_cope) finish_tables(p, b, w, out);
+  if (p.relative.channels > 0) finish_products(p, b, w, out);
 }
 
 }  // namespace

@@ -88,29 +88,45 @@ void normalise(const HeadProblem& p, const QueryBlock& b, const PerQuery& maximu
   }
 }
 
+// The logarithm of what is left of every row.
+void measure_sticks(const HeadProblem& p, const QueryBlock& b,
+                    const std::array<float, kCarry>& carry, float* lse) {
+  constexpr float kLowest = std::numeric_limits<float>::lowest();
+  for (std::size_t r = 0; r < b.count; ++r) {
+    const float left = std::log(carry[r]) - carry[kQueryBlock + r];
+    lse[r] = left < kLowest ? kLowest : left;  // -infinity says that no key is seen
+    if (carry[r] == 1.0f && !sees_any_key(p, b, r)) lse[r] = -kInfinity;
+  }
+}
+
 void forward_pass(const HeadProblem& p, const QueryBlock& b, Workspace& w, bool careful, float* out,
                   float* lse) {
   transpose(b.rows, p.dim, p.padded_dim, w.q_transposed.data());
   if (p.cope.npos > 0) fill_tables(p, b, w);
+  if (p.relative.channels > 0) fill_products(p, b, w);
   if (p.cope.gate_keys.data != nullptr) {
     transpose(b.plain, p.dim, p.padded_dim, w.plain_transposed.data());
     for (float& x : w.plain_transposed) x *= p.cope.gate_scale;
   }
   PerQuery maximum;
   PerQuery sum{};
-  std::array<float, kCarry> carry{};
+  std::array<float, kCarry> carry = first_carry(p);
   PerQuery last_logit{};
   maximum.fill(-kInfinity);
   std::fill_n(out, kQueryBlock * p.padded_dim, 0.0f);
   bool is_saturated = false;
-  const KeyRange range = visible_tiles(p, b);
+  const KeyRange range = kept_tiles(p, b);
   const bool stops_counting = may_saturate(p, range);
   for (std::size_t t = range.end_tile; t-- > range.first_tile;) {
     const Tile tile = tile_at(p, b, t);
     const PerQuery older = maximum;
     scores_of(p, b, tile, w, last_logit, is_saturated, 0, carry.data(), maximum.data());
-    rescale(older, maximum, p.padded_dim, sum, out);
-    exponentiate(tile, finite(maximum), sum, w.scores.data());
+    if (p.breaks_sticks) {
+      break_tile<false>(p, tile, w, carry.data());
+    } else {
+      rescale(older, maximum, p.padded_dim, sum, out);
+      exponentiate(tile, finite(maximum), sum, w.scores.data());
+    }
     if (p.dropout.active()) drop(p, b, tile, w.scores.data());
     add_values(p, b, tile, w, careful, out);
     if (p.cope.npos > 0 && stops_counting && !is_saturated && saturated(p, carry.data())) {
@@ -118,7 +134,11 @@ void forward_pass(const HeadProblem& p, const QueryBlock& b, Workspace& w, bool 
       last_entries(p, w, last_logit);
     }
   }
-  normalise(p, b, maximum, sum, out, lse);
+  if (p.breaks_sticks) {
+    measure_sticks(p, b, carry, lse);
+  } else {
+    normalise(p, b, maximum, sum, out, lse);
+  }
 }
 
 // A NaN may come from a value that its row does not see. It is rare: such a block is computed again.
@@ -141,20 +161,23 @@ namespace posenc::cpu {
 HWY_EXPORT(forward_block_simd);
 HWY_EXPORT(vector_lanes_simd);
 
-Workspace::Workspace(std::size_t padded_dim, std::size_t npos_stride, std::size_t keys,
-                     bool backward)
-    : q_transposed(padded_dim * kQueryBlock),
-      g_transposed(backward ? padded_dim * kQueryBlock : 0),
-      plain_transposed(npos_stride > 0 ? padded_dim * kQueryBlock : 0),
+Workspace::Workspace(const Sizes& s)
+    : q_transposed(s.padded_dim * kQueryBlock),
+      g_transposed(s.backward ? s.padded_dim * kQueryBlock : 0),
+      plain_transposed(s.npos_stride > 0 ? s.padded_dim * kQueryBlock : 0),
       scores(kKeyBlock * kQueryBlock),
-      dscores(backward ? kKeyBlock * kQueryBlock : 0),
-      gate_logits(npos_stride > 0 ? kKeyBlock * kQueryBlock : 0),
-      gates(backward && npos_stride > 0 ? kKeyBlock * kQueryBlock : 0),
-      segments(gates.size()),
-      fractions(gates.size()),
-      tables(kQueryBlock * npos_stride),
-      dtables(backward ? kQueryBlock * npos_stride : 0),
-      carries(backward ? ((keys + kKeyBlock - 1) / kKeyBlock + 1) * kCarry : 0) {}
+      dscores(s.backward ? kKeyBlock * kQueryBlock : 0),
+      gate_logits(s.npos_stride > 0 ? kKeyBlock * kQueryBlock : 0),
+      gates(s.backward && (s.npos_stride > 0 || s.breaks_sticks) ? kKeyBlock * kQueryBlock : 0),
+      segments(s.npos_stride > 0 ? gates.size() : 0),
+      fractions(segments.size()),
+      tables(kQueryBlock * s.npos_stride),
+      dtables(s.backward ? kQueryBlock * s.npos_stride : 0),
+      carries(s.backward ? ((s.keys + kKeyBlock - 1) / kKeyBlock + 1) * kCarry : 0),
+      products(kQueryBlock * s.relative_stride),
+      sheared(kQueryBlock * s.relative_rows),
+      dsheared(s.backward ? sheared.size() : 0),
+      cap_slopes(s.backward && s.breaks_sticks ? gates.size() : 0) {}
 
 void attention_forward_block(const HeadProblem& problem, const QueryBlock& block, Workspace& space,
                              float* out, float* lse) {

@@ -5,6 +5,7 @@
 // across lanes. Tiles are visited from the diagonal down to key 0.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +19,8 @@ namespace posenc::cpu {
 inline constexpr std::size_t kQueryBlock = 64;
 inline constexpr std::size_t kKeyBlock = 128;
 
-// CoPE's gate sums of a block: kQueryBlock whole parts, then as many fractions.
+// What a row carries from tile to tile. CoPE's gate sums: kQueryBlock whole parts, then as many fractions. Of a stick:
+// what is left, then what its logarithm has lost besides; where that is not 0, what is left counts as nothing.
 inline constexpr std::size_t kCarry = 2 * kQueryBlock;
 
 // Rows of float32 channels, padded with zeros to whole vectors.
@@ -51,6 +53,31 @@ struct FireProblem {
   const float* intercepts = nullptr;
 };
 
+// A vector per distance as the kernel sees it (relative_query.h): a query has one product per entry. Entries that no
+// key of the call is at are left out.
+struct RelativeProblem {
+  std::size_t channels = 0;           // 0: no such term
+  std::size_t channel_stride = 0;     // floats per row of QueryBlock::relative and of `transposed`
+  std::size_t stride = 0;             // floats per row of `table`
+  const float* table = nullptr;       // [channels][stride], scaled
+  const float* transposed = nullptr;  // [entries][channel_stride], zero past the channels
+  bool finite = true;                 // the whole table
+  std::int64_t lowest = 0;            // distance of the first entry
+  std::int64_t highest = -1;          // of the last
+  bool clips = false;
+
+  [[nodiscard]] std::size_t entries() const {
+    return static_cast<std::size_t>(highest - lowest + 1);
+  }
+  // Products are read as rows of lanes: entry m + r for query r of a block, whose first query is m past a key. Before
+  // the first row and past the last all lanes are beyond the table.
+  [[nodiscard]] std::size_t rows() const { return entries() + 1 + kQueryBlock; }
+  [[nodiscard]] std::size_t row(std::int64_t m) const {
+    const std::int64_t first = lowest - static_cast<std::int64_t>(kQueryBlock);
+    return static_cast<std::size_t>(std::clamp(m, first, highest + 1) - first);
+  }
+};
+
 // One head of one sequence.
 struct HeadProblem {
   std::size_t dim = 0;
@@ -68,9 +95,13 @@ struct HeadProblem {
   const double* token_query = nullptr;
   const double* token_key = nullptr;
   bool token_running = false;  // whether they are sums; else queries read 0
+  bool prunes = false;         // leaves out tiles whose keys are faded too far to matter
+  float largest_key = 0.0f;    // norm of the keys after site 2, for pruning
   FireProblem fire;
   CopeProblem cope;
-  float softcap = 0.0f;  // bound of the scores; 0: none
+  RelativeProblem relative;
+  float softcap = 0.0f;        // bound of the scores; 0: none
+  bool breaks_sticks = false;  // in place of the softmax
   Dropout dropout;
   std::int64_t batch = 0;  // what the dropout's counter reads
   std::int64_t head = 0;
@@ -93,13 +124,24 @@ struct QueryBlock {
   std::size_t first = 0;
   std::size_t count = 0;
   const float* rows = nullptr;   // [kQueryBlock][padded_dim], after site 2 and times the scale
-  const float* plain = nullptr;  // before both; CoPE only
+  const float* plain = nullptr;  // before both, where they are read
+  const float* relative =
+      nullptr;  // [kQueryBlock][channel_stride]: what RelativeProblem multiplies
 };
 
 // Tiles of one thread.
 class Workspace {
  public:
-  Workspace(std::size_t padded_dim, std::size_t npos_stride, std::size_t keys, bool backward);
+  struct Sizes {
+    std::size_t padded_dim = 0;
+    std::size_t npos_stride = 0;      // of CoPE's tables; 0: no CoPE
+    std::size_t relative_stride = 0;  // of RelativeProblem; 0: no such term
+    std::size_t relative_rows = 0;
+    std::size_t keys = 0;
+    bool breaks_sticks = false;
+    bool backward = false;
+  };
+  explicit Workspace(const Sizes& sizes);
 
   AlignedFloats q_transposed;  // [dim][kQueryBlock]
   AlignedFloats g_transposed;  // output gradients, likewise
@@ -112,7 +154,11 @@ class Workspace {
   AlignedFloats fractions;
   AlignedFloats tables;  // [kQueryBlock][npos_stride]
   AlignedFloats dtables;
-  AlignedFloats carries;  // [key blocks + 1][kCarry]
+  AlignedFloats carries;   // [key blocks + 1][kCarry]
+  AlignedFloats products;  // [kQueryBlock][relative_stride], or their gradients
+  AlignedFloats sheared;   // [relative_rows][kQueryBlock], as RelativeProblem reads them
+  AlignedFloats dsheared;
+  AlignedFloats cap_slopes;  // of bounded scores that a stick is broken by
   // Token terms of a tile, less those of the block's first query, as sums of two floats: where a query's and a
   // key's nearly cancel, the sum of the large parts is exact.
   std::array<float, kQueryBlock> query_terms{}, query_rests{};
@@ -132,8 +178,10 @@ struct BackwardInputs {
 // Everything is added to, except the queries' gradients of this block, which are written.
 struct BackwardOutputs {
   float* dq = nullptr;        // [kQueryBlock][padded_dim], of the rows after site 2, scale included
-  float* dq_plain = nullptr;  // of the plain rows; CoPE only
-  float* dk = nullptr;        // [keys][padded_dim]
+  float* dq_plain = nullptr;  // of the plain rows, where they are read
+  float* drelative_rows = nullptr;   // of QueryBlock::relative; may be dq_plain
+  float* drelative_table = nullptr;  // [channels][stride], of the scaled table
+  float* dk = nullptr;               // [keys][padded_dim]
   float* dv = nullptr;
   float* dgate_keys = nullptr;
   float* dtoeplitz = nullptr;     // as HeadProblem::toeplitz

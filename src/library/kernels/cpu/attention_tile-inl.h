@@ -35,7 +35,7 @@ inline void tile_product(const cpu::Rows& keys, const Tile& tile, std::size_t di
 }
 
 inline int mods_of(const HeadProblem& p, const Tile& tile) {
-  const bool biased = p.toeplitz != nullptr || p.token_key != nullptr;
+  const bool biased = p.toeplitz != nullptr || p.token_key != nullptr || p.relative.channels > 0;
   return (biased ? kBias : 0) | (p.fire.segments > 0 ? kFire : 0) | (tile.masked ? kMasked : 0);
 }
 
@@ -74,6 +74,87 @@ inline void fill_tables(const HeadProblem& p, const QueryBlock& b, Workspace& w)
   for (std::size_t r = 0; r < kQueryBlock; ++r) {
     float* row = w.tables.data() + r * cope.stride;
     row[cope.npos] = row[cope.npos - 1];
+  }
+}
+
+// Products of every query of the block with the table, and their rows of lanes.
+inline void fill_products(const HeadProblem& p, const QueryBlock& b, Workspace& w) {
+  const cpu::RelativeProblem& relative = p.relative;
+  multiply<false>({b.relative, relative.channel_stride, 1}, {relative.table, relative.stride},
+                  {w.products.data(), relative.stride}, kQueryBlock, relative.stride,
+                  relative.channels);
+  const auto entries = static_cast<std::int64_t>(relative.entries());
+  constexpr std::size_t kRowsAtOnce =
+      16;  // whose lanes stay in cache while queries are read in turn
+  for (std::size_t first = 0; first < relative.rows(); first += kRowsAtOnce) {
+    const std::size_t end = std::min(first + kRowsAtOnce, relative.rows());
+    for (std::size_t r = 0; r < kQueryBlock; ++r) {
+      const float* row = w.products.data() + r * relative.stride;
+      for (std::size_t m = first; m < end; ++m) {
+        const auto entry =
+            static_cast<std::int64_t>(m + r) - static_cast<std::int64_t>(kQueryBlock);
+        const std::int64_t near = std::clamp<std::int64_t>(entry, 0, entries - 1);
+        w.sheared[m * kQueryBlock + r] = near == entry || relative.clips ? row[near] : 0.0f;
+      }
+    }
+  }
+}
+
+// The derivative of the bound of a score, from the bounded one; 0 where it is hidden.
+HWY_INLINE hn::Vec<Df> cap_slope(const HeadProblem& p, hn::Vec<Df> score) {
+  const Df d;
+  const auto share = hn::Mul(score, hn::Set(d, 1.0f / p.softcap));
+  const auto slope = hn::NegMulAdd(share, share, hn::Set(d, 1.0f));
+  return hn::IfThenZeroElse(hn::Eq(score, hn::Set(d, -kInfinity)), slope);
+}
+
+// Starts the walk from the query back.
+inline std::array<float, kCarry> first_carry(const HeadProblem& p) {
+  std::array<float, kCarry> carry{};
+  if (p.breaks_sticks) std::fill_n(carry.begin(), kQueryBlock, 1.0f);
+  return carry;
+}
+
+// Scores of a tile to shares of the stick, from its last key to its first. What is left is a product of factors below
+// one: before it is too small for a float it is enlarged, and the logarithm of that is kept. With kKeep, the gates are
+// sigmoids of the scores, and the slopes of their bound are kept where there is one.
+template <bool kKeep>
+inline void break_tile(const HeadProblem& p, const Tile& tile, Workspace& w, float* carry) {
+  const Df d;
+  const auto one = hn::Set(d, 1.0f);
+  const auto largest =
+      hn::Set(d, 40.0f);  // past it a sigmoid leaves e^-score, which may be no float
+  const auto smallest = hn::Set(d, 0x1.0p-64f);
+  constexpr float kLogOfRescale = 64.0f * 0.693147181f;
+  for (std::size_t v = 0; v < kQueryBlock; v += hn::Lanes(d)) {
+    auto left = hn::LoadU(d, carry + v);
+    auto lost = hn::LoadU(d, carry + kQueryBlock + v);
+    for (std::size_t j = tile.count; j-- > 0;) {
+      const std::size_t at = j * kQueryBlock + v;
+      const auto score = hn::LoadU(d, w.scores.data() + at);
+      const auto bounded = hn::IfThenElse(hn::Gt(score, largest), largest, score);
+      const auto e = fast_exp(d, hn::Neg(hn::Abs(bounded)));
+      const auto larger = hn::Div(one, hn::Add(one, e));
+      const auto smaller = hn::Mul(e, larger);
+      const auto negative = hn::Lt(bounded, hn::Zero(d));
+      const auto share = hn::IfThenElse(negative, smaller, larger);
+      const auto weight = hn::Mul(share, left);
+      if constexpr (kKeep) {
+        hn::StoreU(share, d, w.gates.data() + at);
+        if (p.softcap > 0.0f) hn::StoreU(cap_slope(p, score), d, w.cap_slopes.data() + at);
+      }
+      // Nothing is left where something was lost; a NaN stays one.
+      const auto faded = hn::Mul(weight, hn::Zero(d));
+      hn::StoreU(hn::IfThenElse(hn::Eq(lost, hn::Zero(d)), weight, faded), d, w.scores.data() + at);
+      left = hn::Mul(left, hn::IfThenElse(negative, larger, smaller));
+      lost = hn::Add(lost, hn::IfThenElseZero(hn::Gt(score, largest), hn::Sub(score, largest)));
+      const auto faint = hn::Lt(left, smallest);
+      if (hn::AllFalse(d, faint)) continue;
+      left = hn::IfThenElse(faint, hn::Mul(left, hn::Set(d, 0x1.0p64f)), left);
+      lost = hn::Add(lost, hn::IfThenElseZero(faint, hn::Set(d, kLogOfRescale)));
+    }
+    hn::StoreU(left, d, carry + v);
+    hn::StoreU(lost, d, carry + kQueryBlock + v);
   }
 }
 

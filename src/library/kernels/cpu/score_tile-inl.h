@@ -7,6 +7,7 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <type_traits>
 
@@ -48,6 +49,37 @@ inline KeyRange visible_tiles(const HeadProblem& p, const QueryBlock& b) {
   if (end <= first) return {0, 0};
   return {static_cast<std::size_t>(first) / kKeyBlock,
           (static_cast<std::size_t>(end) + kKeyBlock - 1) / kKeyBlock};
+}
+
+// The largest norm among the queries of a block.
+inline double largest_query(const HeadProblem& p, const QueryBlock& b) {
+  double largest = 0.0;
+  for (std::size_t r = 0; r < b.count; ++r) {
+    const float* row = b.rows + r * p.padded_dim;
+    double sum = 0.0;
+    for (std::size_t c = 0; c < p.dim; ++c) {
+      sum += static_cast<double>(row[c]) * static_cast<double>(row[c]);
+    }
+    largest = std::max(largest, sum);
+  }
+  return std::sqrt(largest);
+}
+
+// Without tiles that hold less than e^-10 of every row's weight together (fox.h). A row's own key has a score of -R at
+// least, others have R less their fading at most; sums fall with the place, so the first query and the last key of a
+// tile decide. NaN leaves nothing out.
+inline KeyRange kept_tiles(const HeadProblem& p, const QueryBlock& b) {
+  KeyRange range = visible_tiles(p, b);
+  const std::int64_t place = p.place_offset + static_cast<std::int64_t>(b.first);
+  if (!p.prunes || place < 0) return range;
+  const double reach = 2.0 * largest_query(p, b) * static_cast<double>(p.largest_key) +
+                       std::log(static_cast<double>(p.keys)) + 10.0;
+  while (range.first_tile + 1 < range.end_tile) {
+    const std::size_t last_key = std::min((range.first_tile + 1) * kKeyBlock, p.keys) - 1;
+    if (!(p.token_sum(place) - p.token_key[last_key] < -reach)) break;
+    ++range.first_tile;
+  }
+  return range;
 }
 
 inline Tile tile_at(const HeadProblem& p, const QueryBlock& b, std::size_t index) {
@@ -217,7 +249,7 @@ inline void for_visible_pairs(const HeadProblem& p, const QueryBlock& b, const T
 // What a pass over a tile adds to raw scores; each combination is compiled on its own.
 enum Mods : int {
   kPlain = 0,
-  kBias = 1,  // a table of distances, a token term, or both
+  kBias = 1,  // a table of distances, a token term, products with distances, or several of these
   kFire = 2,
   kCope = 4,
   kMasked = 8,
@@ -233,6 +265,7 @@ HWY_NOINLINE void modify_scores(const HeadProblem& p, const QueryBlock& b, const
                                 float* maximum) {
   const Df d;
   const auto hidden = hn::Set(d, -std::numeric_limits<float>::infinity());
+  const std::int64_t block_place = p.place_offset + static_cast<std::int64_t>(b.first);
   for (std::size_t v = 0; v < kQueryBlock; v += hn::Lanes(d)) {
     const std::int64_t place = p.place_offset + static_cast<std::int64_t>(b.first + v);
     std::conditional_t<(kMods & kCope) != 0, CopeLanes, NoCope> cope(
@@ -276,6 +309,10 @@ HWY_NOINLINE void modify_scores(const HeadProblem& p, const QueryBlock& b, const
       }
       score = hn::Add(score, added);
       if constexpr ((kMods & kBias) != 0) {
+        if (p.relative.channels > 0) {
+          const std::size_t row = p.relative.row(block_place - static_cast<std::int64_t>(key));
+          score = hn::Add(score, hn::LoadU(d, w.sheared.data() + row * kQueryBlock + v));
+        }
         if (p.token_key != nullptr) {
           const auto rest = hn::Add(row_rest, hn::Set(d, w.key_rests[j]));
           const auto term = hn::Add(hn::Add(row_term, hn::Set(d, w.key_terms[j])), rest);

@@ -2,6 +2,7 @@
 //
 //   dv_j += a_ij do_i,   dw_ij = dropout_ij <do_i, v_j>,   ds_ij = w_ij (dw_ij - SUM_t w_it dw_it)
 //   dr_ij = ds_ij + (gates from r),   dB_ij = ds_ij + (gates that see biases)
+//   of a stick: ds_ij = w_ij dw_ij (1 - sigmoid(s_ij)) - sigmoid(s_ij) SUM_{t<j} w_it dw_it
 //   dq'_i += scale dr_ij k'_j,   dk'_j += scale dr_ij q'_i,   then both back through T
 #include "kernels/ref/attention_row.h"
 #include "kernels/ref/checks.h"
@@ -24,6 +25,8 @@ struct HeadGradients {
   std::span<double> v;
   std::vector<std::span<double>> of_encodings;  // [Tk, channels] each
   std::vector<double> rotated_k;                // [Tk, D]
+  std::vector<double> rotated_v;
+  std::vector<std::vector<double>> running;  // of running sums, where an input has them
   SpecParameters& parameters;
   std::vector<double>
       at_query;  // [Tk], of the sums c of every token term, as queries and as keys read them
@@ -38,13 +41,44 @@ HeadGradients head_gradients(const AttentionCall& call, const Head& head, Attent
       vector_at(std::span(all.v), head.key_matrix, size),
       {},
       std::vector<double>(static_cast<std::size_t>(size), 0.0),
+      std::vector<double>(static_cast<std::size_t>(size), 0.0),
+      {},
       all.parameters,
       std::vector<double>(call.shape.keys, 0.0),
       std::vector<double>(call.shape.keys, 0.0)};
   for (std::size_t i = 0; i < call.token_inputs.size(); ++i) {
     part.of_encodings.push_back(part_of_head(call, head, i, std::span(all.of_encodings[i])));
+    part.running.emplace_back(head.running[i].size(), 0.0);
   }
   return part;
+}
+
+// Where the gradients of a token's rows go; `key`: its index, if it is one.
+GradientRows gradient_rows(const AttentionCall& call, HeadGradients& gradient,
+                           std::optional<std::size_t> key) {
+  GradientRows rows(gradient.of_encodings.size());
+  for (std::size_t i = 0; key && i < rows.size(); ++i) {
+    const auto all = gradient.running[i].empty() ? gradient.of_encodings[i]
+                                                 : std::span<double>(gradient.running[i]);
+    rows[i] = vector_at(all, static_cast<std::int64_t>(*key), call.token_inputs[i].info.channels);
+  }
+  return rows;
+}
+
+// A step is in the sums of its own token and of all after it.
+void running_backward(const AttentionCall& call, const Head& head, std::size_t input,
+                      HeadGradients& gradient) {
+  std::vector<double>& sums = gradient.running[input];
+  const auto channels = static_cast<std::size_t>(call.token_inputs[input].info.channels);
+  if (sums.empty()) return;
+  for (const Sequence& s : key_sequences(call)) {
+    const auto real = real_keys(call, head.batch, s);
+    for (std::size_t n = s.count * channels; n-- > 0;) {
+      const std::size_t at = s.first * channels + n;
+      if (n + channels < s.count * channels) sums[at] += sums[at + channels];
+      if (real.empty() || real[n / channels] != 0) gradient.of_encodings[input][at] += sums[at];
+    }
+  }
 }
 
 // A sink's weight has no value behind it: of the gradient only the mean is left.
@@ -57,7 +91,23 @@ void sinks_backward(const AttentionCall& call, const Head& head, const Row& row,
   }
 }
 
-std::vector<double> softmax_backward(const AttentionCall& call, const Head& head, const Row& row,
+// From the gradient at the weights to that at the scores, in place: a score adds to its own weight, and takes from
+// those of all keys before it.
+void stick_backward(const Row& row, std::vector<double>& gradient) {
+  double before = 0.0;  // SUM of weight times gradient
+  for (std::size_t j = 0; j < gradient.size(); ++j) {
+    if (!row.visible[j]) continue;
+    const double own = row.weight[j] * gradient[j];
+    const double share = std::exp(-softplus(-row.score[j]));
+    gradient[j] = own * (1.0 - share) - before * share;
+    before += own;
+  }
+  for (std::size_t j = 0; std::isnan(before) && j < gradient.size(); ++j) {
+    if (row.visible[j]) gradient[j] = before;
+  }
+}
+
+std::vector<double> weights_backward(const AttentionCall& call, const Head& head, const Row& row,
                                      std::span<const double> dout, HeadGradients& gradient) {
   std::vector<double> dscore(row.visible.size(), 0.0);
   double mean = 0.0;
@@ -65,14 +115,19 @@ std::vector<double> softmax_backward(const AttentionCall& call, const Head& head
     if (!row.visible[j]) continue;
     const auto key = static_cast<std::int64_t>(j);
     add_scaled(row.weight[j] * row.dropout[j], dout,
-               vector_at(gradient.v, key, call.shape.head_dim));
-    dscore[j] = row.dropout[j] * dot(dout, vector_at(head.v, key, call.shape.head_dim));
+               vector_at(std::span(gradient.rotated_v), key, call.shape.head_dim));
+    dscore[j] = row.dropout[j] * dot(dout, vector_at(head.values(), key, call.shape.head_dim));
     mean += row.weight[j] * dscore[j];
   }
-  for (std::size_t j = 0; j < dscore.size(); ++j) {
-    if (row.visible[j]) dscore[j] = row.weight[j] * (dscore[j] - mean) * row.slope[j];
+  if (call.breaks_sticks) {
+    stick_backward(row, dscore);
+  } else {
+    for (std::size_t j = 0; j < dscore.size(); ++j) {
+      if (row.visible[j]) dscore[j] = row.weight[j] * (dscore[j] - mean);
+    }
+    sinks_backward(call, head, row, mean, gradient.parameters);
   }
-  sinks_backward(call, head, row, mean, gradient.parameters);
+  for (std::size_t j = 0; j < dscore.size(); ++j) dscore[j] *= row.slope[j];
   return dscore;
 }
 
@@ -132,6 +187,27 @@ void content_backward(const AttentionCall& call, const Head& head, const Row& ro
   gates_backward(call, head, row, term, query, dgate, drow, gradient);
 }
 
+void relative_backward(const AttentionCall& call, const Head& head, const Row& row,
+                       const RelativeTerm& term, std::int64_t query, std::span<const double> dscore,
+                       HeadGradients& gradient) {
+  if (term.u.empty()) return;
+  const std::vector<double>& table = call.parameters[term.encoding][0];
+  std::vector<double>& dtable = gradient.parameters[term.encoding][0];
+  const bool reads_input = term.config->reads_input();
+  const auto du =
+      reads_input ? vector_at(gradient.of_encodings[first_input(call.token_inputs, term.encoding)],
+                              static_cast<std::int64_t>(*row.own_key), term.config->rank)
+                  : vector_at(gradient.q, query, call.shape.head_dim);
+  for (std::size_t j = 0; j < dscore.size(); ++j) {
+    if (!row.visible[j]) continue;
+    std::int64_t at = relative_entry(call, head, term, query, j);
+    for (std::size_t c = 0; at >= 0 && c < du.size(); ++c, at += term.config->entries()) {
+      du[c] += term.factor * dscore[j] * table[at];
+      dtable[at] += term.factor * dscore[j] * term.u[c];
+    }
+  }
+}
+
 void bias_backward(const AttentionCall& call, const Head& head, const Row& row, std::int64_t query,
                    const RowGradients& drow, SpecParameters& gradient) {
   const std::int64_t i = call.positions.query(head.batch, query)[0];
@@ -161,9 +237,24 @@ void raw_backward(const AttentionCall& call, const Head& head, const Row& row, s
     add_scaled(factor, vector_at(std::span(head.rotated_k), key, D), dq);
     add_scaled(factor, row.rotated_q, vector_at(std::span(gradient.rotated_k), key, D));
   }
-  call.transforms.backward(Role::kQuery, head.head, call.positions.query(head.batch, query),
-                           vector_at(head.q, query, D), dq, gradient.parameters);
+  call.transforms.backward(Role::kQuery, query_token(call, head, row, query),
+                           vector_at(head.q, query, D), dq, gradient.parameters,
+                           gradient_rows(call, gradient, row.own_key));
   add_scaled(1.0, dq, vector_at(gradient.q, query, D));
+}
+
+// From the gradient at the output to that at the sum over the values, in place.
+void output_backward(const AttentionCall& call, const Head& head, const Row& row,
+                     std::int64_t query, std::span<double> gradient_out, HeadGradients& gradient) {
+  if (!call.transforms.rotates_values()) return;
+  std::vector<double> sum(call.shape.head_dim, 0.0);
+  for (std::size_t j = 0; j < row.visible.size(); ++j) {
+    if (!row.visible[j]) continue;
+    add_scaled(row.weight[j] * row.dropout[j],
+               vector_at(head.values(), static_cast<std::int64_t>(j), call.shape.head_dim), sum);
+  }
+  call.transforms.value_backward(query_token(call, head, row, query), true, sum, gradient_out,
+                                 gradient.parameters, gradient_rows(call, gradient, row.own_key));
 }
 
 void row_backward(const AttentionCall& call, const Head& head, std::int64_t query,
@@ -171,11 +262,16 @@ void row_backward(const AttentionCall& call, const Head& head, std::int64_t quer
   const Row row = evaluate_row(call, head, query);
   if (row.blind()) return;  // its query may be NaN
   RowGradients drow;
-  drow.score = softmax_backward(call, head, row, dout, gradient);
+  std::vector<double> dsum(dout.begin(), dout.end());
+  output_backward(call, head, row, query, dsum, gradient);
+  drow.score = weights_backward(call, head, row, dsum, gradient);
   drow.raw = drow.score;
   drow.bias = drow.score;
   for (const ContentTerm& term : row.content) {
     content_backward(call, head, row, term, query, drow, gradient);
+  }
+  for (const RelativeTerm& term : row.relative) {
+    relative_backward(call, head, row, term, query, drow.score, gradient);
   }
   for (std::size_t j = 0; j < drow.score.size(); ++j) {
     gradient.at_key[j] -= drow.score[j];
@@ -185,15 +281,25 @@ void row_backward(const AttentionCall& call, const Head& head, std::int64_t quer
   raw_backward(call, head, row, query, drow.raw, gradient);
 }
 
-// After all rows: from the rotated keys to the keys.
+// After all rows: from the rotated keys and values to the plain ones, and from running sums to their steps.
 void keys_backward(const AttentionCall& call, const Head& head, HeadGradients& gradient) {
   const std::int64_t D = call.shape.head_dim;
   for (std::int64_t j = 0; j < call.shape.keys; ++j) {
+    const auto rows = gradient_rows(call, gradient, static_cast<std::size_t>(j));
+    const auto dv = vector_at(std::span(gradient.rotated_v), j, D);
+    if (call.transforms.rotates_values() && !is_zero(std::span<const double>(dv))) {
+      call.transforms.value_backward(key_token(call, head, j), false, vector_at(head.v, j, D), dv,
+                                     gradient.parameters, rows);
+    }
+    add_scaled(1.0, dv, vector_at(gradient.v, j, D));
     const auto dk = vector_at(std::span(gradient.rotated_k), j, D);
     if (is_zero(std::span<const double>(dk))) continue;  // a hidden key may be NaN
-    call.transforms.backward(Role::kKey, head.head, call.positions.key(head.batch, j),
-                             vector_at(head.k, j, D), dk, gradient.parameters);
+    call.transforms.backward(Role::kKey, key_token(call, head, j), vector_at(head.k, j, D), dk,
+                             gradient.parameters, rows);
     add_scaled(1.0, dk, vector_at(gradient.k, j, D));
+  }
+  for (std::size_t i = 0; i < gradient.running.size(); ++i) {
+    running_backward(call, head, i, gradient);
   }
 }
 

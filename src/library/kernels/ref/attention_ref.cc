@@ -12,8 +12,10 @@ void write_output(const AttentionCall& call, const Head& head, const Row& row, s
   for (std::int64_t j = 0; j < call.shape.keys; ++j) {
     const auto key = static_cast<std::size_t>(j);
     if (!row.visible[key]) continue;
-    add_scaled(row.weight[key] * row.dropout[key], vector_at(head.v, j, call.shape.head_dim), out);
+    add_scaled(row.weight[key] * row.dropout[key], vector_at(head.values(), j, call.shape.head_dim),
+               out);
   }
+  call.transforms.apply_to_value(query_token(call, head, row, query), true, out);
   output.lse[index] = row.lse;
 }
 

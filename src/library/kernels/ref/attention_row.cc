@@ -19,6 +19,7 @@ const AttentionShape& checked(const AttentionShape& shape, const AttentionInputs
                               const Spec& spec, const SpecParameters& parameters) {
   check_shape(kScope, shape);
   require_attention_part(kScope, spec);
+  validate(spec, model_shape(shape));
   check_inputs(kScope, shape, inputs, token_inputs(spec, model_shape(shape)));
   check_parameters(kScope, spec, parameters, model_shape(shape));
   return shape;
@@ -33,6 +34,15 @@ void check_numbers(const AttentionOptions& options) {
                                          .value = std::to_string(rate),
                                          .hint = ""});
   }
+}
+
+// Those that the mask shows; of a stick, those before the query.
+std::vector<bool> visible_keys(const AttentionCall& call, const Head& head, std::int64_t query) {
+  std::vector<bool> visible = call.mask.row(head.batch, query);
+  for (std::size_t j = 0; call.breaks_sticks && j < visible.size(); ++j) {
+    visible[j] = visible[j] && call.mask.keys().place[j] < call.mask.queries().place[query];
+  }
+  return visible;
 }
 
 std::vector<double> raw_scores(const AttentionCall& call, const Head& head, const Row& row) {
@@ -119,12 +129,38 @@ std::vector<double> token_terms(const Head& head, const Row& row) {
   return sum;
 }
 
+RelativeTerm relative_term(const AttentionCall& call, const Head& head, const Row& row,
+                           std::span<const double> q, std::size_t encoding) {
+  const auto& config = std::get<RelativeQuery>(call.spec.encodings[encoding]);
+  RelativeTerm term{&config, encoding, config.factor(call.scale), q};
+  if (!config.reads_input()) return term;
+  term.u = {};
+  if (row.own_key) {
+    term.u = vector_at(head.of_encodings[first_input(call.token_inputs, encoding)],
+                       static_cast<std::int64_t>(*row.own_key), config.rank);
+  }
+  return term;
+}
+
+void add_relative(const AttentionCall& call, const Head& head, const RelativeTerm& term,
+                  std::int64_t query, Row& row) {
+  const std::vector<double>& table = call.parameters[term.encoding][0];
+  for (std::size_t j = 0; j < row.visible.size() && !term.u.empty(); ++j) {
+    if (!row.visible[j]) continue;
+    std::int64_t at = relative_entry(call, head, term, query, j);
+    for (std::size_t c = 0; at >= 0 && c < term.u.size(); ++c, at += term.config->entries()) {
+      row.relative_sum[j] += term.factor * term.u[c] * table[at];
+    }
+  }
+}
+
 void add_up(const AttentionCall& call, Row& row) {
   row.score.assign(row.visible.size(), 0.0);
   row.slope.assign(row.visible.size(), 1.0);
   row.content_sum = row.tokens;
   for (std::size_t j = 0; j < row.score.size(); ++j) {
     if (!row.visible[j]) continue;
+    row.content_sum[j] += row.relative_sum[j];
     for (const ContentTerm& term : row.content) {
       row.content_sum[j] += term.logit_scale * term.logits[j];
     }
@@ -141,7 +177,7 @@ void add_up(const AttentionCall& call, Row& row) {
 template <class... Configs>
 constexpr bool content_is_known(const std::variant<Configs...>* /*tag*/) {
   return ((Configs::kTraits.site != Site::kContent || std::same_as<Configs, Cope> ||
-           TokenTerm<Configs>)&&...);
+           std::same_as<Configs, RelativeQuery> || TokenTerm<Configs>)&&...);
 }
 
 // Fills weight and lse: 0 and -infinity where no key is visible. A score that is NaN or +infinity, or
@@ -166,6 +202,20 @@ void softmax(Row& row) {
   row.lse = largest + std::log(sum);
 }
 
+// Fills weight, and lse with the logarithm of what is left. A score that is NaN makes the whole row NaN.
+void break_stick(Row& row) {
+  row.weight.assign(row.visible.size(), 0.0);
+  row.lse = row.blind() ? -std::numeric_limits<double>::infinity() : 0.0;
+  for (std::size_t j = row.visible.size(); j-- > 0;) {
+    if (!row.visible[j]) continue;
+    row.weight[j] = std::exp(row.lse - softplus(-row.score[j]));
+    row.lse -= softplus(row.score[j]);
+  }
+  for (std::size_t j = 0; std::isnan(row.lse) && j < row.weight.size(); ++j) {
+    if (row.visible[j]) row.weight[j] = row.lse;
+  }
+}
+
 void add_sinks(const AttentionCall& call, const Head& head, Row& row) {
   for (std::size_t e = 0; e < call.spec.encodings.size() && !row.blind(); ++e) {
     if (!std::holds_alternative<Sink>(call.spec.encodings[e])) continue;
@@ -176,6 +226,14 @@ void add_sinks(const AttentionCall& call, const Head& head, Row& row) {
 }
 
 }  // namespace
+
+std::int64_t relative_entry(const AttentionCall& call, const Head& head, const RelativeTerm& term,
+                            std::int64_t query, std::size_t key) {
+  const std::int64_t i = call.positions.query(head.batch, query)[0];
+  const std::int64_t j = call.positions.key(head.batch, static_cast<std::int64_t>(key))[0];
+  const std::int64_t entry = term.config->entry(i - j);
+  return entry < 0 ? entry : term.config->table_of(head.head, call.shape.head_dim) + entry;
+}
 
 AttentionCall::AttentionCall(const Spec& spec_in, const SpecParameters& parameters_in,
                              const AttentionShape& shape_in, const AttentionInputs& inputs_in,
@@ -190,8 +248,16 @@ AttentionCall::AttentionCall(const Spec& spec_in, const SpecParameters& paramete
       transforms(kScope, spec, parameters, model_shape(shape), positions.lengths(options.lengths),
                  positions.axes()),
       scale(options.scale.value_or(default_scale(shape.head_dim)) * transforms.softmax_factor()),
-      token_inputs(posenc::token_inputs(spec, model_shape(shape))) {
+      token_inputs(posenc::token_inputs(spec, model_shape(shape))),
+      breaks_sticks(
+          std::any_of(spec.encodings.begin(), spec.encodings.end(),
+                      [](const Encoding& e) { return std::holds_alternative<StickBreaking>(e); })) {
   check_numbers(options);
+}
+
+bool is_running(const AttentionCall& call, std::size_t input) {
+  const auto* rope = std::get_if<Rope>(&call.spec.encodings[call.token_inputs[input].encoding]);
+  return rope != nullptr && rope->running;
 }
 
 std::vector<Sequence> key_sequences(const AttentionCall& call) {
@@ -213,6 +279,23 @@ std::span<const std::uint8_t> real_keys(const AttentionCall& call, std::int64_t 
 }
 
 namespace {
+
+// Sums of the steps of a rotation up to every token of its sequence; nothing for other inputs.
+std::vector<double> running_sums(const AttentionCall& call, const Head& head, std::size_t input) {
+  if (!is_running(call, input)) return {};
+  const auto& steps = head.of_encodings[input];
+  std::vector<double> sums(steps.begin(), steps.end());
+  const auto channels = static_cast<std::size_t>(call.token_inputs[input].info.channels);
+  for (const Sequence& s : key_sequences(call)) {
+    const auto real = real_keys(call, head.batch, s);
+    for (std::size_t n = 0; n < s.count * channels; ++n) {
+      double& at = sums[s.first * channels + n];
+      if (!real.empty() && real[n / channels] == 0) at = 0.0;
+      if (n >= channels) at += sums[s.first * channels + n - channels];
+    }
+  }
+  return sums;
+}
 
 HeadTokenTerm head_term(const AttentionCall& call, const Head& head, std::size_t encoding) {
   HeadTokenTerm term{.input = first_input(call.token_inputs, encoding),
@@ -244,15 +327,40 @@ Head::Head(const AttentionCall& call, std::int64_t batch_in, std::int64_t head_i
   v = vector_at(call.inputs.v, key_matrix, key_size);
   for (std::size_t i = 0; i < call.token_inputs.size(); ++i) {
     of_encodings.push_back(part_of_head(call, *this, i, call.inputs.of_encodings[i]));
+    running.push_back(running_sums(call, *this, i));
+    if (!running.back().empty()) of_encodings.back() = running.back();
   }
   for (std::size_t e = 0; e < call.spec.encodings.size(); ++e) {
     if (token_form(call.spec.encodings[e], 1.0)) token_terms.push_back(head_term(call, *this, e));
   }
   rotated_k.assign(k.begin(), k.end());
+  if (call.transforms.rotates_values()) rotated_v.assign(v.begin(), v.end());
   for (std::int64_t j = 0; j < call.shape.keys; ++j) {
-    call.transforms.apply(Role::kKey, head, call.positions.key(batch, j),
+    const HeadToken token = key_token(call, *this, j);
+    call.transforms.apply(Role::kKey, token,
                           vector_at(std::span(rotated_k), j, call.shape.head_dim));
+    if (rotated_v.empty()) continue;
+    call.transforms.apply_to_value(token, false,
+                                   vector_at(std::span(rotated_v), j, call.shape.head_dim));
   }
+}
+
+HeadToken key_token(const AttentionCall& call, const Head& head, std::int64_t key) {
+  HeadToken token{head.head, call.positions.key(head.batch, key)};
+  for (std::size_t i = 0; i < head.of_encodings.size(); ++i) {
+    token.rows.push_back(vector_at(head.of_encodings[i], key, call.token_inputs[i].info.channels));
+  }
+  return token;
+}
+
+HeadToken query_token(const AttentionCall& call, const Head& head, const Row& row,
+                      std::int64_t query) {
+  HeadToken token{head.head, call.positions.query(head.batch, query)};
+  token.rows.resize(head.of_encodings.size());
+  if (row.own_key) {
+    token.rows = key_token(call, head, static_cast<std::int64_t>(*row.own_key)).rows;
+  }
+  return token;
 }
 
 std::span<const double> gate_vectors(const AttentionCall& call, const Head& head,
@@ -266,23 +374,31 @@ std::span<const double> gate_vectors(const AttentionCall& call, const Head& head
 Row evaluate_row(const AttentionCall& call, const Head& head, std::int64_t query) {
   const auto q = vector_at(head.q, query, call.shape.head_dim);
   Row row;
-  row.visible = call.mask.row(head.batch, query);
+  row.visible = visible_keys(call, head, query);
+  row.relative_sum.assign(row.visible.size(), 0.0);
+  row.own_key = own_key(call, query);
   row.rotated_q.assign(q.begin(), q.end());
-  call.transforms.apply(Role::kQuery, head.head, call.positions.query(head.batch, query),
-                        row.rotated_q);
+  call.transforms.apply(Role::kQuery, query_token(call, head, row, query), row.rotated_q);
   row.raw = raw_scores(call, head, row);
   row.bias = biases(call, head, row, query);
-  row.own_key = own_key(call, query);
   row.tokens = token_terms(head, row);
   for (std::size_t e = 0; e < call.spec.encodings.size(); ++e) {
     static_assert(content_is_known(static_cast<const Encoding*>(nullptr)),
-                  "content terms are CoPE and token terms");
-    if (!std::holds_alternative<Cope>(call.spec.encodings[e])) continue;
-    row.content.push_back(content_term(call, head, row, q, e));
+                  "content terms are CoPE, RelativeQuery and token terms");
+    if (std::holds_alternative<Cope>(call.spec.encodings[e])) {
+      row.content.push_back(content_term(call, head, row, q, e));
+    } else if (std::holds_alternative<RelativeQuery>(call.spec.encodings[e])) {
+      row.relative.push_back(relative_term(call, head, row, q, e));
+      add_relative(call, head, row.relative.back(), query, row);
+    }
   }
   add_up(call, row);
-  softmax(row);
-  add_sinks(call, head, row);
+  if (call.breaks_sticks) {
+    break_stick(row);
+  } else {
+    softmax(row);
+    add_sinks(call, head, row);
+  }
   for (std::int64_t j = 0; j < call.shape.keys; ++j) {
     row.dropout.push_back(dropout_factor(call.options.dropout, head.batch, head.head, query, j));
   }

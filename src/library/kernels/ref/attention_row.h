@@ -29,6 +29,7 @@ struct AttentionCall {
   Transforms transforms;
   double scale;
   std::vector<SpecInput> token_inputs;  // what inputs.of_encodings holds
+  bool breaks_sticks;                   // in place of the softmax
 };
 
 // A TokenTerm of the spec in one head.
@@ -44,9 +45,13 @@ struct Sequence {
   std::size_t count;
 };
 std::vector<Sequence> key_sequences(const AttentionCall& call);
+// Whether an input holds the steps of a rotation, of which running sums are read.
+bool is_running(const AttentionCall& call, std::size_t input);
 // Entries of the key mask, or nothing where there is none.
 std::span<const std::uint8_t> real_keys(const AttentionCall& call, std::int64_t batch,
                                         const Sequence& sequence);
+
+struct Row;
 
 // One head of one batch entry.
 struct Head {
@@ -61,8 +66,20 @@ struct Head {
   std::span<const double> v;
   std::vector<std::span<const double>> of_encodings;  // [Tk, channels] each
   std::vector<double> rotated_k;                      // [Tk, D]
+  std::vector<double> rotated_v;             // likewise; empty where values are not rotated
+  std::vector<std::vector<double>> running;  // sums of inputs that hold steps, else empty
   std::vector<HeadTokenTerm> token_terms;
+
+  // Values as the sum over keys has them.
+  [[nodiscard]] std::span<const double> values() const {
+    return rotated_v.empty() ? v : std::span<const double>(rotated_v);
+  }
 };
+
+// A key, and a query with the rows of its own token.
+HeadToken key_token(const AttentionCall& call, const Head& head, std::int64_t key);
+HeadToken query_token(const AttentionCall& call, const Head& head, const Row& row,
+                      std::int64_t query);
 
 // The part [Tk, channels] of a head in the input-th tensor of inputs.of_encodings, or in its gradient.
 template <class Number>
@@ -84,6 +101,14 @@ struct ContentTerm {
   std::vector<double> logits;  // c_ij before logit_scale
 };
 
+// A RelativeQuery in a row.
+struct RelativeTerm {
+  const RelativeQuery* config;
+  std::size_t encoding;       // index into the spec
+  double factor;              // of the product
+  std::span<const double> u;  // empty where the input has no row for the query
+};
+
 // All vectors have Tk entries, zero where the key is not seen.
 struct Row {
   std::vector<bool> visible;
@@ -91,11 +116,13 @@ struct Row {
   std::vector<double> raw;        // r_ij
   std::vector<double> bias;       // SUM_c B_c
   std::vector<double> tokens;     // SUM of the token terms
+  std::vector<RelativeTerm> relative;
+  std::vector<double> relative_sum;
   std::vector<ContentTerm> content;
-  std::vector<double> content_sum;     // of both, as the scores have it
+  std::vector<double> content_sum;     // of all of site 4, as the scores have it
   std::vector<double> score;           // of all terms, after the bounds of site 5
   std::vector<double> slope;           // of the bounds, where they are
-  std::vector<double> weight;          // softmax
+  std::vector<double> weight;          // softmax, or shares of the stick
   std::vector<double> dropout;         // factor of each weight
   double lse;                          // -infinity when no key is seen
   std::optional<std::size_t> own_key;  // the key at the query's own place
@@ -104,6 +131,10 @@ struct Row {
     return std::find(visible.begin(), visible.end(), true) == visible.end();
   }
 };
+
+// The entry of a term's table for a key, as an index among the values of its parameter at channel 0; -1 for none.
+std::int64_t relative_entry(const AttentionCall& call, const Head& head, const RelativeTerm& term,
+                            std::int64_t query, std::size_t key);
 
 Row evaluate_row(const AttentionCall& call, const Head& head, std::int64_t query);
 

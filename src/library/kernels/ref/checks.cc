@@ -60,6 +60,16 @@ void check_shape(const std::string& scope, const AttentionShape& shape) {
                .hint = ""});
 }
 
+void require_plain_rotation(const std::string& scope, const Encoding& encoding) {
+  const auto* rope = std::get_if<Rope>(&encoding);
+  if (rope == nullptr || !(rope->reads_input() || rope->values)) return;
+  throw Error(ErrorKind::kUnsupported, {.scope = scope,
+                                        .key = rope->values ? "rope.values" : "rope.angles",
+                                        .rule = "is not for linear attention yet",
+                                        .value = "",
+                                        .hint = "rotate queries and keys by positions"});
+}
+
 void check_inputs(const std::string& scope, const AttentionShape& shape,
                   const AttentionInputs& inputs, const std::vector<SpecInput>& wanted) {
   require_size(scope, "q", inputs.q.size(), shape.query_size(), "[B, H, Tq, D]");

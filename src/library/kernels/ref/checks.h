@@ -25,4 +25,7 @@ void check_parameters(const std::string& scope, const Spec& spec, const SpecPara
 // Gradients start here: zero, and shaped as the values.
 SpecParameters zeros_like(const SpecParameters& parameters);
 
+// Refuses rotations with angles from an input, and of values, which linear attention does not have.
+void require_plain_rotation(const std::string& scope, const Encoding& encoding);
+
 }  // namespace posenc::ref

@@ -24,6 +24,7 @@ const AttentionShape& checked(const Spec& spec, const SpecParameters& parameters
   require_attention_part(kScope, spec);
   check_inputs(kScope, shape, inputs, {});
   for (const Encoding& encoding : spec.encodings) {
+    require_plain_rotation(kScope, encoding);
     if (traits(encoding).linear_attention) continue;
     throw Error(ErrorKind::kUnsupported,
                 {.scope = kScope,
@@ -105,7 +106,7 @@ Feature feature(const Call& call, const Token& token) {
   Feature f;
   f.plain = mapped(call, token.x);
   f.rotated = f.plain;
-  call.transforms.apply(token.role, token.head, token.position, f.rotated);
+  call.transforms.apply(token.role, {token.head, token.position}, f.rotated);
   if (call.cosine()) normalize(f.rotated);
   return f;
 }
@@ -117,10 +118,10 @@ void feature_backward(const Call& call, const Token& token, const Feature& df, s
   std::vector<double> d = df.rotated;
   if (call.cosine()) {
     std::vector<double> rotated = plain;
-    call.transforms.apply(token.role, token.head, token.position, rotated);
+    call.transforms.apply(token.role, {token.head, token.position}, rotated);
     normalize_backward(std::move(rotated), d);
   }
-  call.transforms.backward(token.role, token.head, token.position, plain, d, gradient);
+  call.transforms.backward(token.role, {token.head, token.position}, plain, d, gradient);
   add_scaled(1.0, df.plain, d);  // nothing for the cosine, which has no plain products
   for (std::size_t c = 0; c < d.size(); ++c) {
     dx[c] += call.cosine() ? d[c] : d[c] * phi_slope(call.options, token.x[c]);

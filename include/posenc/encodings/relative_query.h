@@ -1,0 +1,106 @@
+// Query times distance (site 4): every distance has a trained vector, and the score gets its product with the query,
+// or with a few numbers that the model computes for the query's token.
+//
+//   s_ij = r_ij + f <u_i, P[:, clip(i - j)]>
+//
+//   source=query:  u_i = q_i, before site 2        P [head_dim, entries]     Shaw et al.
+//   source=input:  u_i is an input of `rank` numbers per head                P [rank, entries]     Inkling
+//
+// Entries are the distances 0 .. extent - 1, or -(extent - 1) .. extent - 1 with bidirectional=true. Past them the
+// term is 0 (beyond=zero), or the entry at the end is read (beyond=clip). f is 1, or the scale of the scores: scaling=auto
+// takes the scale with source=query and 1 with source=input. All heads share P, or with per_head=true each has its own.
+// Only the row of the input at a query's own token is read.
+//
+// Shaw et al. 2018, "Self-Attention with Relative Position Representations", arXiv 1803.02155, equation 4 (keys).
+// Parameters: table [rank, entries], or [heads, rank, entries]. Input with source=input: u [B, H, Tk, rank].
+#pragma once
+
+#include <algorithm>
+
+#include "posenc/encodings/common.h"
+
+namespace posenc {
+
+struct RelativeQuery {
+  enum class Source { kQuery, kInput };
+  enum class Beyond { kZero, kClip };
+  enum class Scaling { kAuto, kScores, kNone };
+  friend constexpr std::array<std::string_view, 2> enum_names(Source /*tag*/) {
+    return {"query", "input"};
+  }
+  friend constexpr std::array<std::string_view, 2> enum_names(Beyond /*tag*/) {
+    return {"zero", "clip"};
+  }
+  friend constexpr std::array<std::string_view, 3> enum_names(Scaling /*tag*/) {
+    return {"auto", "scores", "none"};
+  }
+
+  std::int64_t extent = 128;
+  Beyond beyond = Beyond::kZero;
+  Source source = Source::kQuery;
+  std::int64_t rank = 16;
+  bool bidirectional = false;
+  bool per_head = false;
+  Scaling scaling = Scaling::kAuto;
+  double init_std = 0.02;
+
+  static constexpr Traits kTraits{
+      .name = "relative_query",
+      .site = Site::kContent,
+      .title = "a vector per distance, times the query",
+      .formula = "s_ij = r_ij + <u_i, P[:, i - j]>",
+      .tex = R"(s_{ij} = r_{ij} + f\,\langle u_i,\, P_{:,\,i - j} \rangle)",
+      .where =
+          "P has a trained vector for each of extent distances; u is the query, or a few numbers "
+          "that the model computes for its token.",
+      .paper = "Shaw et al. 2018, arXiv 1803.02155",
+      .relative = true,
+      .extrapolates = true,
+      .linear_attention = false,
+  };
+  template <class Self, class Visitor>
+  static void visit_fields(Self& self, Visitor&& visit) {
+    visit("extent", self.extent,
+          rule_between("distances with an entry", 1, 1 << 20, log_range(4, 1024)));
+    visit("beyond", self.beyond, FieldRule{.doc = "what farther keys get: nothing, or the last"});
+    visit("source", self.source, FieldRule{.doc = "what is multiplied with the entries"});
+    visit("rank", self.rank,
+          rule_between("numbers per token and head; source=input", 1, 1 << 16, log_range(1, 64)));
+    visit("bidirectional", self.bidirectional,
+          FieldRule{.doc = "entries for keys after the query"});
+    visit("per_head", self.per_head, FieldRule{.doc = "a table for each head"});
+    visit("scaling", self.scaling,
+          FieldRule{.doc = "factor of the term: that of the scores, or 1; auto: by source",
+                    .advanced = true});
+    visit("init_std", self.init_std, kInitStdRule);
+  }
+
+  [[nodiscard]] std::int64_t lowest() const { return bidirectional ? 1 - extent : 0; }
+  [[nodiscard]] std::int64_t entries() const { return extent - lowest(); }
+  // Of a distance i - j; -1 where the term is 0.
+  [[nodiscard]] std::int64_t entry(std::int64_t distance) const {
+    const std::int64_t near = std::clamp(distance, lowest(), extent - 1);
+    return near == distance || beyond == Beyond::kClip ? near - lowest() : -1;
+  }
+  [[nodiscard]] bool reads_input() const { return source == Source::kInput; }
+  [[nodiscard]] std::int64_t channels(std::int64_t head_dim) const {
+    return reads_input() ? rank : head_dim;
+  }
+  // f, given the scale of the scores.
+  [[nodiscard]] double factor(double scale) const {
+    const bool scales = scaling == Scaling::kAuto ? !reads_input() : scaling == Scaling::kScores;
+    return scales ? scale : 1.0;
+  }
+  // Where a head's table begins among the values of the parameter.
+  [[nodiscard]] std::int64_t table_of(std::int64_t head, std::int64_t head_dim) const {
+    return per_head ? head * channels(head_dim) * entries() : 0;
+  }
+
+  bool operator==(const RelativeQuery&) const = default;
+};
+
+void validate(const RelativeQuery& config, const ModelShape& shape);
+std::vector<ParameterInfo> parameters(const RelativeQuery& config, const ModelShape& shape);
+std::vector<InputInfo> token_inputs(const RelativeQuery& config, const ModelShape& shape);
+
+}  // namespace posenc

@@ -1,0 +1,128 @@
+"""The encodings of 2024 to 2026 from Python: golden values, and float32 and bfloat16 against the float64 reference."""
+
+import json
+import os
+
+import pytest
+import torch
+
+import posenc
+from test_cuda import error
+
+GOLDEN = os.path.join(os.path.dirname(__file__), "../../tests/golden/next_reference.json")
+DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
+# |got - want| / |want| of outputs and of gradients.
+LIMITS = {torch.float32: 1e-4, torch.bfloat16: 2e-2}
+SPECS = [
+    "rope(angles=input)",
+    "rope + rope(angles=input, running=true, layout=interleaved, rotary_dim=16) + alibi(trainable=true)",
+    "rope(angles=input_position, running=true) + cope(npos_max=16)",
+    "rope(values=true) + alibi(trainable=true)",
+    "rope + temperature(kind=log, floor=20, scale=0.5)",
+    "rope + temperature(kind=ssmax) + cope(npos_max=16)",
+    "temperature(kind=step, floor=10) + fox + sink",
+    "rope + relative_query(extent=20, beyond=clip)",
+    "relative_query(extent=40, source=input, rank=8, per_head=true, init_std=0.5) + sink",
+    "relative_query(extent=10, bidirectional=true, init_std=0.5) + softcap(cap=2)",
+    "stick_breaking",
+    "rope + fox + alibi(trainable=true) + stick_breaking",
+]
+
+
+def tensor(entry, device="cpu", dtype=torch.float32):
+    return torch.tensor(entry["values"], dtype=torch.float64).reshape(entry["shape"]).to(device, dtype)
+
+
+with open(GOLDEN, encoding="utf-8") as file:
+    CASES = json.load(file)["cases"]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c["name"])
+def test_golden_values(case, device):
+    rows = {n: tensor(case[n], device).requires_grad_() for n in "qkv"}
+    params = {n: tensor(x, device).requires_grad_() for n, x in case["params"].items()}
+    inputs = {n: tensor(x, device).requires_grad_() for n, x in case["inputs"].items()}
+    out = posenc.attention(
+        rows["q"], rows["k"], rows["v"], case["spec"], params, inputs=inputs, causal=case["causal"]
+    )
+    assert (out.detach().cpu() - tensor(case["out"])).abs().max() < 3e-5
+    out.backward(tensor(case["grad_out"], device))
+    for name, x in {**rows, **params, **inputs}.items():
+        want = tensor(case["gradients"][name])
+        assert ((x.grad.cpu() - want).abs() / (1 + want.abs())).max() < 3e-5, name
+
+
+def results(spec, device, dtype, rows, params, inputs, grad_out, options):
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    leaves = [x.to(device, dtype).requires_grad_() for x in rows]
+    params = {n: x.to(device, wide).requires_grad_() for n, x in params.items()}
+    kinds = {i.name: wide if i.float32 else dtype for i in posenc.Spec(spec).inputs(rows[0].shape[3], rows[0].shape[1])}
+    inputs = {n: x.to(device, kinds[n]).requires_grad_() for n, x in inputs.items()}
+    where = {n: x.to(device) if torch.is_tensor(x) else x for n, x in options.items()}
+    out = posenc.attention(*leaves, spec, params, inputs=inputs, **where)
+    named = dict(zip("qkv", leaves)) | params | inputs
+    gradients = torch.autograd.grad(out, list(named.values()), grad_out.to(out), allow_unused=True)
+    return {"out": out, **dict(zip(named, gradients))}
+
+
+def check(spec, device, dtype, queries=70, keys=70, **options):
+    heads, kv_heads, dim = 4, 2, 32
+    rows = [torch.randn(2, heads, queries, dim)] + [torch.randn(2, kv_heads, keys, dim) for _ in range(2)]
+    rows = [x.to(dtype) for x in rows]
+    parsed = posenc.Spec(spec)
+    params = {n: x + 0.1 * torch.randn_like(x) for n, x in parsed.initial_parameters(dim, heads).items()}
+    inputs = {}
+    for i in parsed.inputs(dim, heads):
+        shape = (2, heads if i.by_query_head else kv_heads, keys, i.channels)
+        inputs[i.name] = torch.randn(shape).to(torch.float32 if i.float32 else dtype)
+    if "fox.log_f" in inputs:
+        inputs["fox.log_f"] = -inputs["fox.log_f"].abs() / 4
+    grad_out = torch.randn_like(rows[0])
+    got = results(spec, device, dtype, rows, params, inputs, grad_out, options)
+    want = results(spec, "cpu", torch.float64, rows, params, inputs, grad_out, options)
+    for name, value in want.items():
+        if value is None or value.norm() < 1e-6:
+            continue
+        limit = LIMITS[dtype] * (1 if name == "out" else 2)
+        assert error(got[name], value) < limit, f"{name}: {error(got[name], value)}"
+
+
+@pytest.mark.filterwarnings("ignore:.*no fused kernel.*")
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("dtype", LIMITS)
+@pytest.mark.parametrize("spec", SPECS)
+def test_agrees_with_the_reference(spec, dtype, device):
+    check(spec, device, dtype, causal=True)
+
+
+@pytest.mark.filterwarnings("ignore:.*no fused kernel.*")
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"causal": True, "window_left": 20},
+        {"causal": True, "queries": 3, "keys": 70},
+        {"causal": True, "key_mask": torch.arange(70).repeat(2, 1) < torch.tensor([[40], [70]])},
+        {"causal": True, "cu_queries": torch.tensor([0, 30, 33, 70])},
+        {},
+    ],
+    ids=["window", "few queries", "padding", "packed", "both sides"],
+)
+@pytest.mark.parametrize("spec", SPECS)
+def test_masks(spec, options, device):
+    check(spec, device, torch.float32, **options)
+
+
+def test_bad_inputs_are_named():
+    q = torch.randn(1, 2, 5, 8)
+    with pytest.raises(Exception, match="rope.angles"):
+        posenc.attention(q, q, q, "rope(angles=input)")
+    with pytest.raises(Exception, match="relative_query.u"):
+        spec = "relative_query(extent=4, source=input, rank=3)"
+        params = {"relative_query.table": torch.randn(3, 4)}
+        posenc.attention(q, q, q, spec, params, inputs={"relative_query.u": torch.randn(1, 2, 5, 4)})
+    with pytest.raises(Exception, match="stick_breaking once and no sink"):
+        posenc.attention(q, q, q, "stick_breaking + sink")
+    with pytest.raises(Exception, match="running must be false"):
+        posenc.attention(q, q, q, "rope(running=true)")
