@@ -11,7 +11,7 @@ tensors ``[batch, heads, tokens, channels]``; ``posenc.nn`` has modules. Everyth
 
 from posenc._given import register, unregister
 from posenc._library import library_path
-from posenc import nn
+from posenc import angles, nn
 from posenc._hf_rotary import hf_specs
 from posenc.functional import (
     alibi_slopes,
@@ -34,6 +34,7 @@ __all__ = [
     "PatchReport",
     "Spec",
     "alibi_slopes",
+    "angles",
     "attention",
     "attention_decode",
     "catalog",

@@ -117,6 +117,24 @@ def _prepared(
     return text, *tensors
 
 
+def _widened(v: Tensor, width: int, spec: str) -> Tensor:
+    """Values with as many channels as queries: zeros behind them, which change nothing."""
+    missing = width - v.shape[-1]
+    if missing == 0:
+        return v
+    if missing < 0:
+        raise ValueError(
+            f"[posenc] v has {v.shape[-1]} channels and q has {width}, but v must not be wider; pad q and k with "
+            "zeros and pass scale"
+        )
+    for field in ("gate_source=value", "values=true"):
+        if field in spec:
+            raise ValueError(
+                f"[posenc] {field} needs as many channels in v as in q ({width}) but v has {v.shape[-1]}"
+            )
+    return torch.nn.functional.pad(v, (0, missing))
+
+
 def attention(
     q: Tensor,
     k: Tensor,
@@ -152,6 +170,8 @@ def attention(
     ``bias`` is added to the scores: by distance, [H, Tq + Tk - 1] for i - j from 1 - Tq to Tk - 1 (queries
     stand at the last keys), or by key, [B, H, Tk]. It is differentiable and goes through the fused kernels;
     it has finite entries (``key_mask`` hides keys).
+    ``v`` may have fewer channels than q and k (192 and 128 in DeepSeek V3); the output then has as many as v. Values
+    are padded with zeros for the kernels, which costs what the wider values would.
     What no fused kernel serves runs all the same and warns once, with the reason (:func:`explain`).
     ``return_weights`` adds the weights [B, H, Tq, Tk] before dropout, from the float64 reference and
     without gradient: for looking inside, not for speed. ``return_lse`` adds ln SUM exp(scores).
@@ -169,6 +189,7 @@ def attention(
         k_positions=k_positions,
         scale=scale,
     )
+    width, v = v.shape[-1], _widened(v, q.shape[-1], text)
     out, lse = torch.ops.posenc.attention(
         q,
         k,
@@ -181,12 +202,12 @@ def attention(
         seed=seed,
         keys_are_turned=keys_are_turned,
     )
-    results = (out,)
+    results = (out[..., :width],)
     if return_weights:
         results += (torch.ops.posenc.attention_weights(q, k, v, text, tensors, others, **masks),)
     if return_lse:
         results += (lse,)
-    return results if len(results) > 1 else out
+    return results if len(results) > 1 else results[0]
 
 
 def attention_decode(
@@ -213,10 +234,10 @@ def attention_decode(
     """
     explicit = q_positions is not None or k_positions is not None
     text, tensors, others = _prepared(spec, params, inputs, bias, q, k, explicit)
-    return torch.ops.posenc.attention_decode(
+    out = torch.ops.posenc.attention_decode(
         q,
         k,
-        v,
+        _widened(v, q.shape[-1], text),
         text,
         tensors,
         others,
@@ -227,6 +248,7 @@ def attention_decode(
         scale=scale,
         keys_are_turned=keys_are_turned,
     )
+    return out[..., : v.shape[-1]]
 
 
 def linear_attention(

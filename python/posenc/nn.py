@@ -4,7 +4,7 @@ that the C++ modules use; constants are buffers."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Optional
+from typing import Mapping, Optional
 
 import torch
 from torch import Tensor, nn
@@ -70,8 +70,18 @@ class TokenInputs:
         bias: bool = False,
         device: Optional[torch.device] = None,
         dtype: Optional[torch.dtype] = None,
+        layers: Optional[Mapping[str, nn.Module]] = None,
     ) -> None:
+        """``layers``: modules by the names of inputs, in place of linear layers."""
+        given = dict(layers or {})
+        unknown = given.keys() - {i.name for i in self.declared}
+        if unknown:
+            names = ", ".join(i.name for i in self.declared) or "none"
+            raise ValueError(f"input_layers has {sorted(unknown)[0]!r}, but the inputs of the spec are: {names}")
         for i in self.declared:
+            if i.name in given:
+                module.add_module(i.projection, given[i.name])
+                continue
             width, biased = self._heads_of(i) * i.channels, bias or i.log_sigmoid
             layer = nn.Linear(model_dim, width, bias=biased, device=device, dtype=dtype)
             module.add_module(i.projection, layer)
@@ -185,6 +195,7 @@ class Attention(_Projections):
         window_left: int = -1,
         dropout: float = 0.0,
         seed: int = 0,
+        input_layers: Optional[Mapping[str, nn.Module]] = None,
     ) -> None:
         super().__init__(
             model_dim,
@@ -201,7 +212,7 @@ class Attention(_Projections):
         self.window_left = window_left
         self.dropout = dropout
         self._token_inputs = TokenInputs(self.spec, self.head_dim, heads, self.kv_heads)
-        self._token_inputs.add_projections(self, model_dim, bias)
+        self._token_inputs.add_projections(self, model_dim, bias, layers=input_layers)
         self._rotation = self.spec.cacheable_rotation
 
     def forward(
@@ -238,6 +249,13 @@ class Attention(_Projections):
     def _decode(self, x: Tensor, cache: KeyValueCache) -> Tensor:
         if not self.causal:
             raise ValueError("a cache needs causal attention")
+        for i in self._token_inputs.declared:
+            layer = getattr(self, i.projection)
+            if getattr(layer, "history", 0) > 0:
+                raise ValueError(
+                    f"{type(layer).__name__} reads {layer.history} earlier tokens, which a cache does not hold; "
+                    "call the layer without a cache"
+                )
         start, end = cache.length, cache.length + x.shape[1]
         q = self._split(self.q_proj(x), self.heads)
         k = self._split(self.k_proj(x), self.kv_heads)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import posenc
+from posenc import angles
 from test_cuda import error
 
 GOLDEN = os.path.join(os.path.dirname(__file__), "../../tests/golden/next_reference.json")
@@ -112,6 +113,61 @@ def test_agrees_with_the_reference(spec, dtype, device):
 @pytest.mark.parametrize("spec", SPECS)
 def test_masks(spec, options, device):
     check(spec, device, torch.float32, **options)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_values_may_be_narrower(device):
+    q, k, v = (torch.randn(2, 4, 20, d, device=device, requires_grad=True) for d in (24, 24, 16))
+    out = posenc.attention(q, k, v, "rope + alibi", causal=True)
+    zeros = torch.zeros(2, 4, 20, 8, device=device)
+    same = posenc.attention(q, k, torch.cat([v, zeros], -1), "rope + alibi", causal=True)[..., :16]
+    assert out.shape == v.shape and torch.equal(out, same)
+    for got, want in zip(*(torch.autograd.grad(x.sin().sum(), (q, k, v)) for x in (out, same))):
+        assert torch.equal(got, want)
+    last = posenc.attention_decode(q[:, :, -1:], k, v, "rope + alibi")
+    assert (last - out[:, :, -1:]).abs().max() < 1e-5
+    with pytest.raises(ValueError, match="must not be wider"):
+        posenc.attention(q[..., :8], k[..., :8], v)
+    with pytest.raises(ValueError, match="gate_source=value needs as many channels"):
+        posenc.attention(q, k, v, "cope(npos_max=4, gate_source=value)", {"cope.pos_emb": torch.randn(24, 4)})
+
+
+STEPS = [
+    lambda: angles.LowRankSteps(32, 2 * 4),
+    lambda: angles.SelectiveSteps(32, 2 * 4),
+    lambda: angles.ContextualSteps(32, 2, 4),
+]
+
+
+@pytest.mark.parametrize("make", STEPS, ids=["MapFormer", "Selective RoPE", "CARoPE"])
+def test_layers_of_angles(make):
+    layer = posenc.nn.Attention(
+        32,
+        4,
+        "rope(angles=input, running=true)",
+        kv_heads=2,
+        causal=True,
+        input_layers={"rope.angles": make()},
+    )
+    x = torch.randn(2, 12, 32)
+    out = layer(x)
+    out.sin().sum().backward()
+    assert all(p.grad is not None and p.grad.abs().max() > 0 for p in layer.angle_proj.parameters())
+    changed = x.clone()
+    changed[:, 8:] += 1
+    assert torch.allclose(layer(changed)[:, :8], out[:, :8], atol=1e-6)  # causal
+    cache = posenc.nn.KeyValueCache()
+    if getattr(layer.angle_proj, "history", 0):
+        with pytest.raises(ValueError, match="earlier tokens"):
+            layer(x[:, :1], cache=cache)
+        return
+    steps = torch.cat([layer(x[:, :7], cache=cache)] + [layer(x[:, t : t + 1], cache=cache) for t in range(7, 12)], 1)
+    assert torch.allclose(steps, out, atol=1e-5)
+
+
+def test_input_layers_are_named():
+    with pytest.raises(ValueError, match="inputs of the spec are: none"):
+        posenc.nn.Attention(32, 4, "rope", input_layers={"rope.angles": angles.LowRankSteps(32, 8)})
 
 
 def test_bad_inputs_are_named():

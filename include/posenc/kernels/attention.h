@@ -17,9 +17,9 @@
 // value may hold anything, also memory that was never written. A row is 0 only where no key is visible.
 //
 // Every sum of Toeplitz biases (ALiBi, T5, KERPLE, learned relative) is one table per head, so the
-// kernel knows four modifiers (that table, FIRE's row function, CoPE and a term per token), and any mix
-// of them with any site-2 encodings is fused. What is not fused runs through the reference where the call
-// allows it; explain() says which path a call takes.
+// kernel knows five modifiers (that table, FIRE's row function, CoPE, a term per token and a vector per distance), and
+// any mix of them with any site-2 encodings is fused, with a softmax or with a stick in its place. What is not fused
+// runs through the reference where the call allows it; explain() says which path a call takes.
 #pragma once
 
 #include <memory>
