@@ -25,6 +25,7 @@ from posenc.functional import (
     rope_tables,
     t5_buckets,
 )
+from posenc.hf import register_attention
 from posenc.patch import PatchReport, patch, unpatch
 from posenc.spec import Input, Parameter, Spec, catalog
 
@@ -46,6 +47,7 @@ __all__ = [
     "nn",
     "patch",
     "register",
+    "register_attention",
     "rerotate",
     "rope",
     "rope_tables",

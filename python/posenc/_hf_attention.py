@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Mapping, NamedTuple, Optional
 
 import torch
@@ -125,7 +126,7 @@ def attend(
             keys = _key_positions(call.positions, seen, past)
         if not (parts.biased and _are_places(keys, seen)):  # biases by places have a fused kernel
             positions = (call.positions, None if turned else keys)
-    out, weights = _kernel(q, k, v, inputs, spec, call, seen, positions, turned)
+    out, weights = run_kernel(q, k, v, call, seen, spec, inputs, positions, turned)
     return out.transpose(1, 2).flatten(2), weights
 
 
@@ -179,18 +180,19 @@ def _check_places(positions: Optional[Tensor], seen: Visible) -> None:
         )
 
 
-def _kernel(
+def run_kernel(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    inputs: Mapping[str, Tensor],
-    spec: str,
     call: Call,
     seen: Visible,
-    positions: tuple[Optional[Tensor], Optional[Tensor]],
-    turned: bool,
+    spec: Optional[str] = None,
+    inputs: Mapping[str, Tensor] = MappingProxyType({}),
+    positions: tuple[Optional[Tensor], Optional[Tensor]] = (None, None),
+    turned: bool = False,
 ) -> tuple[Tensor, Optional[Tensor]]:
-    shape = q.shape
+    """Attention over the visible keys, [B, H, T, D]; `spec` is what is left of the call's to compute."""
+    shape, spec = q.shape, call.spec if spec is None else spec
     options: dict[str, Any] = dict(
         causal=call.causal,
         window_left=-1 if call.window is None else call.window - 1,

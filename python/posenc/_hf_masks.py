@@ -1,10 +1,10 @@
 """Masks of Hugging Face models in the terms of posenc: one row of keys in place of a square.
 
 transformers asks the function registered for an attention implementation to build the mask of a
-call, and hands the result to every layer. Ours is None where nothing is hidden but the future, else
-whole numbers [B, 1, 1, keys]: int32, 0 for padding; or int64, the number of each token's packed
-sequence. A mask may have fewer keys than the cache: those after the last query are not there yet
-(static caches).
+call, and hands the result to every layer. Ours for patched models is None where nothing is hidden but
+the future, else whole numbers [B, 1, 1, keys]: int32, 0 for padding; or int64, the number of each
+token's packed sequence. A mask may have fewer keys than the cache: those after the last query are not
+there yet (static caches). The masks of attn_implementation="posenc" are in hf.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Callable, NamedTuple, Optional
 import torch
 from torch import Tensor
 
-NAME = "posenc"
+NAME = "posenc_patched"  # of patched models; hf.py registers "posenc"
 _MODULE = "transformers.masking_utils"
 
 
@@ -24,6 +24,13 @@ class Pattern(NamedTuple):
 
     causal: bool = False
     segments: Optional[Tensor] = None  # [B, T], the packed sequence of each token
+    window: Optional[int] = None  # the query itself and the window - 1 keys before it
+    chunk: Optional[int] = None  # queries see the keys of their own chunk (Llama 4)
+    left_padding: Optional[Tensor] = None  # [B], tokens before the first chunk
+
+
+class UnsupportedMask(ValueError):
+    """A mask that is neither causal nor bidirectional with padding, a window, chunks or packing."""
 
 
 def read_pattern(function: Callable) -> Pattern:
@@ -32,23 +39,69 @@ def read_pattern(function: Callable) -> Pattern:
     if getattr(function, "__module__", None) == _MODULE:
         held = inspect.getclosurevars(function).nonlocals
         if name.startswith("and_masks."):
-            parts = [read_pattern(part) for part in held["mask_functions"]]
-            packed = [part.segments for part in parts if part.segments is not None]
-            if len(packed) < 2:
-                return Pattern(any(p.causal for p in parts), packed[0] if packed else None)
+            return _both([read_pattern(part) for part in held["mask_functions"]], name)
         if name == "causal_mask_function":
             return Pattern(causal=True)
-        # The window is the layer's own and is read there.
-        if name == "bidirectional_mask_function" or name.startswith("sliding_window_overlay."):
+        if name == "bidirectional_mask_function":
             return Pattern()
+        if name.startswith("sliding_window_overlay.") and "sliding_window" in held:
+            return Pattern(window=held["sliding_window"])
+        if name.startswith("chunked_overlay.") and {"chunk_size", "left_padding"} <= set(held):
+            return Pattern(chunk=held["chunk_size"], left_padding=held["left_padding"])
         if name.startswith("packed_sequence_mask_function."):
             return Pattern(segments=held["packed_sequence_mask"])
-    raise ValueError(
+    raise _unsupported(name)
+
+
+def _unsupported(name: str) -> UnsupportedMask:
+    return UnsupportedMask(
         f"[patch] the mask {name} is not one that posenc can express; call posenc.unpatch(model)"
     )
 
 
-def _visible_padding(padding: Optional[Tensor], first: int, keys: int) -> Optional[Tensor]:
+def _both(parts: list[Pattern], name: str) -> Pattern:
+    """The intersection of patterns; each kind of restriction may come once."""
+    merged: dict[str, Any] = {"causal": any(part.causal for part in parts)}
+    for field in ("segments", "window", "chunk", "left_padding"):
+        said = [getattr(part, field) for part in parts if getattr(part, field) is not None]
+        if len(said) > 1:
+            raise _unsupported(name)
+        merged[field] = said[0] if said else None
+    return Pattern(**merged)
+
+
+def chunk_segments(
+    pattern: Pattern,
+    row: Optional[Tensor],
+    queries: tuple[int, int],
+    keys: tuple[int, int],
+) -> tuple[Optional[Tensor], Optional[Tensor]]:
+    """Chunks as a row of visible keys and as packed sequences, each None where it hides nothing.
+
+    `queries` and `keys` are the first place and the number; `row` [B, keys] is False for padding.
+    """
+    left = pattern.left_padding
+
+    def chunks(first: int, count: int) -> Tensor:
+        places = torch.arange(first, first + count, device=left.device)
+        return torch.div(places - left[:, None], pattern.chunk, rounding_mode="floor")
+
+    of_keys, of_queries = chunks(*keys), chunks(*queries)
+    same = of_keys == of_queries[:, -1:]
+    if queries[1] == 1:
+        row = same if row is None else row & same
+        return (None if bool(row.all()) else row), None
+    hidden = ~same if row is None else ~same & row
+    alike = (of_queries == of_queries[:, -1:]) | (of_queries < 0)  # before 0 is padding
+    if not bool(hidden.any()) and bool(alike.all()):
+        return row, None
+    packed = pattern.segments is not None or (row is not None and has_holes(row))
+    if queries != keys or packed or pattern.window is not None:
+        raise _unsupported("chunked_overlay")
+    return None, of_keys
+
+
+def visible_padding(padding: Optional[Tensor], first: int, keys: int) -> Optional[Tensor]:
     """The keys [first, first + keys) of a padding mask, or None where all of them are real."""
     if padding is None:
         return None
@@ -71,7 +124,7 @@ def make_mask(
     **_: Any,
 ) -> Optional[Tensor]:
     """What transformers calls for models whose attention implementation is ours."""
-    pattern = read_pattern(mask_function)
+    pattern = read_pattern(mask_function)  # the window is the layer's own and is read there
     model = getattr(config, "model_type", "")
     if not pattern.causal and model not in ("t5", "mt5"):
         raise ValueError(
@@ -83,7 +136,12 @@ def make_mask(
     keys = kv_length
     if pattern.causal:
         keys = min(keys, int(q_offset) + q_length - int(kv_offset))
-    row = _visible_padding(attention_mask, int(kv_offset), keys)
+    row = visible_padding(attention_mask, int(kv_offset), keys)
+    if pattern.chunk is not None:
+        places = ((int(q_offset), q_length), (int(kv_offset), keys))
+        row, segments = chunk_segments(pattern, row, *places)
+        if segments is not None:
+            return segments.to(torch.int64)[:, None, None, :]
     # MPT turns its mask into truth values before the layers see it, and so needs one always; its
     # fifth dimension tells it from a caller's own.
     if model == "mpt":
@@ -127,10 +185,10 @@ def has_holes(padding: Tensor) -> bool:
 
 
 def unknown_attention(module: torch.nn.Module, *_: Any, **__: Any) -> None:
-    """Registered beside the mask: what a layer calls that shares a config but was not patched."""
+    """Registered with the mask: what a layer calls that shares a config but was not patched."""
     raise ValueError(
-        f"[patch] {type(module).__name__} is not patched but its config says {NAME!r}; use "
-        "posenc.patch(model), or choose another attn_implementation"
+        f"[patch] {type(module).__name__} is not patched but shares its config with a layer that is; "
+        'call posenc.unpatch(model) and use attn_implementation="posenc"'
     )
 
 

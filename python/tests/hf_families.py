@@ -1,0 +1,177 @@
+"""Small random models of each family of transformers: their configs, and inputs for them."""
+
+import torch
+
+TOKENS = 12
+SMALL = dict(
+    vocab_size=61,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    max_position_embeddings=64,
+    pad_token_id=0,
+    bos_token_id=1,
+    eos_token_id=None,
+)
+FOUR_LAYERS = {**SMALL, "num_hidden_layers": 4}
+YARN = {
+    "rope_type": "yarn",
+    "rope_theta": 10000.0,
+    "factor": 4.0,
+    "original_max_position_embeddings": 8,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+}
+LATENT = dict(
+    num_key_value_heads=4,
+    moe_intermediate_size=16,
+    kv_lora_rank=16,
+    q_lora_rank=24,
+    qk_rope_head_dim=4,
+    qk_nope_head_dim=8,
+    v_head_dim=8,
+    n_routed_experts=4,
+    n_shared_experts=1,
+    num_experts_per_tok=2,
+    first_k_dense_replace=1,
+)
+GEMMA = dict(head_dim=16, query_pre_attn_scalar=12, sliding_window=5)
+TWO_TYPES = dict(layer_types=["sliding_attention", "full_attention"])
+
+# By name: the config class, its fields, and whether posenc.patch knows the family.
+FAMILIES = {
+    "gpt-oss": (
+        "GptOssConfig",
+        {**SMALL, "head_dim": 8, "sliding_window": 5, "num_local_experts": 4}
+        | {"num_experts_per_tok": 2, "rope_parameters": {**YARN, "truncate": False}},
+        True,
+    ),
+    "llama4": (
+        "Llama4TextConfig",
+        {**FOUR_LAYERS, "head_dim": 8, "intermediate_size_mlp": 48, "num_local_experts": 2}
+        | {"interleave_moe_layer_step": 2, "no_rope_layer_interval": 2}
+        | {"attention_chunk_size": 5, "floor_scale": 4, "attn_scale": 0.5},
+        True,
+    ),
+    "ministral3": (
+        "Ministral3Config",
+        {**SMALL, "head_dim": 8, "rope_parameters": {**YARN, "llama_4_scaling_beta": 0.5}},
+        True,
+    ),
+    "gemma2": ("Gemma2Config", {**SMALL, **GEMMA, "attn_logit_softcapping": 3.0}, True),
+    "gemma3": (
+        "Gemma3TextConfig",
+        {**SMALL, **GEMMA, **TWO_TYPES}
+        | {
+            "rope_parameters": {
+                "full_attention": {"rope_type": "linear", "factor": 4.0, "rope_theta": 5000.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
+            }
+        },
+        True,
+    ),
+    "smollm3": ("SmolLM3Config", {**SMALL, "no_rope_layers": [1, 0]}, True),
+    "cohere2": ("Cohere2Config", {**SMALL, **TWO_TYPES, "sliding_window": 5}, True),
+    "granite": ("GraniteConfig", {**SMALL, "attention_multiplier": 0.3}, True),
+    "phi3": ("Phi3Config", {**SMALL, "original_max_position_embeddings": 64}, True),
+    "phi3-sliding": (
+        "Phi3Config",
+        {**SMALL, "original_max_position_embeddings": 64, "sliding_window": 5},
+        True,
+    ),
+    "olmo2": ("Olmo2Config", SMALL, True),
+    "deepseek-v2": ("DeepseekV2Config", {**SMALL, **LATENT}, False),
+    "deepseek-v3": (
+        "DeepseekV3Config",
+        {**SMALL, **LATENT, "n_group": 2, "topk_group": 1, "rope_parameters": YARN},
+        False,
+    ),
+    "mistral4": (
+        "Mistral4Config",
+        {**SMALL, **LATENT, "rope_parameters": {**YARN, "llama_4_scaling_beta": 0.5}},
+        False,
+    ),
+    "llama": ("LlamaConfig", SMALL, True),
+    "mistral": ("MistralConfig", {**SMALL, "sliding_window": 5, "head_dim": 8}, True),
+    "qwen2": (
+        "Qwen2Config",
+        {**SMALL, "use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1},
+        True,
+    ),
+    "qwen3": ("Qwen3Config", {**SMALL, "head_dim": 16}, True),
+}
+
+
+def build(name, implementation="eager", seed=3, **changes):
+    """A random model; None where the installed transformers has no such class."""
+    import transformers
+
+    kind, fields, _ = FAMILIES[name]
+    make = getattr(transformers, kind, None)
+    if make is None:
+        return None
+    torch.manual_seed(seed)
+    config = make(**{**fields, **changes})
+    auto = transformers.AutoModelForCausalLM
+    return randomize(auto.from_config(config, attn_implementation=implementation).eval())
+
+
+def randomize(model):
+    """Freshly made models attend to all tokens alike, and would hide a wrong position."""
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(0.1 * torch.randn_like(parameter))
+            else:
+                parameter.copy_(1.5 * torch.randn_like(parameter) / parameter.shape[-1] ** 0.5)
+    return model
+
+
+def prompt(tokens=TOKENS, padding=None, device="cpu"):
+    """Two rows, of which the first is padded."""
+    ids = torch.randint(2, 61, (2, tokens), generator=torch.Generator().manual_seed(5))
+    if padding is None:
+        return {"input_ids": ids.to(device)}
+    mask = torch.ones_like(ids)
+    mask[0, {"left": slice(0, 4), "right": slice(tokens - 4, tokens), "hole": slice(4, 7)}[padding]] = 0
+    return {"input_ids": (ids * mask).to(device), "attention_mask": mask.to(device)}
+
+
+def logits(model, given, **options):
+    """Of real tokens: those of padding mean nothing."""
+    with torch.no_grad():
+        found = model(**given, **options).logits
+    return found[given["attention_mask"].bool()] if "attention_mask" in given else found
+
+
+def gradients(model, given):
+    """Of all weights, of a loss over the real tokens."""
+    labels = given["input_ids"].clone()
+    if "attention_mask" in given:
+        mask = given["attention_mask"].bool()
+        hidden = ~mask
+        hidden[:, 1:] |= ~mask[:, :-1]  # told by a padding token, whose logits mean nothing
+        labels[hidden] = -100
+    model.zero_grad()
+    model(**given, labels=labels, use_cache=False).loss.backward()
+    return {n: p.grad.clone() for n, p in model.named_parameters() if p.grad is not None}
+
+
+def apart(found, expected):
+    """The largest difference, as a share of the largest value."""
+    return float((found - expected).abs().max() / expected.abs().max())
+
+
+def gradients_apart(found, expected):
+    """Likewise over all weights, each against its own largest gradient and a little of the largest."""
+    if set(found) != set(expected):
+        return float("inf")
+    largest = max(float(g.abs().max()) for g in expected.values())
+    return max(
+        float((found[n] - g).abs().max()) / (float(g.abs().max()) + 1e-2 * largest)
+        for n, g in expected.items()
+    )
