@@ -67,6 +67,28 @@ TEST(HfConfigError, Schedules) {
   });
 }
 
+TEST(HfConfigError, Scores) {
+  expect_errors({
+      {R"({"rope_parameters": {"rope_type": "default", "llama_4_scaling_beta": 0.1}})",
+       ErrorKind::kMissingKey,
+       "[rope_parameters] original_max_position_embeddings is required next to "
+       "llama_4_scaling_beta; add it"},
+      {R"({"rope_parameters": {"rope_type": "default", "llama_4_scaling_beta": -1,
+           "original_max_position_embeddings": 8192}})",
+       ErrorKind::kOutOfRange, "[rope_parameters] llama_4_scaling_beta must be in [0, 1000]"},
+      {R"({"model_type": "gemma2", "attn_logit_softcapping": 0})", ErrorKind::kOutOfRange,
+       "[hf config] attn_logit_softcapping must be in [0.001, 1e+06] but got 0"},
+      {R"({"model_type": "gemma2", "query_pre_attn_scalar": 0})", ErrorKind::kOutOfRange,
+       "[hf config] query_pre_attn_scalar must be in (0, 1e+06] but got 0"},
+      {R"({"model_type": "llama4_text", "rope_theta": 500000.0, "floor_scale": 0})",
+       ErrorKind::kOutOfRange, "[hf config] floor_scale must be in [1, 1e+15] but got 0"},
+      {R"({"model_type": "llama4_text", "attn_temperature_tuning": "yes"})", ErrorKind::kWrongType,
+       "[hf config] attn_temperature_tuning must be true or false but got 'yes'"},
+      {R"({"model_type": "deberta-v2"})", ErrorKind::kUnsupported,
+       "[hf config] model_type must not be DeBERTa's but got 'deberta-v2'"},
+  });
+}
+
 TEST(HfConfigError, Lists) {
   expect_errors({
       {R"({"rope_parameters": {"rope_type": "longrope", "short_factor": [1, 1, 1],

@@ -109,7 +109,7 @@ TEST(HfConfig, GptOss) {
     "rope_scaling": {"beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0, "truncate": false,
                      "original_max_position_embeddings": 4096, "rope_type": "yarn"}})"),
             "rope(theta=150000, schedule=yarn(factor=32, original_max_position_embeddings=4096, "
-            "truncate=false))");
+            "truncate=false)) + sink");
 }
 
 TEST(HfConfig, QwenVlSections) {
@@ -218,6 +218,63 @@ TEST(HfConfig, LayersWithoutRotation) {
       layers_of(R"({"model_type": "cohere2", "hidden_size": 4096, "num_attention_heads": 32,
     "rope_theta": 50000, "sliding_window": 4096})"),
       (Texts{"sliding_attention: rope(theta=50000, layout=interleaved)", "full_attention: none"}));
+}
+
+TEST(HfConfig, Llama4ScalesTheQueriesOfLayersWithoutRotation) {
+  const std::string start = R"({"model_type": "llama4", "text_config": {"model_type": "llama4_text",
+    "hidden_size": 5120, "num_attention_heads": 40, "head_dim": 128, "num_hidden_layers": 48,
+    "rope_theta": 500000.0, "rope_scaling": null, "no_rope_layers": [])";
+  const std::string rope = "rope: rope(theta=500000, layout=interleaved)";
+  EXPECT_EQ(layers_of(start + "}}"), (Texts{rope, "no_rope: temperature"}));
+  EXPECT_EQ(layers_of(start + R"(, "attn_temperature_tuning": 4, "attn_scale": 0.2,
+    "floor_scale": 4096}})"),
+            (Texts{rope, "no_rope: temperature(scale=0.2, floor=4096)"}));
+  for (const char* off : {"false", "0"}) {
+    EXPECT_EQ(layers_of(start + ", \"attn_temperature_tuning\": " + off + "}}"),
+              (Texts{rope, "no_rope: none"}));
+  }
+}
+
+TEST(HfConfig, Ministral3AndMistral4ScaleTheQueriesOfAllLayers) {
+  EXPECT_EQ(spec_of(R"({"model_type": "ministral3", "hidden_size": 4096, "num_attention_heads": 32,
+    "head_dim": 128, "max_position_embeddings": 262144, "rope_parameters": {
+      "type": "yarn", "rope_type": "yarn", "rope_theta": 1000000.0, "factor": 16.0,
+      "original_max_position_embeddings": 16384, "max_position_embeddings": 262144,
+      "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+      "llama_4_scaling_beta": 0.1}})"),
+            "rope(theta=1000000, schedule=yarn(factor=16, original_max_position_embeddings=16384, "
+            "mscale=1, mscale_all_dim=1)) + temperature(floor=16384)");
+  EXPECT_EQ(spec_of(R"({"model_type": "mistral4", "hidden_size": 4096, "num_attention_heads": 32,
+    "qk_nope_head_dim": 64, "qk_rope_head_dim": 64, "rope_parameters": {"rope_type": "yarn",
+      "rope_theta": 10000.0, "factor": 128.0, "original_max_position_embeddings": 8192,
+      "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.2,
+      "partial_rotary_factor": 0.5}})"),
+            "rope(layout=interleaved, rotary_dim=64, dim_offset=64, schedule=yarn(factor=128, "
+            "original_max_position_embeddings=8192, mscale=1, mscale_all_dim=1, "
+            "softmax_mscale=true)) + temperature(scale=0.2)");
+}
+
+TEST(HfConfig, SoftCaps) {
+  const std::string gemma2 = R"({"model_type": "gemma2", "hidden_size": 3584, "head_dim": 256,
+    "num_attention_heads": 16, "query_pre_attn_scalar": 224)";
+  EXPECT_EQ(spec_of(gemma2 + "}"), "rope + softcap");
+  EXPECT_EQ(spec_of(gemma2 + R"(, "attn_logit_softcapping": 30.0})"), "rope + softcap(cap=30)");
+  EXPECT_EQ(spec_of(gemma2 + R"(, "attn_logit_softcapping": null})"), "rope");
+}
+
+TEST(HfConfig, ScaleOfTheScores) {
+  const auto scale_of = [](const std::string& json) {
+    return parse_hf_config(json).layers.at(0).scale;
+  };
+  const std::string gemma2 = R"({"model_type": "gemma2", "hidden_size": 3584, "head_dim": 256,
+    "num_attention_heads": 16, "query_pre_attn_scalar": )";
+  EXPECT_DOUBLE_EQ(scale_of(gemma2 + "144}").value(), 1.0 / 12.0);
+  EXPECT_EQ(scale_of(gemma2 + "256}"), std::nullopt);  // 1 / sqrt(head_dim)
+  const std::string granite = R"({"model_type": "granite", "hidden_size": 2048,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "rope_theta": 10000000.0)";
+  EXPECT_EQ(scale_of(granite + R"(, "attention_multiplier": 0.015625})"), 0.015625);
+  EXPECT_EQ(scale_of(granite + "}"), 1.0);
+  EXPECT_EQ(scale_of(llama_with(R"({"rope_theta": 10000.0})")), std::nullopt);
 }
 
 TEST(HfConfig, ModernBert) {

@@ -11,6 +11,9 @@
 //             original_max_position_embeddings (Phi-3), rope_local_base_freq (Gemma 3), global_ and
 //             local_rope_theta (ModernBERT), mrope_section and mrope_interleaved (Qwen-VL),
 //             no_rope_layers (Llama 4, SmolLM3), qk_nope_head_dim and qk_rope_head_dim (DeepSeek)
+//   scores    attn_logit_softcapping (Gemma 2), sinks (gpt-oss), attn_temperature_tuning, attn_scale and
+//             floor_scale (Llama 4), llama_4_scaling_beta (Ministral 3, Mistral 4);
+//             query_pre_attn_scalar (Gemma) and attention_multiplier (Granite) as the layer's scale
 //   biases    ALiBi (BLOOM, MPT, Falcon), T5's buckets
 //   learned   GPT-2, OPT, BERT and their relatives
 // A model of several modalities is read through its text_config. The model type decides which
@@ -27,9 +30,11 @@
 // 8); the table of `learned` has max_position_embeddings rows (OPT has two more, and OPT and
 // RoBERTa count positions from 2); Falcon divides ALiBi's bias by sqrt(head_dim) together with the
 // score, which is left to the caller; original_max_position_embeddings is required where a schedule
-// needs it (transformers falls back to max_position_embeddings).
+// needs it (transformers falls back to max_position_embeddings); the temperature of Ministral 3 and
+// Mistral 4 steps at position original_max_position_embeddings - 1, and in transformers one later.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +48,7 @@ struct HfLayer {
   std::string type;  // "full_attention", "encoder", ...; empty when all layers are alike
   Spec spec;
   ModelShape shape;  // the model's, but for layer types with a head_dim of their own (Gemma 4)
+  std::optional<double> scale = std::nullopt;  // of scores, where it is not 1 / sqrt(head_dim)
 };
 
 struct HfModel {

@@ -196,10 +196,12 @@ std::string hf_specs_op(std::string config, std::string precision) {
                                  {"layers", nlohmann::json::array()}};
   for (const HfLayer& layer : model.layers) {
     const Spec spec = precision == "hf" ? with_precision(layer.spec, Precision::kHf) : layer.spec;
-    info["layers"].push_back({{"type", layer.type},
-                              {"spec", to_text(spec)},
-                              {"head_dim", layer.shape.head_dim},
-                              {"heads", layer.shape.heads}});
+    info["layers"].push_back(
+        {{"type", layer.type},
+         {"spec", to_text(spec)},
+         {"head_dim", layer.shape.head_dim},
+         {"heads", layer.shape.heads},
+         {"scale", layer.scale ? nlohmann::json(*layer.scale) : nlohmann::json()}});
   }
   return info.dump();
 }

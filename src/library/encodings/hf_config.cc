@@ -9,6 +9,7 @@
 #include "encodings/hf_family.h"
 #include "encodings/hf_keys.h"
 #include "encodings/hf_layers.h"
+#include "encodings/hf_scores.h"
 
 namespace posenc {
 namespace {
@@ -147,6 +148,11 @@ std::vector<HfLayer> read_t5(const HfKeys& top, const ModelShape& shape) {
 }
 
 [[noreturn]] void throw_unknown(const HfKeys& top, std::string_view model_type) {
+  if (model_type.starts_with("deberta")) {
+    throw top.error(ErrorKind::kUnsupported, "model_type", "must not be DeBERTa's",
+                    "'" + std::string(model_type) + "'",
+                    "its keys and queries meet a table of distances, which no encoding here does");
+  }
   throw top.error(
       ErrorKind::kUnsupported, "model_type", "must be a known one where no key is about positions",
       model_type.empty() ? "none" : "'" + std::string(model_type) + "'",
@@ -210,6 +216,21 @@ std::vector<HfLayer> read_layers(const HfKeys& top, const HfFamily& family, cons
   throw_unknown(top, model.model_type);
 }
 
+// What a model does to its scores besides positions, in the order in which it does it.
+void add_score_terms(const HfKeys& top, const HfFamily& family, std::vector<HfLayer>& layers) {
+  const std::optional<Temperature> unrotated = read_llama4_temperature(top, family);
+  const std::optional<Temperature> rotated = read_mistral_temperature(top);
+  const std::optional<Softcap> softcap = read_softcap(top, family);
+  for (HfLayer& layer : layers) {
+    std::vector<Encoding>& encodings = layer.spec.encodings;
+    const auto& temperature = encodings.empty() ? unrotated : rotated;
+    if (temperature) encodings.emplace_back(*temperature);
+    if (softcap) encodings.emplace_back(*softcap);
+    if (family.sink) encodings.emplace_back(Sink{});
+    layer.scale = read_scale(top, family, layer.shape.head_dim);
+  }
+}
+
 }  // namespace
 
 HfModel parse_hf_config(std::string_view json, Profile profile) {
@@ -226,6 +247,7 @@ HfModel parse_hf_config(std::string_view json, Profile profile) {
   model.deepseek =
       top.find("qk_nope_head_dim") != nullptr && top.find("qk_rope_head_dim") != nullptr;
   model.layers = read_layers(top, family, model);
+  add_score_terms(top, family, model.layers);
   for (HfLayer& layer : model.layers) {
     layer.spec = with_profile(std::move(layer.spec), profile, model.deepseek);
     validate(layer.spec, layer.shape);

@@ -39,6 +39,35 @@ constexpr HfFamily trailing(HfFamily family) {
   return family;
 }
 
+constexpr HfFamily with_sink(HfFamily family) {
+  family.sink = true;
+  return family;
+}
+
+constexpr HfFamily with_temperature(HfFamily family) {
+  family.temperature = true;
+  return family;
+}
+
+constexpr HfFamily with_softcap(HfFamily family, double softcap) {
+  family.softcap = softcap;
+  return family;
+}
+
+// Gemma divides scores by the root of a number of its own.
+constexpr HfFamily gemma_scaled(HfFamily family) {
+  family.scale_key = "query_pre_attn_scalar";
+  family.scale_default = 256.0;
+  family.scale_power = -0.5;
+  return family;
+}
+
+constexpr HfFamily granite(std::string_view type) {
+  HfFamily family = half(type);
+  family.scale_key = "attention_multiplier";
+  return family;
+}
+
 constexpr HfFamily other(std::string_view type, Positions positions) {
   return {.model_type = type, .positions = positions};
 }
@@ -64,8 +93,8 @@ constexpr std::array kFamilies = {
     interleaved("gptj"),
     interleaved("helium", 100000),
     interleaved("kimi_k2"),
-    interleaved("llama4", 500000, 1, NoRope::kByInterval),
-    interleaved("llama4_text", 500000, 1, NoRope::kByInterval),
+    with_temperature(interleaved("llama4", 500000, 1, NoRope::kByInterval)),
+    with_temperature(interleaved("llama4_text", 500000, 1, NoRope::kByInterval)),
     interleaved("longcat_flash", 1e7),
     interleaved("mistral4"),
     interleaved("roformer"),
@@ -77,13 +106,19 @@ constexpr std::array kFamilies = {
     half("exaone4", 10000, 1, NoRope::kFullAttention),
     half("falcon"),
     half("gemma"),
-    half("gemma2"),
+    with_softcap(gemma_scaled(half("gemma2")), 50),
     half("glm4_moe", 10000, 0.5),
     half("gpt_neox", 10000, 0.25),
     half("gpt_neox_japanese"),
-    half("gpt_oss", 150000),
-    half("granite"),
+    with_sink(half("gpt_oss", 150000)),
+    granite("granite"),
+    granite("granite_swa"),
+    granite("granitemoe"),
+    granite("granitemoe_swa"),
+    granite("granitemoeshared"),
     half("llama"),
+    half("ministral"),
+    half("ministral3", 1e6),
     half("mistral"),
     half("mixtral", 1e6),
     half("nemotron", 10000, 0.5),
@@ -105,8 +140,9 @@ constexpr std::array kFamilies = {
     half("smollm3", 2e6, 1, NoRope::kByInterval),
     half("stablelm", 10000, 0.25),
     half("starcoder2"),
+    with_softcap(gemma_scaled(half("vaultgemma")), 50),
 
-    windowed("gemma3_text", 1e6, 10000, Local::kOwnTheta),
+    gemma_scaled(windowed("gemma3_text", 1e6, 10000, Local::kOwnTheta)),
     windowed("gemma3n_text", 1e6, 10000, Local::kOwnTheta),
     windowed("olmo3", 500000, 0, Local::kOwnTheta),
     windowed("modernbert", 160000, 10000, Local::kOwnThetaSameSchedule),

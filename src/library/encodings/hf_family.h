@@ -23,6 +23,14 @@ struct HfFamily {
   Local local = Local::kSame;
   double local_theta = 10000.0;  // likewise, of sliding-window layers; 0 means theta
   bool trailing = false;         // the last channels turn, not the first
+  bool sink = false;             // attention has a trained sink per head (gpt-oss)
+  bool temperature = false;      // layers without rotation scale their queries (Llama 4)
+  double softcap = 0.0;          // of scores, where the file gives none; 0: it has no such key
+  // What multiplies scores in place of 1 / sqrt(head_dim): the key `scale_key`, to the power
+  // `scale_power`, or `scale_default` where the file has none.
+  std::string_view scale_key = {};
+  double scale_default = 1.0;
+  double scale_power = 1.0;
 };
 
 // The entry of a model type, or one of unknown positions with every default.

@@ -16,10 +16,17 @@ constexpr FieldRule kMagnitudeRule{.doc = "", .min = 0, .max = 1e6, .open_min = 
 using KeyList = std::span<const std::string_view>;
 
 // Understood, or known to be without effect, whatever the rope_type.
-constexpr std::array<std::string_view, 9> kCommonKeys = {
-    "rope_type",         "type",        "rope_theta",
-    "mrope_section",     "interleaved", "partial_rotary_factor",
-    "mrope_interleaved", "finetuned",   "original_max_position_embeddings"};
+constexpr std::array<std::string_view, 11> kCommonKeys = {"rope_type",
+                                                          "type",
+                                                          "rope_theta",
+                                                          "mrope_section",
+                                                          "interleaved",
+                                                          "partial_rotary_factor",
+                                                          "mrope_interleaved",
+                                                          "finetuned",
+                                                          "original_max_position_embeddings",
+                                                          "max_position_embeddings",
+                                                          "llama_4_scaling_beta"};
 
 constexpr std::array<std::string_view, 1> kFactorKey = {"factor"};
 // Hunyuan's files say dynamic, and mean by alpha the fixed factor of NTK; the rest is without

@@ -32,6 +32,7 @@ struct Named {
   std::string layer;
   Spec spec;
   ModelShape shape;
+  std::optional<double> scale = std::nullopt;  // of scores, where it is not 1 / sqrt(head_dim)
 };
 
 InspectRequest request_from(const InspectOptions& options) {
@@ -48,7 +49,9 @@ std::vector<Named> read_hf(const InspectOptions& options) {
       options.profile.empty() ? Profile::kHf : value_of<Profile>(options.profile);
   const HfModel model = read_hf_config(options.hf, profile);
   std::vector<Named> specs;
-  for (const HfLayer& layer : model.layers) specs.push_back({layer.type, layer.spec, layer.shape});
+  for (const HfLayer& layer : model.layers) {
+    specs.push_back({layer.type, layer.spec, layer.shape, layer.scale});
+  }
   return specs;
 }
 
@@ -81,6 +84,7 @@ void print_specs(const std::vector<Named>& specs, InspectRequest request, bool j
   nlohmann::ordered_json layers;
   for (const Named& named : specs) {
     request.shape = named.shape;
+    request.scale = named.scale;
     const Inspection inspection = inspect(named.spec, request);
     if (specs.size() == 1) {
       json ? print_json(inspection_json(inspection)) : print("{}\n", inspection_text(inspection));

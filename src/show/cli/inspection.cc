@@ -126,6 +126,7 @@ Inspection inspect(const Spec& spec, const InspectRequest& request) {
   Inspection result;
   result.spec = spec;
   result.shape = request.shape;
+  result.scale = request.scale;
   result.positions = request.positions;
   const std::int64_t implied = largest_coordinate(request.positions) + 1;
   result.lengths = {request.seq_len > 0 ? request.seq_len : implied, 0};

@@ -13,6 +13,7 @@ namespace posenc::cli {
 
 struct InspectRequest {
   ModelShape shape;
+  std::optional<double> scale;                       // of scores; none: 1 / sqrt(head_dim)
   std::int64_t seq_len = 0;                          // 0: one more than the largest position
   std::vector<std::vector<std::int64_t>> positions;  // coordinates of each, one or one per axis
   std::int64_t relative_first = -8;                  // T5: key minus query, both ends included
@@ -31,6 +32,7 @@ struct RotaryInspection {
 struct Inspection {
   Spec spec;
   ModelShape shape;
+  std::optional<double> scale;  // of scores, where it is not 1 / sqrt(head_dim)
   Lengths lengths;
   std::vector<std::vector<std::int64_t>> positions;
   std::vector<SpecParameter> parameters;

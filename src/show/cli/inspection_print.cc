@@ -211,6 +211,7 @@ std::string inspection_json(const Inspection& inspection) {
   json["hash"] = hash(inspection.spec);
   json["head_dim"] = inspection.shape.head_dim;
   json["heads"] = inspection.shape.heads;
+  if (inspection.scale) json["scale"] = *inspection.scale;
   json["seq_len"] = inspection.lengths.sequence;
   json["positions"] = Json::array();
   for (const auto& position : inspection.positions) {
@@ -236,6 +237,7 @@ std::string inspection_text(const Inspection& inspection) {
       fmt::format("encoding  {}\nhash      {}\nshape     {} heads of {}\nlength    {}\n",
                   to_text(inspection.spec), hash(inspection.spec), inspection.shape.heads,
                   inspection.shape.head_dim, inspection.lengths.sequence);
+  if (inspection.scale) out += fmt::format("scale     {}\n", *inspection.scale);
   for (const RotaryInspection& r : inspection.rotary) out += rotary_text(inspection, r);
   if (inspection.slopes) out += slopes_text(*inspection.slopes);
   if (inspection.buckets) out += buckets_text(inspection);
