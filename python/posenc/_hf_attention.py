@@ -47,7 +47,8 @@ def cut(text: str) -> Parts:
     rotations, biases, content = (spec.part(s) for s in ("query/key", "bias", "content"))
     biased = bool(biases.encodings)
     reads_queries = bool(content.encodings) and not content.per_token
-    whole = reads_queries or "softmax_mscale=true" in text
+    scales = "softmax_mscale=true" in text or "temperature" in rotations.encodings
+    whole = reads_queries or scales
     # With biases the kernel rotates queries by places, which rotated keys need not have.
     cached = None if biased and whole else spec.cacheable_rotation
     return Parts(

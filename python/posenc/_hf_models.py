@@ -22,14 +22,18 @@ Projected = tuple[Tensor, Tensor, Tensor]
 class LayerState:
     """What a patched module remembers, as its attribute `_posenc`."""
 
-    spec: str  # of modules without a rotary embedding; the others are told at every call
+    spec: str  # the model's own rotations are told at every call instead: they may follow the length
     own_spec: bool  # the caller's, not the model's
+    rotates: bool = False
+    sink: Optional[str] = None  # the attribute that is the logit of the spec's sink
     inputs: Optional[TokenInputs] = None  # made by linear layers in the submodule `pos`
     want_weights: bool = False  # for layers that are not told
 
 
 def _params(module: nn.Module) -> Mapping[str, Tensor]:
-    return module.pos() if "pos" in module._modules else {}
+    params = dict(module.pos()) if "pos" in module._modules else {}
+    sink = module._posenc.sink
+    return params if sink is None else {**params, "sink.logit": getattr(module, sink)}
 
 
 def _inputs(module: nn.Module, x: Tensor) -> Mapping[str, Tensor]:
@@ -41,16 +45,40 @@ def _dropout(module: nn.Module, probability: float) -> float:
     return probability if module.training else 0.0
 
 
-# Llama, Mistral, Mixtral, Qwen 2 and 3, GPT-NeoX: rotation.
+# Llama and its relatives, GPT-NeoX, Falcon: rotation.
+
+
+def _heads(module: nn.Module, *rows: Tensor) -> Projected:
+    q, k, v = (x.view(*x.shape[:-1], -1, module.head_dim).transpose(1, 2) for x in rows)
+    return q, k, v
 
 
 def _project_llama(module: nn.Module, x: Tensor) -> Projected:
-    shape = (*x.shape[:-1], -1, module.head_dim)
-    q, k = module.q_proj(x).view(shape), module.k_proj(x).view(shape)
+    q, k, v = _heads(module, module.q_proj(x), module.k_proj(x), module.v_proj(x))
     if hasattr(module, "q_norm"):
         q, k = module.q_norm(q), module.k_norm(k)
-    v = module.v_proj(x).view(shape)
-    return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+    elif hasattr(module, "qk_norm"):  # Llama 4, after the rotation, which keeps the norm
+        q, k = module.qk_norm(q), module.qk_norm(k)
+    return q, k, v
+
+
+def _project_olmo2(module: nn.Module, x: Tensor) -> Projected:
+    q, k = module.q_norm(module.q_proj(x)), module.k_norm(module.k_proj(x))
+    return _heads(module, q, k, module.v_proj(x))
+
+
+def _project_phi3(module: nn.Module, x: Tensor) -> Projected:
+    queries = module.config.num_attention_heads * module.head_dim
+    keys = module.num_key_value_heads * module.head_dim
+    return _heads(module, *module.qkv_proj(x).split([queries, keys, keys], -1))
+
+
+def _ministral3_factor(module: nn.Module, positions: Tensor) -> Tensor:
+    """Of queries, [1 or B, 1, T, 1]; `temperature` takes its steps one position earlier."""
+    rope = module.config.rope_parameters
+    steps = torch.floor(positions / rope["original_max_position_embeddings"])
+    factor = 1 + rope["llama_4_scaling_beta"] * torch.log(1 + steps)
+    return factor.reshape(-1, 1, positions.shape[-1], 1)
 
 
 def _project_neox(module: nn.Module, x: Tensor) -> Projected:
@@ -59,16 +87,19 @@ def _project_neox(module: nn.Module, x: Tensor) -> Projected:
     return q, k, v
 
 
+def _project_falcon(module: nn.Module, x: Tensor) -> Projected:
+    q, k, v = (rows.transpose(1, 2) for rows in module._split_heads(module.query_key_value(x)))
+    return q, k, v
+
+
 def _window(module: nn.Module) -> Optional[int]:
-    if type(module).__name__ in ("MistralAttention", "MixtralAttention"):
-        return getattr(module.config, "sliding_window", None)
-    return getattr(module, "sliding_window", None)
+    holder = module.config if family_of(module).window_of_config else module
+    return getattr(holder, "sliding_window", None)
 
 
 def _rotary_forward(
     module: nn.Module,
     x: Tensor,
-    project: Callable[[nn.Module, Tensor], Projected],
     rotation: Rotation,
     mask: Optional[Tensor],
     cache: Any,
@@ -77,20 +108,25 @@ def _rotary_forward(
     refuse_unknown(module, options)
     if not isinstance(rotation, Rotation):
         raise ValueError("[patch] the rotary embedding is not patched; call posenc.patch again")
+    state, family = module._posenc, family_of(module)
+    told = state.rotates and not state.own_spec
+    q, k, v = family.project(module, x)
+    if family.query_factor is not None and not state.own_spec:
+        q = q * family.query_factor(module, rotation.positions).to(q.dtype)
     call = Call(
-        spec=rotation.spec,
-        scale=module.scaling,
+        spec=rotation.spec if told else state.spec,
+        scale=getattr(module, family.scale),
         causal=True,
         params=_params(module),
         inputs=_inputs(module, x),
         mask=mask,
         window=_window(module),
-        positions=rotation.positions,
+        positions=rotation.positions if told or state.own_spec else None,
         length=rotation.length,
-        dropout=_dropout(module, module.attention_dropout),
+        dropout=_dropout(module, module.attention_dropout) if family.dropout else 0.0,
         want_weights=wants_weights(module, options),
     )
-    return attend(*project(module, x), call, cache, module.layer_idx)
+    return attend(q, k, v, call, cache, module.layer_idx)
 
 
 def llama_forward(
@@ -102,13 +138,7 @@ def llama_forward(
     **options: Any,
 ) -> tuple[Tensor, Optional[Tensor]]:
     out, weights = _rotary_forward(
-        self,
-        hidden_states,
-        _project_llama,
-        position_embeddings,
-        attention_mask,
-        past_key_values,
-        options,
+        self, hidden_states, position_embeddings, attention_mask, past_key_values, options
     )
     return self.o_proj(out), weights
 
@@ -123,7 +153,26 @@ def neox_forward(
 ) -> tuple[Tensor, Optional[Tensor]]:
     cache = layer_past if layer_past is not None else options.get("past_key_values")
     out, weights = _rotary_forward(
-        self, hidden_states, _project_neox, position_embeddings, attention_mask, cache, options
+        self, hidden_states, position_embeddings, attention_mask, cache, options
+    )
+    return self.dense(out), weights
+
+
+def falcon_forward(
+    self: nn.Module,
+    hidden_states: Tensor,
+    alibi: Optional[Tensor],
+    attention_mask: Optional[Tensor],
+    position_ids: Optional[Tensor] = None,
+    layer_past: Any = None,
+    use_cache: bool = False,
+    output_attentions: bool = False,
+    position_embeddings: Any = None,
+    **options: Any,
+) -> tuple[Tensor, Optional[Tensor]]:
+    options = {**options, "output_attentions": output_attentions}
+    out, weights = _rotary_forward(
+        self, hidden_states, position_embeddings, attention_mask, layer_past, options
     )
     return self.dense(out), weights
 
@@ -267,6 +316,18 @@ def _t5_cross_keys(module: nn.Module, states: Tensor, cache: Any) -> tuple[Tenso
     return k, v
 
 
+def _marked_type(module: nn.Module) -> str:
+    return "rope" if module.use_rope else "no_rope"
+
+
+def _sliding_type(module: nn.Module) -> str:
+    return "full_attention" if module.sliding_window is None else "sliding_attention"
+
+
+def _t5_type(module: nn.Module) -> str:
+    return "decoder" if module.is_decoder else "encoder"
+
+
 @dataclass(frozen=True)
 class Family:
     """Classes of attention that compute the same."""
@@ -274,26 +335,50 @@ class Family:
     forward: Callable[..., Any]
     classes: tuple[str, ...]
     rotary: bool = False
+    project: Callable[[nn.Module, Tensor], Projected] = _project_llama
+    layer_type: Callable[[nn.Module], str] = lambda module: ""  # as hf_specs names it
+    scale: str = "scaling"  # the attribute that multiplies scores
+    dropout: bool = True
+    window_of_config: bool = False  # the config has the window of all layers
+    softcap: Optional[str] = None  # the attribute that bounds scores
+    sink: Optional[str] = None  # the attribute with a logit per head
+    query_factor: Optional[Callable[[nn.Module, Tensor], Tensor]] = None
+
+
+def _like_llama(*classes: str, **options: Any) -> Family:
+    return Family(llama_forward, classes, rotary=True, **options)
 
 
 FAMILIES = (
-    Family(
-        llama_forward,
-        (
-            "LlamaAttention",
-            "MistralAttention",
-            "MixtralAttention",
-            "Qwen2Attention",
-            "Qwen2MoeAttention",
-            "Qwen3Attention",
-            "Qwen3MoeAttention",
-        ),
-        rotary=True,
+    _like_llama(
+        "LlamaAttention",
+        "Qwen2Attention",
+        "Qwen2MoeAttention",
+        "Qwen3Attention",
+        "Qwen3MoeAttention",
+        "GraniteAttention",
     ),
-    Family(neox_forward, ("GPTNeoXAttention",), rotary=True),
+    _like_llama("MistralAttention", "MixtralAttention", window_of_config=True),
+    _like_llama("Ministral3Attention", window_of_config=True, query_factor=_ministral3_factor),
+    _like_llama("GptOssAttention", sink="sinks"),
+    _like_llama("Gemma2Attention", softcap="attn_logit_softcapping"),
+    _like_llama("Gemma3Attention", layer_type=_sliding_type),
+    _like_llama("Cohere2Attention", layer_type=_sliding_type),
+    _like_llama("SmolLM3Attention", "Llama4TextAttention", layer_type=_marked_type),
+    _like_llama("Olmo2Attention", project=_project_olmo2),
+    _like_llama("Phi3Attention", project=_project_phi3, window_of_config=True),
+    Family(neox_forward, ("GPTNeoXAttention",), rotary=True, project=_project_neox),
+    Family(
+        falcon_forward,
+        ("FalconAttention",),
+        rotary=True,
+        project=_project_falcon,
+        scale="inv_norm_factor",
+        dropout=False,  # transformers has none with a rotation
+    ),
     Family(bloom_forward, ("BloomAttention",)),
     Family(mpt_forward, ("MptAttention",)),
-    Family(t5_forward, ("T5Attention", "MT5Attention")),
+    Family(t5_forward, ("T5Attention", "MT5Attention"), layer_type=_t5_type),
 )
 
 

@@ -68,22 +68,39 @@ class RotaryState:
 
 
 def rotary_forward(
-    self: nn.Module, x: Tensor, position_ids: Optional[Tensor] = None, **_: Any
+    self: nn.Module,
+    x: Tensor,
+    position_ids: Optional[Tensor] = None,
+    layer_type: Optional[str] = None,
+    **_: Any,
 ) -> Rotation:
     if position_ids is None:
         position_ids = torch.arange(x.shape[1], device=x.device)[None]
     positions = position_ids[0] if position_ids.shape[0] == 1 else position_ids
-    return self._posenc.rotation(positions)
+    states = self._posenc
+    state = states[layer_type] if layer_type in states else next(iter(states.values()))
+    return state.rotation(positions)
 
 
-def check_frequencies(module: nn.Module, spec: Spec, head_dim: int) -> None:
+def rotates_by_type(module: nn.Module, layer_type: str) -> bool:
+    """Whether a rotary embedding has frequencies for a type of layers alone, as Gemma 3's has."""
+    return hasattr(module, f"{layer_type}_inv_freq")
+
+
+def check_frequencies(module: nn.Module, spec: Spec, head_dim: int, layer_type: str = "") -> None:
     """A model may turn otherwise than its config says (changed buffers): not to go unseen."""
-    inv_freq = getattr(module, "original_inv_freq", getattr(module, "inv_freq", None))
+    prefix = f"{layer_type}_" if rotates_by_type(module, layer_type) else ""
+
+    def held(name: str, otherwise: Any = None) -> Any:
+        return getattr(module, prefix + name, otherwise)
+
+    inv_freq = held("original_inv_freq", held("inv_freq"))
     if inv_freq is None:
         raise ValueError(f"[patch] {type(module).__name__} has no inv_freq to check the config by")
-    cos, sin = functional.rope_tables(2, head_dim, 1, spec.at_length(1))
+    rotation = spec.part("query/key").at_length(1)
+    cos, sin = functional.rope_tables(2, head_dim, 1, rotation)
     angles = inv_freq.detach().double().cpu()
-    scale = float(getattr(module, "attention_scaling", 1.0))
+    scale = float(held("attention_scaling", 1.0))
     wanted = torch.stack([angles.cos(), angles.sin()]) * scale
     found = torch.stack([cos[0, 1], sin[0, 1]])
     allowed = 8 * max(torch.finfo(kind).eps for kind in (inv_freq.dtype, torch.float32)) * scale

@@ -19,6 +19,7 @@ from posenc import _hf_masks
 from posenc._hf_attention import cut
 from posenc._hf_models import FAMILIES, LayerState, family_of, note_weights_wanted
 from posenc._hf_rotary import RotaryState, check_frequencies, hf_specs, rotary_forward
+from posenc._hf_rotary import rotates_by_type
 from posenc.functional import SpecLike
 from posenc.nn import EncodingParameters, TokenInputs
 from posenc.spec import Spec
@@ -60,13 +61,14 @@ def patch(
 
     Without ``spec`` the model computes what it did before: the spec is read from its config and
     checked against its frequencies. With ``spec`` its weights run with another encoding or schedule
-    of sites 2 to 5; for T5 a dict may name one each for ``encoder`` and ``decoder``. Parameters of
+    of sites 2 to 5; a dict may name one for each type of layers (``encoder`` and ``decoder`` of T5,
+    ``rope`` and ``no_rope`` of Llama 4). Soft caps and sinks of the model stay. Parameters of
     the encodings are registered as ``pos`` in every attention module, at their initial values. So are
     the linear layers that make the inputs of a spec (``pos.forget_proj`` for ``fox``): their weights
     are zero, and forget gates have a bias with which they forget next to nothing.
 
-    Known are Llama, Mistral, Mixtral, Qwen 2 and 3, GPT-NeoX, BLOOM, MPT, T5 and MT5. Other models,
-    and later calls with masks or options that posenc cannot honour, are errors, not other logits.
+    docs/patch.md lists the families. Other models, and later calls with masks or options that posenc
+    cannot honour, are errors, not other logits.
     A model that is patched already is unpatched first.
     """
     unpatch(model)
@@ -91,7 +93,7 @@ def _apply(
     model: nn.Module, found: list[tuple[str, nn.Module]], report: PatchReport, own: bool
 ) -> None:
     for name, module in _rotary_modules(model, found):
-        module._posenc = _rotary_state(module, found, report.specs, own)
+        module._posenc = _rotary_states(module, found, report.specs, own)
         module.forward = types.MethodType(rotary_forward, module)
         report.rotary.append(name)
     for name, module in found:
@@ -136,10 +138,15 @@ def _heads(module: nn.Module) -> tuple[int, int]:
     return heads, first("head_dim", "head_size", "key_value_proj_dim")
 
 
+def _kv_heads(module: nn.Module, heads: int) -> int:
+    """Of the keys in a cache: Falcon's new architecture caches them once per query head."""
+    if hasattr(module, "_split_heads") and hasattr(module, "new_decoder_architecture"):
+        return heads if module.new_decoder_architecture else module.num_kv_heads
+    return heads // getattr(module, "num_key_value_groups", 1)
+
+
 def _layer_type(module: nn.Module) -> str:
-    if hasattr(module, "relative_attention_num_buckets"):
-        return "decoder" if module.is_decoder else "encoder"
-    return ""
+    return family_of(module).layer_type(module)
 
 
 def _model_specs(found: list[tuple[str, nn.Module]]) -> dict[str, Spec]:
@@ -151,7 +158,20 @@ def _model_specs(found: list[tuple[str, nn.Module]]) -> dict[str, Spec]:
         return {"": Spec("alibi(slopes=mpt)")}
     if kind in ("T5Attention", "MT5Attention"):
         return {_layer_type(module): _t5_spec(module) for _, module in found}
-    return hf_specs(found[0][1].config)
+    specs = hf_specs(found[0][1].config)
+    if family_of(found[0][1]).query_factor is not None:  # computed with the queries
+        specs = {kind: _without(spec, "temperature") for kind, spec in specs.items()}
+    kinds = {_layer_type(module) for _, module in found}
+    return {kind: spec for kind, spec in specs.items() if kind in kinds} or specs
+
+
+def _without(spec: Spec, encoding: str) -> Spec:
+    kept = [entry for entry, name in zip(spec.json, spec.encodings) if name != encoding]
+    return Spec(kept or "none")
+
+
+def _rotates(spec: Spec) -> bool:
+    return any(name in ("rope", "xpos") for name in spec.encodings)
 
 
 def _t5_spec(module: nn.Module) -> Spec:
@@ -172,21 +192,29 @@ def _own_specs(
             f"[patch] spec must be one spec or have the keys {kinds} but has {sorted(given)}"
         )
     specs = {kind: Spec(value) for kind, value in given.items()}
+    chunks = any(type(module).__name__ == "Llama4TextAttention" for _, module in found)
     for one in specs.values():
         cut(one.text)
+        if chunks and not one.part("bias").relative:
+            raise ValueError(
+                f"[patch] {one.text} has biases that read positions, which the chunks of Llama 4 "
+                "would count from their own start; use biases of distances"
+            )
     return specs
 
 
 def _patch_attention(
     name: str, module: nn.Module, specs: Mapping[str, Spec], own: bool, config: Any
 ) -> None:
-    spec = specs.get(_layer_type(module), next(iter(specs.values())))
-    module._posenc = LayerState(spec.text, own)
-    module.forward = types.MethodType(family_of(module).forward, module)
+    spec, family = specs.get(_layer_type(module), next(iter(specs.values()))), family_of(module)
+    whole = _with_scores_of(module, spec) if own else spec
+    sink = None if own and "sink" in spec.encodings else family.sink
+    module._posenc = LayerState(whole.text, own, _rotates(spec), sink)
+    module.forward = types.MethodType(family.forward, module)
     if not own or name.endswith("EncDecAttention"):  # cross attention has no encoding
         return
     heads, dim = _heads(module)
-    inputs = TokenInputs(spec, dim, heads, heads // getattr(module, "num_key_value_groups", 1))
+    inputs = TokenInputs(spec, dim, heads, _kv_heads(module, heads))
     if not (inputs.declared or any(p.trainable for p in spec.parameters(dim, heads))):
         return
     pos = EncodingParameters(spec, dim, heads).to(next(module.parameters()).device)
@@ -194,6 +222,17 @@ def _patch_attention(
         _add_projections(pos, inputs, module, getattr(module, "config", config))
         module._posenc.inputs = inputs
     module.add_module("pos", pos)
+
+
+def _with_scores_of(module: nn.Module, spec: Spec) -> Spec:
+    """The caller's spec with the model's own soft cap and sink, unless it has such of its own."""
+    family = family_of(module)
+    cap = getattr(module, family.softcap) if family.softcap else None
+    if cap is not None and "softcap" not in spec.encodings:
+        spec = spec + f"softcap(cap={float(cap)!r})"
+    if family.sink and "sink" not in spec.encodings:
+        spec = spec + "sink"
+    return spec
 
 
 def _add_projections(pos: nn.Module, inputs: TokenInputs, module: nn.Module, config: Any) -> None:
@@ -224,7 +263,7 @@ def _forget_bias(config: Any) -> float:
 def _rotary_modules(
     model: nn.Module, found: list[tuple[str, nn.Module]]
 ) -> Iterator[tuple[str, nn.Module]]:
-    """The one beside the layers of each stack of patched rotary attention."""
+    """The one next to the layers of each stack of patched rotary attention."""
     if not any(family_of(module).rotary for _, module in found):
         return
     names = []
@@ -239,15 +278,29 @@ def _rotary_modules(
     yield from names
 
 
-def _rotary_state(
+def _rotary_states(
     module: nn.Module, found: list[tuple[str, nn.Module]], specs: Mapping[str, Spec], own: bool
-) -> RotaryState:
-    if len(specs) != 1:
-        raise ValueError(f"[patch] layers that turn differently are not known: {sorted(specs)}")
-    spec = next(iter(specs.values()))
-    if not own:
-        check_frequencies(module, spec, _heads(found[0][1])[1])
-    return RotaryState(spec, own)
+) -> dict[str, RotaryState]:
+    """By type of layers, for those that rotate. Layers with the caller's spec read positions alone."""
+    if own:
+        following = [spec for spec in specs.values() if spec.follows_length]
+        return {"": RotaryState((following or list(specs.values()))[0], own)}
+    rotating = {kind: spec for kind, spec in specs.items() if _rotates(spec)}
+    if len(set(rotating.values())) > 1 and not all(rotates_by_type(module, k) for k in rotating):
+        raise ValueError(
+            f"[patch] {type(module).__name__} has one rotation, but the config has several, for "
+            f"{', '.join(sorted(rotating))}; pass spec="
+        )
+    normed = any(hasattr(attention, "qk_norm") for _, attention in found)
+    if normed and getattr(module, "attention_scaling", 1.0) != 1.0:  # the norm would undo it
+        raise ValueError(
+            f"[patch] {type(module).__name__} has attention_scaling {module.attention_scaling} "
+            "before a norm; pass spec="
+        )
+    head_dim = _heads(found[0][1])[1]
+    for kind, spec in rotating.items():
+        check_frequencies(module, spec, head_dim, kind)
+    return {kind: RotaryState(spec, own) for kind, spec in rotating.items()}
 
 
 def _configs(model: nn.Module, found: list[tuple[str, nn.Module]]) -> list[Any]:
@@ -264,6 +317,11 @@ def _configs(model: nn.Module, found: list[tuple[str, nn.Module]]) -> list[Any]:
 def _refuse_features(config: Any, found: list[tuple[str, nn.Module]]) -> None:
     if getattr(config, "is_causal", True) is False:
         raise ValueError("[patch] is_causal=False in the config is not known")
+    if type(found[0][1]).__name__ == "FalconAttention" and found[0][1].config.alibi:
+        raise ValueError(
+            "[patch] Falcon with alibi=True is unsupported: transformers rounds its biases to "
+            "bfloat16; use attn_implementation=\"sdpa\""
+        )
     for name, module in found:
         if getattr(module, "slow_but_exact", False) and getattr(module, "pretraining_tp", 1) > 1:
             raise ValueError(f"[patch] {name}: slow_but_exact with pretraining_tp > 1 is not known")

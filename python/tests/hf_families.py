@@ -39,30 +39,39 @@ LATENT = dict(
     num_experts_per_tok=2,
     first_k_dense_replace=1,
 )
+FALCON = dict(
+    vocab_size=61,
+    hidden_size=32,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    max_position_embeddings=64,
+    alibi=False,
+    bias=True,
+    pad_token_id=0,
+    bos_token_id=1,
+    eos_token_id=None,
+)
 GEMMA = dict(head_dim=16, query_pre_attn_scalar=12, sliding_window=5)
 TWO_TYPES = dict(layer_types=["sliding_attention", "full_attention"])
 
-# By name: the config class, its fields, and whether posenc.patch knows the family.
+# By name: the config class and its fields.
 FAMILIES = {
     "gpt-oss": (
         "GptOssConfig",
         {**SMALL, "head_dim": 8, "sliding_window": 5, "num_local_experts": 4}
         | {"num_experts_per_tok": 2, "rope_parameters": {**YARN, "truncate": False}},
-        True,
     ),
     "llama4": (
         "Llama4TextConfig",
         {**FOUR_LAYERS, "head_dim": 8, "intermediate_size_mlp": 48, "num_local_experts": 2}
         | {"interleave_moe_layer_step": 2, "no_rope_layer_interval": 2}
         | {"attention_chunk_size": 5, "floor_scale": 4, "attn_scale": 0.5},
-        True,
     ),
     "ministral3": (
         "Ministral3Config",
         {**SMALL, "head_dim": 8, "rope_parameters": {**YARN, "llama_4_scaling_beta": 0.5}},
-        True,
     ),
-    "gemma2": ("Gemma2Config", {**SMALL, **GEMMA, "attn_logit_softcapping": 3.0}, True),
+    "gemma2": ("Gemma2Config", {**SMALL, **GEMMA, "attn_logit_softcapping": 3.0}),
     "gemma3": (
         "Gemma3TextConfig",
         {**SMALL, **GEMMA, **TWO_TYPES}
@@ -72,45 +81,49 @@ FAMILIES = {
                 "sliding_attention": {"rope_type": "default", "rope_theta": 100.0},
             }
         },
-        True,
     ),
-    "smollm3": ("SmolLM3Config", {**SMALL, "no_rope_layers": [1, 0]}, True),
-    "cohere2": ("Cohere2Config", {**SMALL, **TWO_TYPES, "sliding_window": 5}, True),
-    "granite": ("GraniteConfig", {**SMALL, "attention_multiplier": 0.3}, True),
-    "phi3": ("Phi3Config", {**SMALL, "original_max_position_embeddings": 64}, True),
+    "smollm3": ("SmolLM3Config", {**SMALL, "no_rope_layers": [1, 0]}),
+    "cohere2": ("Cohere2Config", {**SMALL, **TWO_TYPES, "sliding_window": 5}),
+    "granite": ("GraniteConfig", {**SMALL, "attention_multiplier": 0.3}),
+    "phi3": ("Phi3Config", {**SMALL, "original_max_position_embeddings": 64}),
     "phi3-sliding": (
         "Phi3Config",
         {**SMALL, "original_max_position_embeddings": 64, "sliding_window": 5},
-        True,
     ),
-    "olmo2": ("Olmo2Config", SMALL, True),
-    "deepseek-v2": ("DeepseekV2Config", {**SMALL, **LATENT}, False),
+    "olmo2": ("Olmo2Config", SMALL),
+    "falcon": ("FalconConfig", FALCON),
+    "falcon-grouped": (
+        "FalconConfig",
+        {**FALCON, "new_decoder_architecture": True, "num_kv_heads": 2},
+    ),
+    "deepseek-v2": ("DeepseekV2Config", {**SMALL, **LATENT}),
     "deepseek-v3": (
         "DeepseekV3Config",
         {**SMALL, **LATENT, "n_group": 2, "topk_group": 1, "rope_parameters": YARN},
-        False,
     ),
     "mistral4": (
         "Mistral4Config",
         {**SMALL, **LATENT, "rope_parameters": {**YARN, "llama_4_scaling_beta": 0.5}},
-        False,
     ),
-    "llama": ("LlamaConfig", SMALL, True),
-    "mistral": ("MistralConfig", {**SMALL, "sliding_window": 5, "head_dim": 8}, True),
+    "llama": ("LlamaConfig", SMALL),
+    "mistral": ("MistralConfig", {**SMALL, "sliding_window": 5, "head_dim": 8}),
     "qwen2": (
         "Qwen2Config",
         {**SMALL, "use_sliding_window": True, "sliding_window": 5, "max_window_layers": 1},
-        True,
     ),
-    "qwen3": ("Qwen3Config", {**SMALL, "head_dim": 16}, True),
+    "qwen3": ("Qwen3Config", {**SMALL, "head_dim": 16}),
 }
+LATENT_ATTENTION = ("deepseek-v2", "deepseek-v3", "mistral4")  # values of another width
+OUTSIDE_REGISTRY = ("falcon", "falcon-grouped")
+REGISTERED = [name for name in FAMILIES if name not in OUTSIDE_REGISTRY]
+PATCHED = [name for name in FAMILIES if name not in LATENT_ATTENTION]
 
 
 def build(name, implementation="eager", seed=3, **changes):
     """A random model; None where the installed transformers has no such class."""
     import transformers
 
-    kind, fields, _ = FAMILIES[name]
+    kind, fields = FAMILIES[name]
     make = getattr(transformers, kind, None)
     if make is None:
         return None

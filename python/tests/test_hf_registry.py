@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import posenc
-from hf_families import FAMILIES, apart, build, gradients, gradients_apart, logits, prompt
+from hf_families import FAMILIES, REGISTERED, apart, build, gradients, gradients_apart, logits, prompt
 
 transformers = pytest.importorskip("transformers", reason="needs the transformers package")
 posenc.register_attention()
@@ -41,7 +41,7 @@ def switch(model):
 
 @pytest.mark.filterwarnings("ignore:.*a mask that is not causal")  # chunks with holes
 @pytest.mark.parametrize("padding", [None, "left", "right", "hole"])
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", REGISTERED)
 def test_logits(name, padding, device):
     model = built(name, device)
     given = prompt(padding=padding, device=device)
@@ -53,7 +53,7 @@ def test_logits(name, padding, device):
     assert torch.equal(logits(model, given, use_cache=False), expected)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", REGISTERED)
 def test_the_attention_is_posencs(name, monkeypatch):
     """Every layer calls the registered function, and none of them falls back to PyTorch."""
     calls = []
@@ -65,7 +65,7 @@ def test_the_attention_is_posencs(name, monkeypatch):
 
 
 @pytest.mark.parametrize("padding", ["left", "right"])
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", REGISTERED)
 def test_gradients(name, padding, device):
     model = built(name, device).train()
     given = prompt(padding=padding, device=device)
@@ -74,7 +74,7 @@ def test_gradients(name, padding, device):
 
 
 @pytest.mark.parametrize("how", [{}, {"num_beams": 2}, {"cache_implementation": "static"}])
-@pytest.mark.parametrize("name", FAMILIES)
+@pytest.mark.parametrize("name", REGISTERED)
 def test_generate(name, how, device):
     model = built(name, device)
     given = prompt(padding="left", device=device)

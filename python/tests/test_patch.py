@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import posenc
+import hf_families
 from catalog_specs import catalog_specs
 
 transformers = pytest.importorskip("transformers", reason="needs the transformers package")
@@ -65,6 +66,7 @@ MODELS = {
     "t5-gated": ("T5Config", {**T5, "feed_forward_proj": "gated-gelu"}),
     "mt5": ("MT5Config", T5),
 }
+MODELS.update((n, hf_families.FAMILIES[n]) for n in hf_families.PATCHED if n not in MODELS)
 SCHEDULES = {
     "default": {"rope_theta": 500000.0},
     "linear": {"factor": 4.0},
@@ -108,20 +110,15 @@ def device(request):
 
 def build(name, implementation="eager", **changes):
     kind, fields = MODELS[name]
+    if not hasattr(transformers, kind):
+        pytest.skip(f"transformers {transformers.__version__} has no {kind}")
     torch.manual_seed(3)
     config = getattr(transformers, kind)(**{**fields, **changes})
     auto = transformers.AutoModelForCausalLM
     if config.is_encoder_decoder:
         auto = transformers.AutoModelForSeq2SeqLM
     model = auto.from_config(config, attn_implementation=implementation).eval()
-    # Freshly made models attend to all tokens alike, and would hide a wrong position.
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() == 1:
-                parameter.add_(0.1 * torch.randn_like(parameter))
-            else:
-                parameter.copy_(1.5 * torch.randn_like(parameter) / parameter.shape[-1] ** 0.5)
-    return model
+    return hf_families.randomize(model)
 
 
 def inputs(model, tokens=TOKENS, batch=2, padding=None, device="cpu"):
@@ -165,6 +162,10 @@ def test_logits(name, padding, device):
     given = inputs(model, padding=padding, device=device)
     expected = logits(model, given, use_cache=False)
     report = posenc.patch(model)
+    if name == "llama4" and padding == "hole":
+        with pytest.raises(ValueError, match="mask chunked_overlay is not one that posenc can"):
+            logits(model, given, use_cache=False)
+        return
     assert_close(logits(model, given, use_cache=False), expected)
     assert_close(logits(model, given, use_cache=True), expected)
     attention = [m for m in model.modules() if type(m).__name__.endswith("Attention")]
@@ -174,7 +175,9 @@ def test_logits(name, padding, device):
     assert torch.equal(logits(model, given, use_cache=False), expected)
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt-neox", "qwen3", "bloom", "mpt", "t5"])
+@pytest.mark.parametrize(
+    "name", ["llama", "gpt-neox", "qwen3", "bloom", "mpt", "t5", "gpt-oss", "llama4", "gemma3"]
+)
 def test_positions_matter_in_these_tests(name):
     model = build(name)
     given = inputs(model)
@@ -413,6 +416,52 @@ def test_unrotated_keys_in_other_caches(name, how, spec, device):
     beams = {key: value for key, value in how.items() if key == "num_beams"}
     expected = model.generate(**given, **options, **beams, use_cache=False)
     assert torch.equal(model.generate(**given, **options, **how), expected)
+
+
+SPECS_BY_TYPE = {
+    "gemma3": {"full_attention": "rope + alibi", "sliding_attention": "rope(theta=100)"},
+    "cohere2": {"full_attention": "alibi", "sliding_attention": "rope"},
+    "smollm3": {"rope": "rope", "no_rope": "temperature(floor=4, scale=0.5)"},
+    "llama4": {"rope": "rope", "no_rope": "none"},
+}
+
+
+@pytest.mark.parametrize(
+    "spec", ["rope + alibi", "rope + temperature(floor=4)", "rope + cope(npos_max=8)", "by type"]
+)
+@pytest.mark.parametrize("name", ["gpt-oss", "gemma2", "falcon-grouped", *SPECS_BY_TYPE])
+def test_other_specs_on_layers_of_several_kinds(name, spec, device):
+    """Generation from a cache is a pass over all tokens, and all new parameters train."""
+    if spec == "by type" and name not in SPECS_BY_TYPE:
+        pytest.skip("its layers are all alike")
+    model = build(name).to(device)
+    given = inputs(model, padding="left", device=device)
+    report = posenc.patch(model, SPECS_BY_TYPE[name] if spec == "by type" else spec)
+    assert sorted(report.specs) == sorted(SPECS_BY_TYPE.get(name, {"": spec}))
+    found = model.generate(**given, max_new_tokens=9, do_sample=False, disable_compile=True)
+    mask, ids = given["attention_mask"], found
+    for _ in range(found.shape[1] - mask.shape[1]):
+        mask = torch.cat([mask, torch.ones_like(mask[:, :1])], 1)
+    places = (mask.cumsum(-1) - 1).masked_fill(mask == 0, 0)
+    with torch.no_grad():
+        whole = model(ids, attention_mask=mask, position_ids=places, use_cache=False).logits
+    first = given["input_ids"].shape[1]
+    assert torch.equal(whole[:, first - 1 : -1].argmax(-1), found[:, first:])
+    model(**given, labels=given["input_ids"]).loss.backward()
+    for parameter, value in model.named_parameters():
+        if ".pos." in parameter or parameter.endswith(".sinks"):
+            assert value.grad is not None and value.grad.abs().max() > 0, parameter
+
+
+def test_the_soft_cap_and_the_sinks_of_a_model_stay():
+    for name, term in (("gemma2", "softcap(cap=3)"), ("gpt-oss", "sink")):
+        model = build(name)
+        given = inputs(model)
+        expected = logits(model, given)
+        own = posenc.hf_specs(model.config)[""]
+        assert own.text.endswith(f" + {term}")
+        posenc.patch(model, own.part("query/key"))
+        assert_close(logits(model, given), expected)
 
 
 def test_t5_with_specs_of_its_own():
