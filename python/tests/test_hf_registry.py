@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import posenc
-from hf_families import FAMILIES, REGISTERED, apart, build, gradients, gradients_apart, logits, prompt
+from hf_families import FAMILIES, REGISTERED, apart, build, gradients, gradients_apart, logits
+from hf_families import prompt, randomize
 
 transformers = pytest.importorskip("transformers", reason="needs the transformers package")
 posenc.register_attention()
@@ -127,6 +128,38 @@ def test_a_mask_of_ones_own():
         switch(model)
         with pytest.warns(UserWarning, match="GptOssAttention has a mask that is not causal"):
             found = model(**given, use_cache=False).logits
+    assert apart(found, expected) <= 2e-5
+
+
+def test_encoders_look_both_ways(device):
+    small = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_layers=2)
+    config = transformers.BertConfig(
+        **small, num_attention_heads=4, max_position_embeddings=64, type_vocab_size=2
+    )
+    auto = transformers.AutoModel
+    model = randomize(auto.from_config(config, attn_implementation="eager").eval()).to(device)
+    for padding in (None, "left"):
+        given = prompt(padding=padding, device=device)
+        with torch.no_grad():
+            expected = model(**given).last_hidden_state
+            found = switch(model)(**given).last_hidden_state
+        assert apart(found, expected) <= 2e-5
+        model.set_attn_implementation("eager")
+
+
+@pytest.mark.filterwarnings("ignore:.*a position bias")
+def test_cross_attention_and_biases(device):
+    small = dict(vocab_size=61, d_model=32, d_kv=8, d_ff=48, num_layers=2, num_heads=4)
+    config = transformers.T5Config(
+        **small, relative_attention_num_buckets=8, pad_token_id=0, decoder_start_token_id=0
+    )
+    auto = transformers.AutoModelForSeq2SeqLM
+    model = randomize(auto.from_config(config, attn_implementation="eager").eval()).to(device)
+    given = prompt(padding="right", device=device)
+    target = given["input_ids"][:, :7].flip(0)
+    with torch.no_grad():
+        expected = model(**given, decoder_input_ids=target).logits
+        found = switch(model)(**given, decoder_input_ids=target).logits
     assert apart(found, expected) <= 2e-5
 
 

@@ -20,6 +20,8 @@ SUMS = [
     "rope + rope(theta=100)",
     "rope(schedule=dynamic(factor=2, max_position_embeddings=16)) + t5 + cope(npos_max=8)",
     "rope(schedule=learnable) + relative + kerple",
+    "rope + temperature(floor=4, scale=0.5)",
+    "rope + temperature(floor=4, scale=0.5) + softcap(cap=3) + sink",
     "rope + fox",
     "rope + alibi + fox",
     "xpos + fire + key_bias",
