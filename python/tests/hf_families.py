@@ -130,7 +130,12 @@ def build(name, implementation="eager", seed=3, **changes):
     torch.manual_seed(seed)
     config = make(**{**fields, **changes})
     auto = transformers.AutoModelForCausalLM
-    return randomize(auto.from_config(config, attn_implementation=implementation).eval())
+    if type(config) in auto._model_mapping:
+        return randomize(auto.from_config(config, attn_implementation=implementation).eval())
+    model = getattr(transformers, kind.replace("Config", "ForCausalLM"), None)  # not in the mapping of Auto classes
+    if model is None:
+        return None
+    return randomize(model._from_config(config, attn_implementation=implementation).eval())
 
 
 def randomize(model):

@@ -243,7 +243,7 @@ TEST(HfConfig, Ministral3AndMistral4ScaleTheQueriesOfAllLayers) {
       "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0,
       "llama_4_scaling_beta": 0.1}})"),
             "rope(theta=1000000, schedule=yarn(factor=16, original_max_position_embeddings=16384, "
-            "mscale=1, mscale_all_dim=1)) + temperature(floor=16384)");
+            "mscale=1, mscale_all_dim=1)) + temperature(floor=16384, offset=0)");
   EXPECT_EQ(spec_of(R"({"model_type": "mistral4", "hidden_size": 4096, "num_attention_heads": 32,
     "qk_nope_head_dim": 64, "qk_rope_head_dim": 64, "rope_parameters": {"rope_type": "yarn",
       "rope_theta": 10000.0, "factor": 128.0, "original_max_position_embeddings": 8192,
@@ -251,7 +251,7 @@ TEST(HfConfig, Ministral3AndMistral4ScaleTheQueriesOfAllLayers) {
       "partial_rotary_factor": 0.5}})"),
             "rope(layout=interleaved, rotary_dim=64, dim_offset=64, schedule=yarn(factor=128, "
             "original_max_position_embeddings=8192, mscale=1, mscale_all_dim=1, "
-            "softmax_mscale=true)) + temperature(scale=0.2)");
+            "softmax_mscale=true)) + temperature(scale=0.2, offset=0)");
 }
 
 TEST(HfConfig, SoftCaps) {

@@ -24,6 +24,9 @@ TEST(Temperature, FactorsArePublishedOnes) {
   EXPECT_EQ(factor_at("temperature", 8190), 1.0);  // Llama 4: nothing before 8,192 tokens
   EXPECT_DOUBLE_EQ(factor_at("temperature", 8191), 1.0 + 0.1 * std::log(2.0));
   EXPECT_DOUBLE_EQ(factor_at("temperature", 3 * 8192 - 1), 1.0 + 0.1 * std::log(4.0));
+  EXPECT_EQ(factor_at("temperature(offset=0)", 8191), 1.0);  // Ministral 3
+  EXPECT_DOUBLE_EQ(factor_at("temperature(offset=0)", 8192), 1.0 + 0.1 * std::log(2.0));
+  EXPECT_EQ(factor_at("temperature(kind=ssmax, offset=0)", 0), 0.0);
   EXPECT_EQ(factor_at("temperature(kind=log, floor=100)", 50), 1.0);
   EXPECT_DOUBLE_EQ(factor_at("temperature(kind=log, floor=100, scale=2)", 299),
                    1.0 + 2.0 * std::log(3.0));

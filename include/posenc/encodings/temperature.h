@@ -1,9 +1,9 @@
 // Temperature (site 2): queries are multiplied by a factor of their position, so that rows with many keys stay as
 // sharp as rows with few.
 //
-//   q'_i = tau(i) q_i,   n = i + 1
+//   q'_i = tau(i) q_i,   n = i + offset
 //
-//   step:   tau = 1 + scale ln(1 + floor(n / floor))      Llama 4, Ministral 3: scale 0.1, floor 8192
+//   step:   tau = 1 + scale ln(1 + floor(n / floor))      Llama 4: scale 0.1, floor 8192; Ministral 3: offset 0
 //   log:    tau = 1 + scale ln(max(n / floor, 1))
 //   ssmax:  tau = s_h ln(n)                               Scalable-Softmax; s_h is trained, from `init`
 //
@@ -29,6 +29,7 @@ struct Temperature {
   double scale = 0.1;
   double floor = 8192.0;
   double init = 0.43;
+  std::int64_t offset = 1;
 
   static constexpr Traits kTraits{
       .name = "temperature",
@@ -52,6 +53,12 @@ struct Temperature {
           rule_between("positions before it grows; step and log", 1, 1e15, log_range(64, 65536)));
     visit("init", self.init,
           rule_between("initial value of every head's factor; ssmax", -1e3, 1e3, {0, 2}));
+    visit(
+        "offset", self.offset,
+        FieldRule{.doc = "what is added to the position to count tokens: 1, or 0 as in Ministral 3",
+                  .min = 0,
+                  .max = 1,
+                  .advanced = true});
   }
 
   // tau of the query at a position, without the trained factor s_h.
@@ -62,8 +69,8 @@ struct Temperature {
     using std::floor;
     using std::log;
     using std::log1p;
-    const Real n = at_least(position + 1.0, 1.0);
-    if (kind == Kind::kSsmax) return log(n);
+    const Real n = at_least(position, 0.0) + static_cast<double>(offset);
+    if (kind == Kind::kSsmax) return log(at_least(n, 1.0));
     const Real share = times(n, 1.0 / this->floor);
     const Real steps = kind == Kind::kStep ? log1p(floor(share)) : log(at_least(share, 1.0));
     return times(steps, scale) + 1.0;

@@ -43,6 +43,7 @@ std::optional<Temperature> read_mistral_temperature(const HfKeys& top) {
   Temperature temperature;
   temperature.scale = *growth;
   temperature.floor = *floor;
+  temperature.offset = 0;
   return temperature;
 }
 
