@@ -1,6 +1,6 @@
 // Attention composed from libtorch's operations, which devices without a fused kernel fall back to: in
 // float64 on the CPU, against the reference.
-#include "torch/composed/composed.h"
+#include "torch/composed/rotations.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/thread_pool.h"
-#include "kernels/attention_plan.h"
+#include "kernels/attention_inputs.h"
 #include "kernels/attention_reference.h"
 #include "kernels/cpu/rows_simd.h"
 #include "posenc/core/threads.h"
@@ -59,97 +59,6 @@ Status find_tables(AttentionSetup& setup) {
   return {};
 }
 
-// The key at every query's place.
-void find_own_keys(AttentionSetup& setup) {
-  const AttentionCall& call = *setup.call;
-  setup.own_keys.assign(call.q.batch() * call.q.tokens(), -1);
-  for (const Segment& s : setup.segments) {
-    for (std::int64_t t = 0; t < s.queries; ++t) {
-      const std::int64_t place = t + s.place_offset();
-      if (place < 0) continue;
-      setup.own_keys[s.batch * call.q.tokens() + s.first_query + t] = s.first_key + place;
-    }
-  }
-}
-
-// The angles of a key before a sum over steps: one per pair.
-std::vector<double> angles_of(const Rope& rope, const std::vector<double>& frequencies,
-                              const std::vector<double>& row) {
-  std::vector<double> angles = row;
-  if (rope.angles == Rope::Angles::kInput) return angles;
-  angles.assign(frequencies.size(), 0.0);
-  for (std::size_t p = 0; p < angles.size(); ++p) angles[p] = row[0] * frequencies[p];
-  return angles;
-}
-
-// Cos and sin of the keys of a sequence in a head. Sums over steps are float64.
-void fill_input_angles(const AttentionSetup& setup, const Segment& s, std::int64_t head,
-                       std::size_t r, AttentionSetup::InputAngles& to) {
-  const AttentionPlan::State& state = *setup.state;
-  const AttentionCall& call = *setup.call;
-  const Rope& rope = *rope_of_input(state, r);
-  const Rotary& rotary = state.rotations[r];
-  const ConstTensorView& input = call.inputs[first_input(state.inputs, state.rotary[r])];
-  const std::vector<double>& frequencies = rotary.inv_freq[rotary.group_of(head, state.kv_heads)];
-  const auto real = real_keys(call, s);
-  std::vector<float> values(static_cast<std::size_t>(input.channels()));
-  std::vector<double> row(values.size(), 0.0);
-  for (std::int64_t t = 0; t < s.keys; ++t) {
-    read_row(input, s.batch, head, s.first_key + t, values.size(), values.data());
-    const bool hidden = rope.running && !real.empty() && real[t] == 0;
-    for (std::size_t c = 0; c < row.size() && !hidden; ++c) {
-      row[c] = static_cast<double>(values[c]) + (rope.running ? row[c] : 0.0);
-    }
-    const std::vector<double> angles = angles_of(rope, frequencies, row);
-    const std::int64_t key = (s.batch * state.kv_heads + head) * call.k.tokens() + s.first_key + t;
-    const std::size_t at = static_cast<std::size_t>(key) * angles.size();
-    for (std::size_t p = 0; p < angles.size(); ++p) {
-      const double angle = rotary.inverse ? -angles[p] : angles[p];
-      to.cos[at + p] = static_cast<float>(rotary.attention_factor * std::cos(angle));
-      to.sin[at + p] = static_cast<float>(rotary.attention_factor * std::sin(angle));
-    }
-  }
-}
-
-void find_input_angles(AttentionSetup& setup) {
-  const AttentionPlan::State& state = *setup.state;
-  const AttentionCall& call = *setup.call;
-  setup.input_angles.resize(state.rotary.size());
-  bool any = false;
-  for (std::size_t r = 0; r < state.rotary.size(); ++r) {
-    if (rope_of_input(state, r) == nullptr) continue;
-    any = true;
-    const Rotary& rotary = state.rotations[r];
-    AttentionSetup::InputAngles& to = setup.input_angles[r];
-    const auto pairs = static_cast<std::size_t>(rotary.pairs());
-    to.still_cos.assign(pairs, static_cast<float>(rotary.attention_factor));
-    to.still_sin.assign(pairs, 0.0f);
-    to.cos.resize(static_cast<std::size_t>(call.k.batch() * state.kv_heads * call.k.tokens()) *
-                  pairs);
-    to.sin.resize(to.cos.size());
-    const auto tasks = std::ssize(setup.segments) * state.kv_heads;
-    parallel_for(tasks, [&](std::int64_t task, int) {
-      fill_input_angles(setup, setup.segments[task / state.kv_heads], task % state.kv_heads, r, to);
-    });
-  }
-  if (any) find_own_keys(setup);
-}
-
-void fill_query_factors(AttentionSetup& setup) {
-  const AttentionPlan::State& state = *setup.state;
-  if (state.temperatures.empty()) return;
-  const AttentionCall& call = *setup.call;
-  for (std::int64_t b = 0; b < call.q.batch(); ++b) {
-    for (std::int64_t h = 0; h < state.shape.heads; ++h) {
-      for (std::int64_t t = 0; t < call.q.tokens(); ++t) {
-        const std::int64_t position = setup.q_ids[(b * call.q.tokens() + t) * setup.axes];
-        setup.query_factors.push_back(
-            static_cast<float>(query_factor(state, *call.parameters, h, position)));
-      }
-    }
-  }
-}
-
 // Every distance n - m that a block may read: keys past the query, and queries past the last one
 // (those lanes are read and not used).
 DistanceRange distances_of(const AttentionCall& call, const std::vector<Segment>& segments) {
@@ -165,17 +74,6 @@ DistanceRange distances_of(const AttentionCall& call, const std::vector<Segment>
   if (mask.causal) range.lowest_seen = 0;
   range.slack = static_cast<std::int64_t>(cpu::kQueryBlock);
   return range;
-}
-
-// One number per key of a segment.
-std::vector<double> token_values(const ConstTensorView& x, const Segment& s, std::int64_t head) {
-  std::vector<double> values;
-  for (std::int64_t t = 0; t < s.keys; ++t) {
-    float value = 0.0f;
-    read_row(x, s.batch, head, s.first_key + t, 1, &value);
-    values.push_back(static_cast<double>(value));
-  }
-  return values;
 }
 
 void fill_cope(AttentionSetup& setup) {
@@ -194,100 +92,6 @@ void fill_cope(AttentionSetup& setup) {
       const double entry =
           interpolates ? values[r * setup.cope_npos + n] : values[r] * static_cast<double>(n);
       setup.cope_table[r * setup.cope_stride + n] = static_cast<float>(scale * entry);
-    }
-  }
-}
-
-// Tables of the distances that keys of the call are at.
-void fill_relative(AttentionSetup& setup) {
-  const RelativeQuery* config = setup.relative_query();
-  if (config == nullptr) return;
-  const std::vector<double>& values = (*setup.call->parameters)[*setup.state->relative_query][0];
-  const std::size_t lanes = cpu::vector_lanes();
-  const auto whole = [lanes](std::size_t n) { return (n + lanes - 1) / lanes * lanes; };
-  cpu::RelativeProblem& form = setup.relative_form;
-  form.channels = static_cast<std::size_t>(config->channels(static_cast<std::int64_t>(setup.dim)));
-  form.channel_stride = config->reads_input() ? whole(form.channels) : setup.padded_dim;
-  const std::int64_t farthest = std::max<std::int64_t>(setup.distances.places, 1) - 1;
-  form.highest = std::min(config->extent - 1, farthest);
-  form.lowest = std::max(config->lowest(), setup.call->mask.causal ? 0 : -farthest);
-  form.clips = config->beyond == RelativeQuery::Beyond::kClip;
-  form.stride = whole(form.entries());
-  const std::size_t tables =
-      config->per_head ? values.size() / form.channels / config->entries() : 1;
-  setup.relative_tables.assign(tables * form.channels * form.stride, 0.0f);
-  setup.relative_transposed.assign(tables * form.entries() * form.channel_stride, 0.0f);
-  const double factor = config->factor(static_cast<double>(setup.scale));
-  const auto first = static_cast<std::size_t>(form.lowest - config->lowest());
-  for (std::size_t row = 0; row < tables * form.channels; ++row) {
-    const std::size_t table = row / form.channels;
-    const std::size_t channel = row % form.channels;
-    for (std::size_t n = 0; n < form.entries(); ++n) {
-      const auto entry = static_cast<float>(factor * values[row * config->entries() + first + n]);
-      setup.relative_tables[row * form.stride + n] = entry;
-      setup.relative_transposed[(table * form.entries() + n) * form.channel_stride + channel] =
-          entry;
-      form.finite = form.finite && std::isfinite(entry);
-    }
-  }
-}
-
-// Sums of the token term, each sequence and query head for itself.
-void fill_token_sums(AttentionSetup& setup) {
-  const AttentionPlan::State& state = *setup.state;
-  if (!state.token) return;
-  const AttentionCall& call = *setup.call;
-  const std::size_t input = first_input(state.inputs, *state.token);
-  const std::int64_t group = state.shape.heads / call.inputs[input].heads();
-  const TokenForm form =
-      *token_form(state.spec.encodings[*state.token], static_cast<double>(setup.scale));
-  setup.token_query.resize(call.q.batch() * state.shape.heads * call.k.tokens());
-  setup.token_key.resize(setup.token_query.size());
-  for (const Segment& s : setup.segments) {
-    for (std::int64_t h = 0; h < state.shape.heads; ++h) {
-      const auto x = token_values(call.inputs[input], s, h / group);
-      const TokenSums sums = token_sums(form, x, real_keys(call, s));
-      const std::int64_t at = (s.batch * state.shape.heads + h) * call.k.tokens() + s.first_key;
-      std::copy(sums.at_query.begin(), sums.at_query.end(), setup.token_query.begin() + at);
-      std::copy(sums.at_key.begin(), sums.at_key.end(), setup.token_key.begin() + at);
-    }
-  }
-}
-
-// Whether tiles may be left out: the bound of fox.h speaks of sums that fall, and of scores without other terms.
-bool may_prune(const AttentionSetup& setup) {
-  const AttentionPlan::State& state = *setup.state;
-  const auto* fox = state.token ? std::get_if<Fox>(&state.spec.encodings[*state.token]) : nullptr;
-  const bool others = !state.biases.empty() || state.fire || state.cope || state.relative_query ||
-                      state.softcap || state.breaks_sticks || setup.call->mask.key_mask != nullptr;
-  if (fox == nullptr || !fox->prune || others) return false;
-  const std::int64_t rows = setup.call->q.batch() * state.shape.heads;
-  const std::int64_t keys = setup.call->k.tokens();
-  for (const Segment& s : setup.segments) {
-    for (std::int64_t row = 0; row < rows; ++row) {
-      if (row / state.shape.heads != s.batch) continue;
-      const auto first = setup.token_query.begin() + row * keys + s.first_key;
-      if (!std::is_sorted(first, first + s.keys, std::greater<>())) return false;
-    }
-  }
-  return true;
-}
-
-void find_largest_keys(AttentionSetup& setup) {
-  if (!may_prune(setup)) return;
-  for (const Segment& s : setup.segments) {
-    for (std::int64_t h = 0; h < setup.state->kv_heads; ++h) {
-      const cpu::Rows rows = setup.k_of(s, h);
-      double largest = 0.0;
-      for (std::int64_t t = 0; t < s.keys; ++t) {
-        const float* row = rows.data + static_cast<std::size_t>(t) * rows.stride;
-        double sum = 0.0;
-        for (std::size_t c = 0; c < setup.dim; ++c) {
-          sum += static_cast<double>(row[c]) * static_cast<double>(row[c]);
-        }
-        largest = sum <= largest ? largest : sum;  // a NaN stays
-      }
-      setup.largest_keys.push_back(static_cast<float>(std::sqrt(largest)));
     }
   }
 }
@@ -394,11 +198,8 @@ Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool 
     setup.fire = FireTables(std::get<Fire>(state.spec.encodings[index]), (*call.parameters)[index],
                             state.shape.heads, range);
   }
-  find_input_angles(setup);
-  fill_query_factors(setup);
   fill_cope(setup);
-  fill_relative(setup);
-  fill_token_sums(setup);
+  fill_from_inputs(setup);
   for (const std::size_t index : state.sinks) {
     const std::vector<double>& logits = (*call.parameters)[index][0];
     setup.sinks.emplace_back(logits.begin(), logits.end());

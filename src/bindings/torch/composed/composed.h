@@ -33,18 +33,6 @@ struct WithAutograd {
 // Whether a query sees a key, [B or 1, 1, Tq, Tk]; where sticks are broken, keys before it alone.
 at::Tensor visible_keys(const ComposedCall& call);
 
-// What temperatures multiply queries by, float64 [B or 1, H or 1, Tq, 1]; undefined where there are none. `without`: as
-// of posenc::query_factor.
-at::Tensor query_factors(const Terms& terms, const Tokens& tokens,
-                         const std::vector<std::vector<at::Tensor>>& parameters,
-                         std::optional<std::size_t> without = std::nullopt);
-
-// Rows x [B, H, T, D] of queries or keys through site 2, in the type of x. `parameters` as parameter_tensors() has
-// them. Differentiable in x, the parameters and the inputs of the call. Memory is linear in the length.
-at::Tensor rotated_rows(const ComposedCall& call,
-                        const std::vector<std::vector<at::Tensor>>& parameters, Role role,
-                        const at::Tensor& x);
-
 struct ComposedResult {
   at::Tensor out;             // as q
   at::Tensor lse;             // [B, H, Tq]; of sticks, the logarithm of what is left
@@ -54,16 +42,5 @@ struct ComposedResult {
 ComposedResult composed_attention(const ComposedCall& call);
 AttentionBackward composed_attention_backward(const ComposedCall& call, const at::Tensor& grad_out,
                                               bool wants_parameters = true);
-
-// Turns x [B, H, T, D] by a rotation at positions [B or 1, T, axes or 1]; `alpha` of the learnable
-// schedule, or undefined. Frequencies are those of the query heads.
-at::Tensor composed_rotation(const Encoding& encoding, const ModelShape& shape,
-                             const Lengths& lengths, Role role, const at::Tensor& x,
-                             const at::Tensor& positions, const at::Tensor& alpha);
-
-// Turned keys moved from one set of positions to another, as posenc::rerotate moves one row.
-at::Tensor composed_rerotation(const Rotary& from, const at::Tensor& from_positions,
-                               const Rotary& to, const at::Tensor& to_positions,
-                               const at::Tensor& x);
 
 }  // namespace posenc::ops

@@ -3,7 +3,7 @@
 #include <torch/library.h>
 
 #include "torch/composed/biases.h"
-#include "torch/composed/composed.h"
+#include "torch/composed/rotations.h"
 #include "torch/cuda/rotation.h"
 
 namespace posenc::ops {

@@ -3,7 +3,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include "torch/composed/biases.h"
-#include "torch/composed/composed.h"
+#include "torch/composed/rotations.h"
 
 namespace posenc::ops {
 

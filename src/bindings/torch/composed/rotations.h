@@ -1,0 +1,41 @@
+// Site 2 from libtorch's own operations: differentiable, with memory linear in the length.
+#pragma once
+
+#include <optional>
+
+#include "torch/composed/composed.h"
+
+namespace posenc::ops {
+
+// What temperatures multiply queries by, float64 [B or 1, H or 1, Tq, 1]; undefined where there are none. `without`: as
+// of posenc::query_factor.
+at::Tensor query_factors(const Terms& terms, const Tokens& tokens,
+                         const std::vector<std::vector<at::Tensor>>& parameters,
+                         std::optional<std::size_t> without = std::nullopt);
+
+// Rows of queries or keys through site 2, in the type of x, which is float32 or float64.
+at::Tensor rotated(const ComposedCall& call, const std::vector<std::vector<at::Tensor>>& parameters,
+                   Role role, at::Tensor x);
+// Rows x [B, H, T, D] of queries or keys through site 2, in the type of x. `parameters` as parameter_tensors() has
+// them. Differentiable in x, the parameters and the inputs of the call. Memory is linear in the length.
+at::Tensor rotated_rows(const ComposedCall& call,
+                        const std::vector<std::vector<at::Tensor>>& parameters, Role role,
+                        const at::Tensor& x);
+
+// The rotations that values have too: of values [B, H, Tk, D], or with `back` of outputs [B, H, Tq, D].
+at::Tensor rotated_values(const ComposedCall& call,
+                          const std::vector<std::vector<at::Tensor>>& parameters, bool back,
+                          at::Tensor x);
+
+// Turns x [B, H, T, D] by a rotation at positions [B or 1, T, axes or 1]; `alpha` of the learnable
+// schedule, or undefined. Frequencies are those of the query heads.
+at::Tensor composed_rotation(const Encoding& encoding, const ModelShape& shape,
+                             const Lengths& lengths, Role role, const at::Tensor& x,
+                             const at::Tensor& positions, const at::Tensor& alpha);
+
+// Turned keys moved from one set of positions to another, as posenc::rerotate moves one row.
+at::Tensor composed_rerotation(const Rotary& from, const at::Tensor& from_positions,
+                               const Rotary& to, const at::Tensor& to_positions,
+                               const at::Tensor& x);
+
+}  // namespace posenc::ops
