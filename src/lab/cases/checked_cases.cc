@@ -43,6 +43,7 @@ const std::vector<std::string>& attention_specs() {
       "rope(angles=input)",
       "rope(angles=input_position, running=true, layout=interleaved, theta=100) + alibi",
       "rope(values=true, rotary_dim=8) + alibi(trainable=true)",
+      "rope(values=true) + rope(angles=input, inverse=true, values=true, layout=interleaved)",
       "rope + rope(angles=input, running=true, values=true, rotary_dim=6) + cope(npos_max=8)",
       "rope + temperature(kind=log, floor=20, scale=0.5)",
       "rope(schedule=learnable) + temperature(kind=ssmax) + temperature(floor=16)",
