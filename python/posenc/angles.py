@@ -1,13 +1,15 @@
-"""Layers that compute the angles of ``rope(angles=input, running=true)`` from hidden states.
+"""Layers and functions for rotations by content: the angles of ``rope(angles=input)``, and PoPE.
 
-Each maps x [B, T, model_dim] to steps [B, T, kv_heads * pairs], which the encoding sums over the tokens. Give one to
-:class:`posenc.nn.Attention` in place of its linear layer:
+Layers of steps map x [B, T, model_dim] to [B, T, kv_heads * pairs], which ``rope(angles=input, running=true)`` sums over
+the tokens. Give one to :class:`posenc.nn.Attention` in place of its linear layer:
 
 >>> steps = LowRankSteps(512, 8 * 32)  # 8 key heads of 64 channels: 32 pairs each
 >>> layer = posenc.nn.Attention(512, 8, "rope(angles=input, running=true)", causal=True, input_layers={"rope.angles": steps})
 """
 
 from __future__ import annotations
+
+from typing import Optional
 
 import torch
 from torch import Tensor, nn
@@ -57,3 +59,46 @@ class ContextualSteps(nn.Module):
         f = 1 / (1 + nn.functional.softplus(self.frequency(x).float()))
         powers = torch.arange(1, self.pairs + 1, device=x.device)
         return (f.unsqueeze(-1) ** powers).flatten(-2)
+
+
+class MixedAngles(nn.Module):
+    """RoPE-Mixed (arXiv 2403.13298): angles of ``rope(angles=input)`` from positions with several axes.
+
+    angle = SUM_a frequency[h, p, a] position[a], with a trained frequency for each key head, pair and axis. They begin
+    with the frequencies of RoPE, in directions drawn per head.
+    """
+
+    def __init__(self, kv_heads: int, pairs: int, axes: int = 2, theta: float = 10.0, seed: int = 0) -> None:
+        super().__init__()
+        magnitude = theta ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
+        generator = torch.Generator().manual_seed(seed)
+        direction = torch.randn(kv_heads, 1, axes, generator=generator, dtype=torch.float64)
+        direction = direction / direction.norm(dim=-1, keepdim=True)
+        self.frequency = nn.Parameter((magnitude[None, :, None] * direction).float())
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """Positions [T, axes] or [B, T, axes] to angles [B or 1, kv_heads, T, pairs]."""
+        if positions.shape[-1] != self.frequency.shape[-1]:
+            raise ValueError(
+                f"positions have {positions.shape[-1]} coordinates, but the layer has {self.frequency.shape[-1]} axes"
+            )
+        positions = positions if positions.dim() == 3 else positions.unsqueeze(0)
+        return torch.einsum("hpa,bta->bhtp", self.frequency, positions.to(self.frequency.dtype))
+
+
+def polar(q: Tensor, k: Tensor, delta: Optional[Tensor] = None) -> tuple[Tensor, Tensor]:
+    """PoPE (arXiv 2509.10534): queries and keys with twice the channels, for ``rope(layout=interleaved)``.
+
+    SUM_c softplus(q_c) softplus(k_c) cos((i - j) theta_c + delta_c): a channel is a length, and its pair turns with the
+    position. ``delta`` is [heads of k, D] or [D], or None for zero. Values keep D channels:
+
+    >>> q2, k2 = polar(q, k, delta)
+    >>> posenc.attention(q2, k2, v, "rope(layout=interleaved)", scale=q.shape[-1] ** -0.5, causal=True)
+    """
+    length_q, length_k = nn.functional.softplus(q), nn.functional.softplus(k)
+    turned = torch.zeros(k.shape[-1], device=k.device) if delta is None else delta
+    turned = turned.unsqueeze(-2) if turned.dim() == 2 else turned
+    zero = torch.zeros_like(length_q)
+    pairs_q = torch.stack([length_q, zero], -1)
+    pairs_k = torch.stack([length_k * turned.cos().to(k.dtype), -length_k * turned.sin().to(k.dtype)], -1)
+    return pairs_q.flatten(-2), pairs_k.flatten(-2)

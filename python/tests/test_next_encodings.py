@@ -165,6 +165,40 @@ def test_layers_of_angles(make):
     assert torch.allclose(steps, out, atol=1e-5)
 
 
+def test_mixed_angles_depend_on_the_offset_alone():
+    """A shift of all positions changes nothing, and with one axis the angles are those of RoPE."""
+    q, k, v = torch.randn(3, 1, 4, 12, 16).unbind(0)
+    grid = torch.cartesian_prod(torch.arange(3), torch.arange(4))
+    layer = angles.MixedAngles(4, 8)
+    outs = [
+        posenc.attention(q, k, v, "rope(angles=input)", inputs={"rope.angles": layer(grid + shift)})
+        for shift in (torch.tensor([0, 0]), torch.tensor([7, -3]))
+    ]
+    assert (outs[0] - outs[1]).abs().max() < 1e-5
+    outs[0].sin().sum().backward()
+    assert layer.frequency.grad.abs().max() > 0
+    line = angles.MixedAngles(4, 8, axes=1, theta=10000.0)
+    line.frequency.data.abs_()
+    out = posenc.attention(q, k, v, "rope(angles=input)", inputs={"rope.angles": line(torch.arange(12)[:, None])})
+    assert (out - posenc.attention(q, k, v, "rope")).abs().max() < 1e-5
+    with pytest.raises(ValueError, match="3 coordinates"):
+        layer(torch.zeros(5, 3))
+
+
+def test_polar_attention_is_its_formula():
+    q, k, v = torch.randn(3, 1, 2, 9, 8).unbind(0)
+    delta = torch.randn(2, 8)
+    q2, k2 = angles.polar(q, k, delta)
+    out = posenc.attention(q2, k2, v, "rope(layout=interleaved)", scale=8**-0.5, causal=True)
+    theta = 10000 ** (-torch.arange(8) / 8)
+    apart = (torch.arange(9)[:, None] - torch.arange(9)[None]).float()
+    phase = (apart[..., None] * theta + delta[:, None, None]).cos()  # [H, i, j, c]
+    soft = torch.nn.functional.softplus
+    scores = torch.einsum("bhic,bhjc,hijc->bhij", soft(q), soft(k), phase) * 8**-0.5
+    scores = scores.masked_fill(apart < 0, float("-inf"))
+    assert (out - scores.softmax(-1) @ v).abs().max() < 1e-5
+
+
 def test_input_layers_are_named():
     with pytest.raises(ValueError, match="inputs of the spec are: none"):
         posenc.nn.Attention(32, 4, "rope", input_layers={"rope.angles": angles.LowRankSteps(32, 8)})
