@@ -146,7 +146,7 @@ at::Tensor relative_term(const ComposedCall& call, std::size_t index, const Tens
                               call.tokens->k_positions().select(2, 0).unsqueeze(1);
   const at::Tensor near = distance.clamp(config.lowest(), config.extent - 1);
   const at::Tensor entry = (near - config.lowest()).unsqueeze(1);
-  const at::Tensor term = products.gather(
+  at::Tensor term = products.gather(
       -1, entry.expand({products.size(0), products.size(1), entry.size(2), entry.size(3)}));
   if (config.beyond == RelativeQuery::Beyond::kClip) return term;
   return term.masked_fill((near != distance).unsqueeze(1), 0.0);
@@ -175,7 +175,7 @@ double scale_of(const ComposedCall& call) {
 }  // namespace
 
 at::Tensor visible_keys(const ComposedCall& call) {
-  const at::Tensor visible = call.tokens->visible();
+  at::Tensor visible = call.tokens->visible();
   if (!call.prepared->plan.terms().breaks_sticks) return visible;
   return visible & (call.tokens->q_places().unsqueeze(1) > call.tokens->k_places().unsqueeze(0));
 }
