@@ -1,7 +1,5 @@
 // Attention composed from libtorch's operations, which devices without a fused kernel fall back to: in
 // float64 on the CPU, against the reference.
-#include "torch/composed/rotations.h"
-
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/torch.h>
@@ -11,6 +9,7 @@
 #include "torch/composed/biases.h"
 #include "torch/composed/linear.h"
 #include "torch/composed/paths.h"
+#include "torch/composed/rotations.h"
 
 namespace posenc {
 namespace {
