@@ -127,8 +127,9 @@ def _widened(v: Tensor, width: int, spec: str) -> Tensor:
             f"[posenc] v has {v.shape[-1]} channels and q has {width}, but v must not be wider; pad q and k with "
             "zeros and pass scale"
         )
+    canonical = Spec(spec).text
     for field in ("gate_source=value", "values=true"):
-        if field in spec:
+        if field in canonical:
             raise ValueError(
                 f"[posenc] {field} needs as many channels in v as in q ({width}) but v has {v.shape[-1]}"
             )
@@ -174,7 +175,8 @@ def attention(
     are padded with zeros for the kernels, which costs what the wider values would.
     What no fused kernel serves runs all the same and warns once, with the reason (:func:`explain`).
     ``return_weights`` adds the weights [B, H, Tq, Tk] before dropout, from the float64 reference and
-    without gradient: for looking inside, not for speed. ``return_lse`` adds ln SUM exp(scores).
+    without gradient: for looking inside, not for speed. ``return_lse`` adds ln SUM exp(scores), or of
+    ``stick_breaking`` the logarithm of what is left.
     """
     explicit = q_positions is not None or k_positions is not None
     text, tensors, others = _prepared(spec, params, inputs, bias, q, k, explicit)

@@ -119,6 +119,15 @@ REGISTERED = [name for name in FAMILIES if name not in OUTSIDE_REGISTRY]
 PATCHED = [name for name in FAMILIES if name not in LATENT_ATTENTION]
 
 
+def devices():
+    """The CPU, and the GPU where posenc was built for it."""
+    found = ["cpu"]
+    has = getattr(torch._C, "_dispatch_has_kernel_for_dispatch_key", None)
+    if torch.cuda.is_available() and has and has("posenc::_attention", "CUDA"):
+        found.append("cuda")
+    return found
+
+
 def build(name, implementation="eager", seed=3, **changes):
     """A random model; None where the installed transformers has no such class."""
     import transformers

@@ -7,19 +7,11 @@ import pytest
 import torch
 
 import posenc
-from hf_families import FAMILIES, REGISTERED, apart, build, gradients, gradients_apart, logits
+from hf_families import FAMILIES, REGISTERED, apart, build, devices, gradients, gradients_apart, logits
 from hf_families import prompt, randomize
 
 transformers = pytest.importorskip("transformers", reason="needs the transformers package")
 posenc.register_attention()
-
-
-def devices():
-    found = ["cpu"]
-    has = getattr(torch._C, "_dispatch_has_kernel_for_dispatch_key", None)
-    if torch.cuda.is_available() and has and has("posenc::_attention", "CUDA"):
-        found.append("cuda")
-    return found
 
 
 @pytest.fixture(params=devices())

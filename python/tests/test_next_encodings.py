@@ -214,5 +214,8 @@ def test_bad_inputs_are_named():
         posenc.attention(q, q, q, spec, params, inputs={"relative_query.u": torch.randn(1, 2, 5, 4)})
     with pytest.raises(Exception, match="stick_breaking once and no sink"):
         posenc.attention(q, q, q, "stick_breaking + sink")
+    for spec in ("rope(angles=input)", "rope(values=true)"):  # a rotation apart from attention has positions alone
+        with pytest.raises(Exception, match="angles from positions"):
+            posenc.rope(q, q, spec)
     with pytest.raises(Exception, match="running must be false"):
         posenc.attention(q, q, q, "rope(running=true)")

@@ -10,23 +10,13 @@ import torch
 
 import posenc
 import hf_families
+from hf_families import TOKENS, devices
 from catalog_specs import catalog_specs
 
 transformers = pytest.importorskip("transformers", reason="needs the transformers package")
 
-TOKENS = 12
-SMALL = dict(
-    vocab_size=61,
-    hidden_size=32,
-    intermediate_size=48,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    max_position_embeddings=64,
-    pad_token_id=0,
-    bos_token_id=1,
-    eos_token_id=None,
-)
-GROUPED = {**SMALL, "num_key_value_heads": 2}
+GROUPED = hf_families.SMALL
+SMALL = {name: value for name, value in GROUPED.items() if name != "num_key_value_heads"}
 MOE = dict(moe_intermediate_size=16, num_experts=4, num_experts_per_tok=2)
 T5 = dict(
     vocab_size=61,
@@ -93,14 +83,6 @@ SCHEDULES = {
         "original_max_position_embeddings": 16,
     },
 }
-
-
-def devices():
-    found = ["cpu"]
-    has = getattr(torch._C, "_dispatch_has_kernel_for_dispatch_key", None)
-    if torch.cuda.is_available() and has and has("posenc::_attention", "CUDA"):
-        found.append("cuda")
-    return found
 
 
 @pytest.fixture(params=devices())

@@ -53,6 +53,8 @@ constexpr int encodings_at(Site site) { return count_at(site, static_cast<Encodi
 
 const Traits& traits(const Encoding& encoding);
 bool is_rotary(const Encoding& encoding);
+// Whether it rotates queries and keys by their positions and nothing else: what a rotation apart from attention can do.
+bool rotates_by_position(const Encoding& encoding);
 
 // The rotation of a RotaryEncoding; throws for any other. `alpha`: as of make_rotary.
 Rotary rotary_of(const Encoding& encoding, const ModelShape& shape, const Lengths& lengths,

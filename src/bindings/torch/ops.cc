@@ -4,6 +4,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 
 #include "core/thread_pool.h"
+#include "torch/arguments.h"
 #include "torch/autograd.h"
 
 namespace posenc::ops {
@@ -47,8 +48,12 @@ at::Tensor widened(const char* op, const at::Tensor& q, const at::Tensor& v,
   if (q.dim() != 4 || v.dim() != 4 || q.size(3) == v.size(3)) return v;
   TORCH_CHECK(v.size(3) < q.size(3), "[", op, "] v has ", v.size(3), " channels and q has ",
               q.size(3), ", but v must not be wider; pad q and k with zeros and set scale");
-  for (const char* field : {"gate_source=value", "values=true"}) {
-    TORCH_CHECK(spec.find(field) == std::string::npos, "[", op, "] ", field,
+  for (const Encoding& encoding : parse_any(spec).encodings) {
+    const auto* cope = std::get_if<Cope>(&encoding);
+    const auto* rope = std::get_if<Rope>(&encoding);
+    const bool gates = cope != nullptr && cope->gate_source == Cope::GateSource::kValue;
+    TORCH_CHECK(!gates && (rope == nullptr || !rope->values), "[", op, "] ",
+                gates ? "cope(gate_source=value)" : "rope(values=true)",
                 " needs as many channels in v as in q (", q.size(3), ") but v has ", v.size(3));
   }
   return at::constant_pad_nd(v, {0, q.size(3) - v.size(3)});

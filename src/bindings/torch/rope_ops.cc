@@ -28,8 +28,11 @@ struct Rotation {
       : prepared(prepare(spec, {.head_dim = q.size(3), .heads = q.size(1)}, q.size(1),
                          length_of(positions, q.size(2)))) {
     const auto& encodings = prepared->spec.encodings;
-    TORCH_CHECK(encodings.size() == 1 && is_rotary(encodings[0]),
-                "[rope] spec must be one rope or xpos but got ", to_text(prepared->spec));
+    TORCH_CHECK(
+        encodings.size() == 1 && rotates_by_position(encodings[0]),
+        "[rope] spec must be one rope or xpos with angles from positions, and without values=true, "
+        "but got ",
+        to_text(prepared->spec));
     check_axes(kRope, "positions", positions, prepared->plan.terms().axes);
     values = split_parameters(*prepared, parameters);
     tables = rotary_tables(prepared->plan, 0, &values, own);

@@ -18,6 +18,12 @@ RotaryTables::RotaryTables(const char* op, const posenc_plan& plan,
                            const posenc_parameters* parameters, std::int64_t rotary) {
   const std::size_t r = check_rotary(op, plan, rotary);
   const Terms& terms = plan.plan->terms();
+  if (!rotates_by_position(terms.spec.encodings[terms.rotary[r]])) {
+    fail(StatusCode::kUnsupported,
+         "[%s] rotary %lld has angles from an input or rotates values, which attention alone does; "
+         "choose one with angles from positions",
+         op, static_cast<long long>(rotary));
+  }
   const bool trained = is_learnable(terms.spec.encodings[terms.rotary[r]]);
   tables_ =
       rotary_tables(*plan.plan, r, trained ? values_of(op, plan, parameters).get() : nullptr, own_);

@@ -112,9 +112,9 @@ std::optional<Encoding> cacheable_rotation(const Spec& spec) {
   std::optional<Encoding> found;
   for (const Encoding& e : spec.encodings) {
     if (!is_rotary(e)) continue;
-    const auto* rope = std::get_if<Rope>(&e);
-    const bool of_tokens = rope != nullptr && (rope->reads_input() || rope->values);
-    if (found || of_tokens || follows_length(e) || is_learnable(e)) return std::nullopt;
+    if (found || !rotates_by_position(e) || follows_length(e) || is_learnable(e)) {
+      return std::nullopt;
+    }
     found = e;
   }
   return found;

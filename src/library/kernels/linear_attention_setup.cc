@@ -68,7 +68,7 @@ Status check_linear_options(const AttentionPlan& plan,
   for (const Encoding& encoding : plan.state().spec.encodings) {
     const auto& facts = traits(encoding);
     const auto* rope = std::get_if<Rope>(&encoding);
-    if (rope != nullptr && (rope->reads_input() || rope->values)) {
+    if (rope != nullptr && !rotates_by_position(encoding)) {
       return Status::format(StatusCode::kUnsupported,
                             "[%s] rope.%s is not for linear attention yet; rotate queries and "
                             "keys by positions",

@@ -35,8 +35,11 @@ struct Prepare {
       : prepared(prepare(spec, {.head_dim = q.size(3), .heads = q.size(1)}, q.size(1),
                          positions.length)) {
     const auto& encodings = prepared->spec.encodings;
-    TORCH_CHECK(encodings.size() == 1 && is_rotary(encodings[0]),
-                "[rope] spec must be one rope or xpos but got ", to_text(prepared->spec));
+    TORCH_CHECK(
+        encodings.size() == 1 && rotates_by_position(encodings[0]),
+        "[rope] spec must be one rope or xpos with angles from positions, and without values=true, "
+        "but got ",
+        to_text(prepared->spec));
     check_axes(kOp, "positions", positions.ids, prepared->plan.terms().axes);
     const auto tensors = parameter_tensors(*prepared, parameters);
     if (!tensors[0].empty()) alpha = tensors[0][0];

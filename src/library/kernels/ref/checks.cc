@@ -62,7 +62,7 @@ void check_shape(const std::string& scope, const AttentionShape& shape) {
 
 void require_plain_rotation(const std::string& scope, const Encoding& encoding) {
   const auto* rope = std::get_if<Rope>(&encoding);
-  if (rope == nullptr || !(rope->reads_input() || rope->values)) return;
+  if (rope == nullptr || rotates_by_position(encoding)) return;
   throw Error(ErrorKind::kUnsupported, {.scope = scope,
                                         .key = rope->values ? "rope.values" : "rope.angles",
                                         .rule = "is not for linear attention yet",
