@@ -7,9 +7,11 @@
 //                                                                             temperature
 //   r_ij = scale * <q'_i, k'_j>                            the raw score
 //   s_ij = r_ij + SUM_c B_c(h, i, j)                       site 3  bias       alibi, t5, kerple,
-//                                                                             fire, relative
+//                                                                             fire, relative,
+//                                                                             relative_2d
 //               + C(q_i, r_i*, i, j)                       site 4  content    cope, fox, key_bias,
-//                                                                             relative_query
+//                                                                             relative_query,
+//                                                                             grape_ap
 //   o_i  = SUM_j exp(S(s_ij)) v_j
 //          / (SUM_j exp(S(s_ij)) + SUM_d exp(z_d))         site 5  softmax    softcap, sink,
 //                                                                             stick_breaking

@@ -25,6 +25,13 @@ SPECS = [
     "rope + relative_query(extent=20, beyond=clip)",
     "relative_query(extent=40, source=input, rank=8, per_head=true, init_std=0.5) + sink",
     "relative_query(extent=10, bidirectional=true, init_std=0.5) + softcap(cap=2)",
+    "rope + relative_query(extent=20, side=key, beyond=clip, bidirectional=true, init_std=0.3)",
+    "relative_query(extent=8, buckets=log, max_distance=40, bidirectional=true, per_head=true) + "
+    "relative_query(extent=8, buckets=log, max_distance=40, bidirectional=true, side=key)",
+    "rope + relative_query(extent=70, vectors=true, per_head=true, init_std=0.3)",
+    "relative_2d(height=6, width=9, init_std=1) + relative_2d(height=6, width=9, separable=true)",
+    "rope + grape_ap(rank=4) + alibi(trainable=true)",
+    "grape_ap(rank=3, separate=true) + sink",
     "stick_breaking",
     "rope + fox + alibi(trainable=true) + stick_breaking",
 ]

@@ -10,11 +10,13 @@
 #include "posenc/encodings/cope.h"
 #include "posenc/encodings/fire.h"
 #include "posenc/encodings/fox.h"
+#include "posenc/encodings/grape_ap.h"
 #include "posenc/encodings/kerple.h"
 #include "posenc/encodings/key_bias.h"
 #include "posenc/encodings/learned.h"
 #include "posenc/encodings/none.h"
 #include "posenc/encodings/relative.h"
+#include "posenc/encodings/relative_2d.h"
 #include "posenc/encodings/relative_query.h"
 #include "posenc/encodings/rope.h"
 #include "posenc/encodings/rotary.h"
@@ -29,13 +31,18 @@
 
 namespace posenc {
 
-using Encoding =
-    std::variant<None, Learned, Sinusoidal, Rope, Xpos, Temperature, Alibi, T5, Kerple, Fire,
-                 Relative, Cope, RelativeQuery, Fox, KeyBias, Sink, Softcap, StickBreaking>;
+using Encoding = std::variant<None, Learned, Sinusoidal, Rope, Xpos, Temperature, Alibi, T5, Kerple,
+                              Fire, Relative, Relative2d, Cope, RelativeQuery, GrapeAp, Fox,
+                              KeyBias, Sink, Softcap, StickBreaking>;
 
-// A bias of site 3: a formula of (head, i, j), and its gradient. Those of the distance alone are a DistanceBias.
+// A bias of site 3 that reads two coordinates of a position.
 template <class E>
-concept BiasEncoding = E::kTraits.site == Site::kBias;
+concept PlaneBias = requires {
+  E::kReadsPlane;
+};
+// Any other: a formula of (head, i, j), and its gradient. Those of the distance alone are a DistanceBias.
+template <class E>
+concept BiasEncoding = E::kTraits.site == Site::kBias && !PlaneBias<E>;
 // A rotation of site 2: something that make_rotary understands.
 template <class E>
 concept RotaryEncoding = requires(const E& config, const ModelShape& shape,

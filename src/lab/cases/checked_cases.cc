@@ -50,6 +50,16 @@ const std::vector<std::string>& attention_specs() {
       "relative_query(extent=20, beyond=clip, bidirectional=true)",
       "rope + relative_query(extent=40, source=input, rank=5, per_head=true) + sink",
       "alibi(trainable=true) + relative_query(extent=16, beyond=clip) + cope(npos_max=16)",
+      "relative_query(extent=20, beyond=clip, bidirectional=true, per_head=true, side=key)",
+      "rope + relative_query(extent=16, beyond=clip, bidirectional=true, buckets=log, "
+      "max_distance=60) + relative_query(extent=16, bidirectional=true, buckets=log, "
+      "max_distance=40, side=key)",
+      "rope(schedule=learnable) + relative_query(extent=200, vectors=true, init_std=0.5) + "
+      "temperature(kind=ssmax)",
+      "relative_2d(height=5, width=7, separable=true, init_std=1)",
+      "rope + relative_2d(height=4, width=9, init_std=1) + cope(npos_max=16) + sink",
+      "rope + grape_ap(rank=5, separate=true) + alibi(trainable=true)",
+      "grape_ap(rank=3, scale=0.5) + softcap(cap=3) + stick_breaking",
       "rope + alibi(trainable=true) + fox + stick_breaking",
       "relative_query(extent=30, init_std=1) + softcap(cap=1.5) + stick_breaking",
       "fire(init_threshold=20) + cope(npos_max=8) + stick_breaking",

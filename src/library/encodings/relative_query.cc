@@ -1,19 +1,61 @@
 #include "posenc/encodings/relative_query.h"
 
 #include "encodings/shape_checks.h"
+#include "posenc/core/error.h"
 
 namespace posenc {
 
 void validate(const RelativeQuery& config, const ModelShape& shape) {
   require_positive("relative_query", "heads", shape.heads);
   require_positive("relative_query", "channels", config.channels(shape.head_dim));
+  const auto conflict = [](const char* key, const char* rule, const char* hint) {
+    throw Error(ErrorKind::kConflict, {.scope = "relative_query",
+                                       .key = key,
+                                       .rule = rule,
+                                       .value = "source=input",
+                                       .hint = hint});
+  };
+  if (config.reads_input() && config.of_keys()) {
+    conflict("side", "must be query where an input is what entries are multiplied with",
+             "leave source out to multiply them with keys");
+  }
+  if (config.reads_input() && config.vectors) {
+    conflict("vectors", "must be false where the query is not what entries are multiplied with",
+             "add the vectors to the input itself");
+  }
+  if (config.of_keys() && config.vectors) {
+    throw Error(ErrorKind::kConflict, {.scope = "relative_query",
+                                       .key = "vectors",
+                                       .rule = "must be false with side=key",
+                                       .value = "true",
+                                       .hint = "they are added to queries"});
+  }
+  if (config.buckets == RelativeQuery::Buckets::kNone) return;
+  if (config.max_distance <= config.extent) {
+    throw Error(ErrorKind::kConflict, {.scope = "relative_query",
+                                       .key = "max_distance",
+                                       .rule = "must be above extent with buckets=log",
+                                       .value = std::to_string(config.max_distance),
+                                       .hint = "without buckets every distance has an entry"});
+  }
+  if (config.extent < 4 || config.extent % 2 != 0) {
+    throw Error(ErrorKind::kConflict, {.scope = "relative_query",
+                                       .key = "extent",
+                                       .rule = "must be even and at least 4 with buckets=log",
+                                       .value = std::to_string(config.extent),
+                                       .hint = ""});
+  }
 }
 
 std::vector<ParameterInfo> parameters(const RelativeQuery& config, const ModelShape& shape) {
   std::vector<std::int64_t> sizes = {config.channels(shape.head_dim), config.entries()};
   if (config.per_head) sizes.insert(sizes.begin(), shape.heads);
-  return {{"table", std::move(sizes),
-           Init{.kind = Init::Kind::kNormal, .a = config.init_std, .b = 0, .values = {}}}};
+  const Init init{.kind = Init::Kind::kNormal, .a = config.init_std, .b = 0, .values = {}};
+  std::vector<ParameterInfo> all = {{"table", std::move(sizes), init}};
+  if (!config.vectors) return all;
+  all.push_back({"content", {shape.heads, shape.head_dim}, init});
+  all.push_back({"position", {shape.heads, shape.head_dim}, init});
+  return all;
 }
 
 std::vector<InputInfo> token_inputs(const RelativeQuery& config, const ModelShape& /*shape*/) {

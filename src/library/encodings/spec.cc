@@ -111,6 +111,9 @@ Spec at_length(Spec spec, const Lengths& lengths) {
 std::optional<Encoding> cacheable_rotation(const Spec& spec) {
   std::optional<Encoding> found;
   for (const Encoding& e : spec.encodings) {
+    if (const auto* relative = std::get_if<RelativeQuery>(&e)) {
+      if (relative->of_keys()) return std::nullopt;  // reads keys before they are rotated
+    }
     if (!is_rotary(e)) continue;
     if (found || !rotates_by_position(e) || follows_length(e) || is_learnable(e)) {
       return std::nullopt;

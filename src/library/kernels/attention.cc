@@ -6,6 +6,7 @@
 #include "core/thread_pool.h"
 #include "kernels/attention_plan.h"
 #include "kernels/attention_reference.h"
+#include "kernels/pair_terms.h"
 #include "kernels/path_trace.h"
 #include "posenc/core/threads.h"
 
@@ -59,6 +60,7 @@ void run_task(const AttentionSetup& setup, const Task& task, Mine& mine) {
   block.first = static_cast<std::size_t>(task.first);
   block.count = std::min(cpu::kQueryBlock, static_cast<std::size_t>(s.queries - task.first));
   read_queries(setup, s, task.head, mine.turner, {mine.rows, mine.plain, mine.relative}, block);
+  fill_pairs(setup, s, task.head, block, mine.space.pairs);
   cpu::attention_forward_block(setup.problem(s, task.head), block, mine.space, mine.out.data(),
                                mine.lse.data());
   for (std::size_t r = 0; r < block.count; ++r) {
@@ -91,6 +93,13 @@ Status run_fused(const AttentionCall& call) {
 
 }  // namespace
 
+void add_content(const AttentionSetup& setup, std::int64_t head, float* row) {
+  const double* content = setup.content_of(head);
+  for (std::size_t c = 0; content != nullptr && c < setup.dim; ++c) {
+    row[c] += static_cast<float>(content[c]);
+  }
+}
+
 void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t head,
                   RowTurner& turner, const QueryRows& to, cpu::QueryBlock& block) {
   auto& [rows, plain, relative] = to;
@@ -101,6 +110,7 @@ void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t he
     float* row = rows.data() + r * setup.padded_dim;
     read_row(setup.call->q, s.batch, head, query, setup.padded_dim, row);
     if (!plain.empty()) std::copy_n(row, setup.padded_dim, plain.data() + r * setup.padded_dim);
+    add_content(setup, head, row);
     turner.forward(Role::kQuery, head, setup.state->shape.heads, s.batch, query, row);
     const float scale = setup.scale_of(s.batch, head, query);
     for (std::size_t c = 0; c < setup.dim; ++c) row[c] *= scale;
@@ -109,7 +119,7 @@ void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t he
   block.rows = rows.data();
   block.plain = plain.data();
   const RelativeQuery* config = setup.relative_query();
-  if (config != nullptr) block.relative = (config->reads_input() ? relative : plain).data();
+  if (config != nullptr) block.relative = (config->has_own_rows() ? relative : plain).data();
 }
 
 Status attention(const AttentionCall& call) noexcept {

@@ -5,6 +5,7 @@
 #include "core/thread_pool.h"
 #include "kernels/attention_gradients.h"
 #include "kernels/attention_reference.h"
+#include "kernels/pair_terms.h"
 #include "kernels/path_trace.h"
 #include "kernels/view_checks.h"
 #include "posenc/core/threads.h"
@@ -166,7 +167,8 @@ void write_queries(const AttentionBackwardCall& call, const AttentionSetup& setu
   for (std::size_t r = 0; r < block.count; ++r) {
     const std::int64_t query = s.first_query + static_cast<std::int64_t>(block.first + r);
     float* row = mine.dq.data() + r * setup.padded_dim;
-    const float* plain = mine.plain.data() + r * setup.padded_dim;
+    float* plain = mine.plain.data() + r * setup.padded_dim;
+    add_content(setup, head, plain);  // as it was rotated
     if (gradients.trains_temperatures()) {
       std::copy_n(plain, setup.padded_dim, mine.out_row.data());
       mine.turner.forward(Role::kQuery, head, setup.state->shape.heads, s.batch, query,
@@ -177,6 +179,11 @@ void write_queries(const AttentionBackwardCall& call, const AttentionSetup& setu
     for (std::size_t c = 0; c < setup.dim; ++c) row[c] *= scale;
     mine.turner.backward(Role::kQuery, head, setup.state->shape.heads, s.batch, query, plain, row,
                          gradients.frequencies(), s.first_key);
+    if (gradients.trains_vectors()) {
+      const float* of_position = mine.drelative.data() + r * setup.padded_dim;
+      gradients.add_vectors(setup, head, row, of_position);
+      for (std::size_t c = 0; c < setup.dim; ++c) row[c] += of_position[c];
+    }
     for (std::size_t c = 0; has_plain && c < setup.dim; ++c) {
       row[c] += mine.dq_plain[r * setup.padded_dim + c];
     }
@@ -196,12 +203,16 @@ void run_block(const AttentionBackwardCall& call, const AttentionSetup& setup, c
   out.dq_plain = setup.reads_plain() ? mine.dq_plain.data() : nullptr;
   const RelativeQuery* relative = setup.relative_query();
   if (relative != nullptr) {
-    out.drelative_rows = (relative->reads_input() ? mine.drelative : mine.dq_plain).data();
+    out.drelative_rows = (relative->has_own_rows() ? mine.drelative : mine.dq_plain).data();
   }
+  fill_pairs(setup, s, head, block, mine.space.pairs);
   cpu::attention_backward_block(setup.problem(s, head), block,
                                 {mine.grad_out.data(), mine.lse.data(), mine.delta.data()},
                                 mine.space, out);
   gradients.finish_rows(setup, block);
+  if (!setup.pairs.empty()) {
+    gradients.add_pairs(setup, pair_block(setup, s, head, block), mine.space.dpairs);
+  }
   write_relative(call, setup, s, head, block, mine);
   write_queries(call, setup, s, head, block, gradients, mine);
 }

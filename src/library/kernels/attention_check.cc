@@ -100,6 +100,34 @@ Status check_length(const AttentionCall& call) {
   return {};
 }
 
+// A term that reads keys before their rotation cannot have them from a cache of rotated ones.
+Status check_plain_keys(const AttentionCall& call) noexcept {
+  const AttentionPlan::State& state = call.plan->state();
+  if (!call.keys_are_turned || state.rotary.empty()) return {};
+  for (const std::size_t index : state.pairs) {
+    const auto* relative = std::get_if<RelativeQuery>(&state.spec.encodings[index]);
+    if (relative == nullptr || !relative->of_keys()) continue;
+    return {StatusCode::kUnsupported,
+            "[attention] relative_query(side=key) reads keys before their rotation, but "
+            "keys_are_turned is set; give unrotated keys"};
+  }
+  return {};
+}
+
+// Positions of a plane: (y, x) on both sides, or one number on both.
+Status check_plane(const AttentionCall& call) noexcept {
+  const AttentionPlan::State& state = call.plan->state();
+  const bool plane = std::any_of(state.pairs.begin(), state.pairs.end(), [&](std::size_t index) {
+    return std::holds_alternative<Relative2d>(state.spec.encodings[index]);
+  });
+  const PositionsView& q = call.q_positions;
+  const PositionsView& k = call.k_positions;
+  if (!plane || !q.given() || !k.given() || (q.axis_stride != 0) == (k.axis_stride != 0)) return {};
+  return {StatusCode::kInvalidArgument,
+          "[attention] q_positions and k_positions must both have two coordinates, or both one, "
+          "for relative_2d"};
+}
+
 Status check_outputs(const AttentionCall& call) noexcept {
   if (Status s = check_same_shape(kOp, "out", call.out, "q", call.q); !s.ok()) return s;
   if (Status s = check_view(kOp, "out", call.out); !s.ok()) return s;
@@ -213,6 +241,8 @@ Status check_attention_inputs(const AttentionCall& call) noexcept {
     return {StatusCode::kInvalidArgument, "[attention] plan must not be null"};
   if (Status s = check_inputs(call); !s.ok()) return s;
   if (Status s = check_mask(call); !s.ok()) return s;
+  if (Status s = check_plain_keys(call); !s.ok()) return s;
+  if (Status s = check_plane(call); !s.ok()) return s;
   try {
     return check_length(call);
   } catch (const std::exception& problem) {

@@ -399,10 +399,21 @@ class Decoder {
 
 }  // namespace
 
+namespace {
+
+// What rows of keys, read once, have no kernel for.
+bool needs_blocks(const AttentionPlan::State& state) noexcept {
+  if (state.rotates_values || !state.pairs.empty()) return true;
+  return state.relative_query &&
+         std::get_if<RelativeQuery>(&state.spec.encodings[*state.relative_query])->vectors;
+}
+
+}  // namespace
+
 bool is_decode(const AttentionCall& call) noexcept {
   constexpr std::int64_t kFewQueries = 8;
   return call.q.tokens() <= kFewQueries && call.mask.cu_queries.empty() &&
-         call.mask.cu_keys.empty() && !call.plan->state().rotates_values;
+         call.mask.cu_keys.empty() && !needs_blocks(call.plan->state());
 }
 
 Status decode_attention(const AttentionCall& call) {

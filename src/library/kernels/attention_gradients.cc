@@ -91,16 +91,21 @@ void add_relative(const AttentionSetup& setup, const std::vector<TaskGradients>&
   const cpu::RelativeProblem& form = setup.relative_form;
   const auto group = static_cast<std::size_t>(setup.state->shape.heads / setup.state->kv_heads);
   const double factor = config->factor(static_cast<double>(setup.scale));
-  const auto first = static_cast<std::size_t>(form.lowest - config->lowest());
-  std::vector<double>& gradient = gradients[*setup.state->relative_query][0];
+  Parameters& all = gradients[*setup.state->relative_query];
+  std::vector<double>& gradient = all[0];
   for (const TaskGradients& task : tasks) {
     const std::size_t first_row =
         config->per_head ? static_cast<std::size_t>(task.kv_head) * group * form.channels : 0;
     for (std::size_t row = 0; row < task.drelative.size() / form.stride; ++row) {
-      double* to = gradient.data() + (first_row + row) * config->entries() + first;
+      double* to = gradient.data() + (first_row + row) * config->entries();
       for (std::size_t n = 0; n < form.entries(); ++n) {
-        to[n] += factor * static_cast<double>(task.drelative[row * form.stride + n]);
+        const std::int64_t at = config->entry(form.lowest + static_cast<std::int64_t>(n));
+        to[at] += factor * static_cast<double>(task.drelative[row * form.stride + n]);
       }
+    }
+    const std::size_t half = task.dvectors.size() / 2;
+    for (std::size_t i = 0; i < task.dvectors.size(); ++i) {
+      all[1 + i / half][i % half] += task.dvectors[i];
     }
   }
 }
@@ -168,6 +173,13 @@ TaskGradients::TaskGradients(const AttentionSetup& setup, const Segment& in_segm
   if (const RelativeQuery* relative = setup.relative_query()) {
     const cpu::RelativeProblem& form = setup.relative_form;
     drelative.assign((relative->per_head ? group : 1) * form.channels * form.stride, 0.0f);
+    if (relative->vectors) {
+      dvectors.assign(2 * static_cast<std::size_t>(state.shape.heads) * setup.dim, 0.0);
+    }
+  }
+  for (const auto& term : setup.pairs) {
+    pairs.push_back(term->zero_gradients(segment));
+    if (term->reads_keys()) dk_plain.assign(rows, 0.0f);
   }
   const bool trains =
       std::any_of(state.temperatures.begin(), state.temperatures.end(), [&](std::size_t index) {
@@ -262,6 +274,24 @@ void TaskGradients::add_temperatures(const AttentionSetup& setup, std::int64_t h
                   static_cast<std::size_t>(head)] +=
         static_cast<double>(setup.scale) * product *
         query_factor(state, *setup.call->parameters, head, position, index);
+  }
+}
+
+void TaskGradients::add_vectors(const AttentionSetup& setup, std::int64_t head,
+                                const float* of_content, const float* of_position) {
+  if (dvectors.empty()) return;
+  const std::size_t half = dvectors.size() / 2;
+  double* to = dvectors.data() + static_cast<std::size_t>(head) * setup.dim;
+  for (std::size_t c = 0; c < setup.dim; ++c) {
+    to[c] += static_cast<double>(of_content[c]);
+    to[half + c] += static_cast<double>(of_position[c]);
+  }
+}
+
+void TaskGradients::add_pairs(const AttentionSetup& setup, const PairBlock& block,
+                              const AlignedFloats& dpairs) {
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    setup.pairs[i]->add_gradients(block, dpairs.data(), pairs[i], dk_plain.data());
   }
 }
 
@@ -369,11 +399,19 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
       add(other.dk, sum.dk);
       add(other.dv, sum.dv);
       add(other.dgate_keys, sum.dgate_keys);
+      add(other.dk_plain, sum.dk_plain);
+      for (std::size_t i = 0; i < sum.pairs.size(); ++i) {
+        std::transform(other.pairs[i].rows.begin(), other.pairs[i].rows.end(),
+                       sum.pairs[i].rows.begin(), sum.pairs[i].rows.begin(), std::plus<>());
+      }
       add_angles(setup, other, sum);
       std::transform(other.dtoken_sums.begin(), other.dtoken_sums.end(), sum.dtoken_sums.begin(),
                      sum.dtoken_sums.begin(), std::plus<>());
     }
     write_token_gradients(call, setup, sum);
+    for (std::size_t i = 0; i < sum.pairs.size(); ++i) {
+      setup.pairs[i]->write_inputs(sum.pairs[i], sum.segment, sum.kv_head, call.dinputs);
+    }
     if (gates_from_values) add(sum.dgate_keys, sum.dv);
     AlignedFloats& plain = plains[worker];
     for (std::int64_t j = 0; j < sum.segment.keys; ++j) {
@@ -387,6 +425,9 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
         turners[worker].backward(Role::kKey, sum.kv_head, setup.state->kv_heads, sum.segment.batch,
                                  key, plain.data(), sum.dk.data() + at, sum.frequencies(),
                                  sum.segment.first_key);
+      for (std::size_t c = 0; c < setup.dim && !sum.dk_plain.empty(); ++c) {
+        sum.dk[at + c] += sum.dk_plain[at + c];
+      }
       const auto* dv = sum.dv.data() + at;
       if (setup.state->rotates_values &&
           std::any_of(dv, dv + setup.dim, [](float x) { return x != 0.0f; })) {
@@ -418,6 +459,12 @@ void sum_parameter_gradients(const AttentionSetup& setup, const std::vector<Task
   add_temperatures(setup, tasks, gradients);
   add_relative(setup, tasks, gradients);
   add_cope(setup, tasks, gradients);
+  for (const TaskGradients& task : tasks) {
+    for (std::size_t i = 0; i < task.pairs.size(); ++i) {
+      const PairTerm& term = *setup.pairs[i];
+      term.add_to_parameters(task.pairs[i], task.kv_head, gradients[term.encoding()]);
+    }
+  }
   add_alpha(setup, tasks, gradients);
 }
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "core/aligned.h"
-#include "kernels/attention_plan.h"
+#include "kernels/pair_terms.h"
 
 namespace posenc {
 
@@ -23,6 +23,13 @@ class TaskGradients {
   void add_temperatures(const AttentionSetup& setup, std::int64_t head, std::int64_t query,
                         const float* turned, const float* gradient);
   [[nodiscard]] bool trains_temperatures() const { return !dtemperatures.empty(); }
+  // Adds what RelativeQuery's vectors of a head get from a query: the gradients of the product with keys and of the one
+  // with the table, before they are added up.
+  void add_vectors(const AttentionSetup& setup, std::int64_t head, const float* of_content,
+                   const float* of_position);
+  [[nodiscard]] bool trains_vectors() const { return !dvectors.empty(); }
+  // Adds what the terms of pairs get from a block: `dpairs` is [keys][kQueryBlock].
+  void add_pairs(const AttentionSetup& setup, const PairBlock& block, const AlignedFloats& dpairs);
   // One per rotation, null where frequencies are constants.
   std::vector<double*>& frequencies() { return frequency_pointers_; }
 
@@ -40,8 +47,12 @@ class TaskGradients {
   AlignedFloats dfire_scale;
   std::vector<double> dsinks;         // [sinks][heads]
   std::vector<double> dtemperatures;  // [temperatures][heads]; empty where none trains
-  AlignedFloats drelative;            // [channels][stride], or of every head of the group
-  AlignedFloats dcope;                // [dim][stride], or [heads of the group][stride]
+  std::vector<double> dvectors;       // [2][heads][dim]: content and position; empty without them
+  std::vector<PairGradients> pairs;
+  AlignedFloats
+      dk_plain;  // [keys][padded_dim], of keys before site 2, where a pair term reads them
+  AlignedFloats drelative;  // [channels][stride], or of every head of the group
+  AlignedFloats dcope;      // [dim][stride], or [heads of the group][stride]
   std::vector<std::vector<double>> dfrequencies;  // [groups x pairs] per site-2 encoding
 
  private:

@@ -122,8 +122,9 @@ void fill_relative(AttentionSetup& setup) {
   form.channels = static_cast<std::size_t>(config->channels(static_cast<std::int64_t>(setup.dim)));
   form.channel_stride = config->reads_input() ? whole(form.channels) : setup.padded_dim;
   const std::int64_t farthest = std::max<std::int64_t>(setup.distances.places, 1) - 1;
-  form.highest = std::min(config->extent - 1, farthest);
-  form.lowest = std::max(config->lowest(), setup.call->mask.causal ? 0 : -farthest);
+  form.highest = std::min(config->reach(), farthest);
+  form.lowest = -std::min(config->bidirectional ? config->reach() : 0, farthest);
+  if (setup.call->mask.causal) form.lowest = 0;
   form.clips = config->beyond == RelativeQuery::Beyond::kClip;
   form.stride = whole(form.entries());
   const std::size_t tables =
@@ -131,12 +132,12 @@ void fill_relative(AttentionSetup& setup) {
   setup.relative_tables.assign(tables * form.channels * form.stride, 0.0f);
   setup.relative_transposed.assign(tables * form.entries() * form.channel_stride, 0.0f);
   const double factor = config->factor(static_cast<double>(setup.scale));
-  const auto first = static_cast<std::size_t>(form.lowest - config->lowest());
   for (std::size_t row = 0; row < tables * form.channels; ++row) {
     const std::size_t table = row / form.channels;
     const std::size_t channel = row % form.channels;
     for (std::size_t n = 0; n < form.entries(); ++n) {
-      const auto entry = static_cast<float>(factor * values[row * config->entries() + first + n]);
+      const std::int64_t at = config->entry(form.lowest + static_cast<std::int64_t>(n));
+      const auto entry = static_cast<float>(factor * values[row * config->entries() + at]);
       setup.relative_tables[row * form.stride + n] = entry;
       setup.relative_transposed[(table * form.entries() + n) * form.channel_stride + channel] =
           entry;
@@ -172,7 +173,8 @@ bool may_prune(const AttentionSetup& setup) {
   const AttentionPlan::State& state = *setup.state;
   const auto* fox = state.token ? std::get_if<Fox>(&state.spec.encodings[*state.token]) : nullptr;
   const bool others = !state.biases.empty() || state.fire || state.cope || state.relative_query ||
-                      state.softcap || state.breaks_sticks || setup.call->mask.key_mask != nullptr;
+                      !state.pairs.empty() || state.softcap || state.breaks_sticks ||
+                      setup.call->mask.key_mask != nullptr;
   if (fox == nullptr || !fox->prune || others) return false;
   const std::int64_t rows = setup.call->q.batch() * state.shape.heads;
   const std::int64_t keys = setup.call->k.tokens();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/pair_terms.h"
+
 namespace posenc {
 namespace {
 
@@ -37,6 +39,10 @@ void AttentionSetup::share_with_sinks(std::int64_t head, float* row, float& lse)
   }
 }
 
+AttentionSetup::AttentionSetup() = default;
+AttentionSetup::AttentionSetup(AttentionSetup&&) noexcept = default;
+AttentionSetup::~AttentionSetup() = default;
+
 AttentionPlan::~AttentionPlan() = default;
 AttentionPlan::AttentionPlan(AttentionPlan&&) noexcept = default;
 AttentionPlan& AttentionPlan::operator=(AttentionPlan&&) noexcept = default;
@@ -62,15 +68,31 @@ float AttentionSetup::scale_of(std::int64_t batch, std::int64_t head, std::int64
 void AttentionSetup::read_relative(const Segment& s, std::int64_t head,
                                    const cpu::QueryBlock& block, AlignedFloats& rows) const {
   const RelativeQuery* config = relative_query();
-  if (config == nullptr || !config->reads_input()) return;
-  const ConstTensorView& u = call->inputs[first_input(state->inputs, *state->relative_query)];
+  if (config == nullptr || !config->has_own_rows()) return;
+  const std::size_t stride = relative_form.channel_stride;
   std::fill(rows.begin(), rows.end(), 0.0f);
   for (std::size_t r = 0; r < block.count; ++r) {
-    const std::int64_t place = s.place_offset() + static_cast<std::int64_t>(block.first + r);
+    const auto query = static_cast<std::int64_t>(block.first + r);
+    float* row = rows.data() + r * stride;
+    if (config->vectors) {
+      read_row(call->q, s.batch, head, s.first_query + query, stride, row);
+      const double* position = (*call->parameters)[*state->relative_query][2].data() +
+                               static_cast<std::size_t>(head) * dim;
+      for (std::size_t c = 0; c < dim; ++c) row[c] += static_cast<float>(position[c]);
+      continue;
+    }
+    const std::int64_t place = s.place_offset() + query;
     if (place < 0) continue;  // a query before the first key
-    read_row(u, s.batch, head, s.first_key + place, relative_form.channel_stride,
-             rows.data() + r * relative_form.channel_stride);
+    const ConstTensorView& u = call->inputs[first_input(state->inputs, *state->relative_query)];
+    read_row(u, s.batch, head, s.first_key + place, stride, row);
   }
+}
+
+const double* AttentionSetup::content_of(std::int64_t head) const {
+  const RelativeQuery* config = relative_query();
+  if (config == nullptr || !config->vectors) return nullptr;
+  return (*call->parameters)[*state->relative_query][1].data() +
+         static_cast<std::size_t>(head) * dim;
 }
 
 cpu::Workspace::Sizes AttentionSetup::workspace(std::int64_t keys, bool backward) const {
@@ -81,6 +103,7 @@ cpu::Workspace::Sizes AttentionSetup::workspace(std::int64_t keys, bool backward
           .relative_rows = relative ? relative_form.rows() : 0,
           .keys = static_cast<std::size_t>(keys),
           .breaks_sticks = state->breaks_sticks,
+          .has_pairs = !state->pairs.empty(),
           .backward = backward};
 }
 
@@ -113,6 +136,7 @@ cpu::HeadProblem AttentionSetup::problem(const Segment& s, std::int64_t head) co
   const AttentionMask& mask = call->mask;
   p.window_left = bounded(mask.window_left);
   p.window_right = mask.causal ? 0 : bounded(mask.window_right);
+  p.has_pairs = !state->pairs.empty();
   p.breaks_sticks = state->breaks_sticks;
   if (p.breaks_sticks) p.window_right = -1;  // not even its own key
   if (mask.key_mask != nullptr) {

@@ -13,6 +13,8 @@
 
 namespace posenc {
 
+class PairTerm;
+
 // The terms, and the tables that are kept between calls.
 struct AttentionPlan::State : Terms {
   CachePolicy policy;
@@ -29,6 +31,11 @@ const TensorView* gate_gradient(const AttentionBackwardCall& call);
 
 // Everything that a call computes before the first tile, kept in float32.
 struct AttentionSetup {
+  AttentionSetup();
+  ~AttentionSetup();
+  AttentionSetup(AttentionSetup&&) noexcept;  // pairs refer to it: none may be there yet
+  AttentionSetup& operator=(AttentionSetup&&) = delete;
+
   const AttentionCall* call = nullptr;
   const AttentionPlan::State* state = nullptr;
   std::vector<Segment> segments;
@@ -83,11 +90,16 @@ struct AttentionSetup {
   [[nodiscard]] bool reads_plain() const {
     return cope() != nullptr || (relative_query() != nullptr && !relative_query()->reads_input());
   }
-  // The input's rows of a block of queries, [kQueryBlock][channel_stride]; zero where it has none. Nothing where the
-  // query itself is what the table is multiplied with.
+  // What the table is multiplied with in a block of queries, [kQueryBlock][channel_stride]: rows of the input, zero where
+  // it has none, or queries with a vector added. Nothing where it is the plain queries.
   void read_relative(const Segment& s, std::int64_t head, const cpu::QueryBlock& block,
                      AlignedFloats& rows) const;
   [[nodiscard]] cpu::Workspace::Sizes workspace(std::int64_t keys, bool backward) const;
+
+  // Transformer-XL's vectors of a head, one added to the query of the product with keys; null where there are none.
+  [[nodiscard]] const double* content_of(std::int64_t head) const;
+
+  std::vector<std::unique_ptr<PairTerm>> pairs;  // of Terms::pairs
 
   // CoPE: scaled table [dim][stride], or per head a shared one [heads][stride].
   AlignedFloats cope_table;

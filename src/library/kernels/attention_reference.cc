@@ -66,7 +66,9 @@ struct AsReference {
     }
     options.masking.cu_queries.assign(call.mask.cu_queries.begin(), call.mask.cu_queries.end());
     options.masking.cu_keys.assign(call.mask.cu_keys.begin(), call.mask.cu_keys.end());
-    options.positions.axes = state.axes;
+    // One coordinate stays one: what reads several of a position knows what it means.
+    const bool several = call.q_positions.axis_stride != 0 || call.k_positions.axis_stride != 0;
+    options.positions.axes = several ? state.axes : 1;
     options.positions.query =
         ids_of(call.q_positions, call.q.batch(), call.q.tokens(), options.positions.axes);
     options.positions.key =

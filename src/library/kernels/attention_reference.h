@@ -27,6 +27,8 @@ struct QueryRows {
   AlignedFloats& plain;
   AlignedFloats& relative;
 };
+// Adds the vector that RelativeQuery has for the queries of a head.
+void add_content(const AttentionSetup& setup, std::int64_t head, float* row);
 // Reads them for queries block.first .. block.first + block.count - 1, and points the block at them.
 void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t head,
                   RowTurner& turner, const QueryRows& to, cpu::QueryBlock& block);

@@ -6,6 +6,7 @@
 #include "kernels/attention_inputs.h"
 #include "kernels/attention_reference.h"
 #include "kernels/cpu/rows_simd.h"
+#include "kernels/pair_terms.h"
 #include "posenc/core/threads.h"
 
 namespace posenc {
@@ -204,6 +205,7 @@ Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool 
     const std::vector<double>& logits = (*call.parameters)[index][0];
     setup.sinks.emplace_back(logits.begin(), logits.end());
   }
+  setup.pairs = make_pair_terms(setup);
   if (!pack_rows) return {};
   pack(setup, call.k, turns_keys(call) ? Turn::kKeys : Turn::kNot, setup.k_rows);
   pack(setup, call.v, state.rotates_values ? Turn::kValues : Turn::kNot, setup.v_rows);
@@ -244,7 +246,7 @@ std::int64_t forward_bytes(const AttentionCall& call, bool decodes) {
     bytes += 2 * call.q.batch() * state.shape.heads * call.k.tokens() *
              static_cast<std::int64_t>(sizeof(double));
   }
-  return bytes;
+  return bytes + pair_bytes(call, false);
 }
 
 std::int64_t backward_bytes(const AttentionCall& call) {
@@ -263,7 +265,7 @@ std::int64_t backward_bytes(const AttentionCall& call) {
           group * distances_of(call, segments).span() * static_cast<std::int64_t>(sizeof(float));
     }
   }
-  return forward_bytes(call, false) +
+  return forward_bytes(call, false) + pair_bytes(call, true) +
          per_head * state.kv_heads * backward_splits(call, segments.size());
 }
 

@@ -35,6 +35,9 @@ std::string terms_of(const AttentionCall& call) {
   if (state.cope) add("cope");
   if (state.token) add(fmt::format("sums over tokens ({})", joined_names(state, {*state.token})));
   if (state.relative_query) add("relative_query");
+  if (!state.pairs.empty()) {
+    add(fmt::format("pairs a block at a time ({})", joined_names(state, state.pairs)));
+  }
   if (!state.temperatures.empty()) add("temperature");
   if (state.softcap) add("softcap");
   if (state.breaks_sticks) add("stick_breaking");
@@ -97,7 +100,12 @@ std::string obstacle_of(const AttentionCall& call) {
       !call.q_positions.offsets.empty() || !call.k_positions.offsets.empty();
   if ((!state.biases.empty() || state.fire) && explicit_positions)
     return "biases with explicit positions";
-  if (state.relative_query && explicit_positions) return "relative_query with explicit positions";
+  const bool of_keys = std::any_of(state.pairs.begin(), state.pairs.end(), [&](std::size_t index) {
+    return std::holds_alternative<RelativeQuery>(state.spec.encodings[index]);
+  });
+  if ((state.relative_query || of_keys) && explicit_positions) {
+    return "relative_query with explicit positions";
+  }
   return "";
 }
 

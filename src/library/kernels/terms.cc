@@ -42,10 +42,19 @@ struct AddTerm {
     if (terms.cope) obstacle("more than one cope");
     terms.cope = index;
   }
-  void operator()(const RelativeQuery& /*relative*/) const {
-    if (terms.relative_query) obstacle("more than one relative_query");
+  void operator()(const RelativeQuery& relative) const {
+    if (relative.of_keys()) {
+      terms.pairs.push_back(index);
+      return;
+    }
+    if (terms.relative_query) obstacle("more than one relative_query of queries");
     terms.relative_query = index;
   }
+  void operator()(const Relative2d& /*relative*/) const {
+    terms.pairs.push_back(index);
+    terms.axes = std::max<std::int64_t>(terms.axes, 2);
+  }
+  void operator()(const GrapeAp& /*grape*/) const { terms.pairs.push_back(index); }
   void operator()(const Softcap& softcap) const {
     if (terms.softcap) obstacle("more than one softcap");
     terms.softcap = softcap.cap;
@@ -79,6 +88,15 @@ void check_values(Terms& terms) {
   if (terms.rotates_values && terms.obstacle.empty() && cope != nullptr &&
       cope->gate_source == Cope::GateSource::kValue) {
     terms.obstacle = "rotated values with gates from values";
+  }
+}
+
+// Gates that see biases need them before the tile's own terms.
+void check_gates(Terms& terms) {
+  if (!terms.cope || !std::get<Cope>(terms.spec.encodings[*terms.cope]).gates_see_bias) return;
+  for (const std::size_t index : terms.pairs) {
+    if (!std::holds_alternative<Relative2d>(terms.spec.encodings[index])) continue;
+    if (terms.obstacle.empty()) terms.obstacle = "gates that see a bias of two axes";
   }
 }
 
@@ -133,6 +151,7 @@ Terms compile_terms(Spec spec, const ModelShape& shape, std::int64_t kv_heads, L
     terms.axes = std::max(terms.axes, terms.rotations.back().axes.axes);
   }
   check_values(terms);
+  check_gates(terms);
   return terms;
 }
 

@@ -25,7 +25,8 @@ struct Terms {
   std::optional<std::size_t> fire;            // of the one FIRE that is fused
   std::optional<std::size_t> cope;            // of the one CoPE that is fused
   std::optional<std::size_t> token;           // of the one token term that is fused
-  std::optional<std::size_t> relative_query;  // of the one that is fused
+  std::optional<std::size_t> relative_query;  // of the one of queries that is fused
+  std::vector<std::size_t> pairs;             // of terms that are computed apart from the tiles
   std::vector<std::size_t> temperatures;
   std::vector<std::size_t> sinks;
   std::optional<double> softcap;  // of the one that is fused

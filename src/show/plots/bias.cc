@@ -28,7 +28,12 @@ class BiasSum {
     for (std::size_t e = 0; e < spec_.encodings.size(); ++e) {
       std::visit(
           [&]<class E>(const E& encoding) {
-            if constexpr (BiasEncoding<E>) sum += bias(encoding, values_[e], head, i, j);
+            if constexpr (BiasEncoding<E>) {
+              sum += bias(encoding, values_[e], head, i, j);
+            } else if constexpr (PlaneBias<E>) {  // patches in the order of reading
+              sum += bias(encoding, values_[e], head, encoding.point({&i, 1}),
+                          encoding.point({&j, 1}));
+            }
           },
           spec_.encodings[e]);
     }
@@ -42,8 +47,8 @@ class BiasSum {
  private:
   template <class E>
   void look_at(const E& /*encoding*/) {
-    toeplitz_ = toeplitz_ && (DistanceBias<E> || !BiasEncoding<E>);
-    table_ = table_ || ReadsEntries<E>;
+    toeplitz_ = toeplitz_ && (DistanceBias<E> || E::kTraits.site != Site::kBias);
+    table_ = table_ || ReadsEntries<E> || PlaneBias<E>;
   }
 
   [[noreturn]] static void refuse_other(const PlotRequest& request, const NamedSpec& named) {

@@ -219,6 +219,41 @@ at::Tensor fire_bias(const Fire& config, const Tensors& parameters, const at::Te
   return (at::matmul(hidden, parameters[4].transpose(0, 1)) + parameters[5]).permute({0, 3, 1, 2});
 }
 
+namespace {
+
+// Coordinates y and x, [B or 1, T] each.
+std::pair<at::Tensor, at::Tensor> points_of(const Relative2d& config, const at::Tensor& positions) {
+  const at::Tensor n = positions.select(2, 0);
+  if (positions.size(2) > 1) return {n, positions.select(2, 1)};
+  const at::Tensor y = at::div(n, config.width, "floor");
+  return {y, n - y * config.width};
+}
+
+// Distances between all queries and keys, as entries of an axis of `size`: [B or 1, Tq, Tk].
+at::Tensor axis_entries(const at::Tensor& query, const at::Tensor& key, std::int64_t size) {
+  return (query.unsqueeze(2) - key.unsqueeze(1)).clamp(1 - size, size - 1) + (size - 1);
+}
+
+// Entries [heads, count] at [B or 1, Tq, Tk], as [B or 1, heads, Tq, Tk].
+at::Tensor read_entries(const at::Tensor& table, const at::Tensor& entries) {
+  std::vector<std::int64_t> shape = {table.size(0)};
+  shape.insert(shape.end(), entries.sizes().begin(), entries.sizes().end());
+  return table.index_select(1, entries.reshape({-1})).reshape(shape).transpose(0, 1);
+}
+
+}  // namespace
+
+at::Tensor plane_bias(const Relative2d& config, const Tensors& parameters,
+                      const at::Tensor& q_positions, const at::Tensor& k_positions) {
+  const auto [qy, qx] = points_of(config, q_positions);
+  const auto [ky, kx] = points_of(config, k_positions);
+  const at::Tensor row = axis_entries(qy, ky, config.height);
+  const at::Tensor column = axis_entries(qx, kx, config.width);
+  if (config.separable)
+    return read_entries(parameters[0], row) + read_entries(parameters[1], column);
+  return read_entries(parameters[0].flatten(1), row * config.column_entries() + column);
+}
+
 at::Tensor bias_table(const Prepared& prepared, const std::vector<Tensors>& parameters,
                       const BiasTable& range, const at::Device& device) {
   const at::Tensor distance = distances_of(prepared, range, device);

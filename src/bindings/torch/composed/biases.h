@@ -19,6 +19,10 @@ at::Tensor toeplitz_bias(const Encoding& encoding, const std::vector<at::Tensor>
 at::Tensor fire_bias(const Fire& config, const std::vector<at::Tensor>& parameters,
                      const at::Tensor& q_positions, const at::Tensor& k_positions);
 
+// Relative2d's [B or 1, heads, Tq, Tk] at positions [B or 1, T, 1 or 2].
+at::Tensor plane_bias(const Relative2d& config, const std::vector<at::Tensor>& parameters,
+                      const at::Tensor& q_positions, const at::Tensor& k_positions);
+
 // Distances -before .. span - before - 1, and the sum of a spec's Toeplitz biases there: [heads, span]
 // in the parameters' type.
 struct BiasTable {

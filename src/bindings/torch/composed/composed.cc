@@ -99,6 +99,10 @@ at::Tensor sum_of_biases(const ComposedCall& call, const std::vector<Tensors>& p
   for (std::size_t e = 0; e < parameters.size(); ++e) {
     const auto* fire = std::get_if<Fire>(&call.prepared->spec.encodings[e]);
     if (fire != nullptr) add(fire_bias(*fire, parameters[e], i, j).to(type));
+    const auto* plane = std::get_if<Relative2d>(&call.prepared->spec.encodings[e]);
+    if (plane == nullptr) continue;
+    add(plane_bias(*plane, parameters[e], call.tokens->q_positions(), call.tokens->k_positions())
+            .to(type));
   }
   return sum;
 }
@@ -128,28 +132,73 @@ at::Tensor sum_of_token_terms(const ComposedCall& call, double scale, at::Scalar
   return sum;
 }
 
+// Rows of an input at the queries' own tokens, [B, H, Tq, channels]; 0 where a query has none.
+at::Tensor own_rows(const ComposedCall& call, const at::Tensor& input) {
+  const at::Tensor own = call.tokens->own_key_index();
+  return input.index_select(2, own.clamp_min(0)).masked_fill((own < 0).reshape({1, 1, -1, 1}), 0.0);
+}
+
+// Entries of the table at distances of any shape; -1 where there is none. Found on the host, where the formula is, and
+// far distances share theirs.
+at::Tensor relative_entries(const RelativeQuery& config, const at::Tensor& distance) {
+  const std::int64_t reach = config.reach() + 1;
+  at::Tensor entries = at::empty({2 * reach + 1}, at::kLong);
+  auto* to = entries.data_ptr<std::int64_t>();
+  for (std::int64_t d = -reach; d <= reach; ++d) *to++ = config.entry(d);
+  return entries.to(distance.device()).index({distance.clamp(-reach, reach) + reach});
+}
+
 at::Tensor relative_term(const ComposedCall& call, std::size_t index, const Tensors& parameters,
-                         const at::Tensor& plain_q, double scale) {
+                         const at::Tensor& plain_q, const at::Tensor& plain_k, double scale) {
   const Terms& terms = call.prepared->plan.terms();
   const auto& config = std::get<RelativeQuery>(terms.spec.encodings[index]);
-  at::Tensor u = plain_q;
+  const auto type = plain_q.scalar_type();
+  at::Tensor u = config.of_keys() ? plain_k : plain_q;
+  if (config.vectors) u = u + parameters[2].to(type).unsqueeze(1);  // [H, 1, D]
   if (config.reads_input()) {
-    const at::Tensor own = call.tokens->own_key_index();
-    u = call.inputs[first_input(terms.inputs, index)]
-            .to(plain_q.scalar_type())
-            .index_select(2, own.clamp_min(0))
-            .masked_fill((own < 0).reshape({1, 1, -1, 1}), 0.0);
+    u = own_rows(call, call.inputs[first_input(terms.inputs, index)]).to(type);
   }
   const at::Tensor products =
-      products_with(u, parameters[0].to(plain_q.scalar_type())) * config.factor(scale);
+      products_with(u, parameters[0].to(type)) * config.factor(scale);  // [B, H, T, entries]
   const at::Tensor distance = call.tokens->q_positions().select(2, 0).unsqueeze(2) -
                               call.tokens->k_positions().select(2, 0).unsqueeze(1);
-  const at::Tensor near = distance.clamp(config.lowest(), config.extent - 1);
-  const at::Tensor entry = (near - config.lowest()).unsqueeze(1);
-  at::Tensor term = products.gather(
-      -1, entry.expand({products.size(0), products.size(1), entry.size(2), entry.size(3)}));
-  if (config.beyond == RelativeQuery::Beyond::kClip) return term;
-  return term.masked_fill((near != distance).unsqueeze(1), 0.0);
+  const at::Tensor entry = relative_entries(config, distance).unsqueeze(1);
+  const at::Tensor known =
+      entry.clamp_min(0).expand({products.size(0), products.size(1), entry.size(2), entry.size(3)});
+  const at::Tensor term = config.of_keys()
+                              ? products.gather(-1, known.transpose(-1, -2)).transpose(-1, -2)
+                              : products.gather(-1, known);
+  return term.masked_fill(entry < 0, 0.0);
+}
+
+// m_h times the logarithms of the steps from a key to the query, [B, H, Tq, Tk]. Sums are float64.
+at::Tensor path_term(const ComposedCall& call, std::size_t index, const Tensors& parameters,
+                     const at::Tensor& visible, at::ScalarType type) {
+  const Terms& terms = call.prepared->plan.terms();
+  const auto& config = std::get<GrapeAp>(terms.spec.encodings[index]);
+  const std::size_t first = first_input(terms.inputs, index);
+  const at::Tensor p = own_rows(call, call.inputs[first]).to(type);
+  const at::Tensor e = call.inputs[first + (config.separate ? 1 : 0)].to(type);
+  const at::Tensor steps = at::matmul(p, e.transpose(-1, -2)) * config.factor();
+  const at::Tensor own = call.tokens->own_key_index().ge(0).reshape({1, 1, -1, 1});
+  const at::Tensor passed =
+      visible & own &
+      (call.tokens->q_places().unsqueeze(1) >= call.tokens->k_places().unsqueeze(0));
+  const at::Tensor costs =
+      at::log_sigmoid(steps).masked_fill(passed.logical_not(), 0.0).to(at::kDouble);
+  const at::Tensor sums = costs.flip(-1).cumsum(-1).flip(-1) - costs;  // of the keys after each
+  return parameters[0].reshape({1, -1, 1, 1}).to(type) * sums.to(type);
+}
+
+// Queries as the product with keys has them: with the vectors of Transformer-XL.
+at::Tensor with_content(const ComposedCall& call, const std::vector<Tensors>& parameters,
+                        at::Tensor q) {
+  for (std::size_t e = 0; e < parameters.size(); ++e) {
+    const auto* config = std::get_if<RelativeQuery>(&call.prepared->spec.encodings[e]);
+    if (config == nullptr || !config->vectors) continue;
+    q = q + parameters[e][1].to(q.scalar_type()).unsqueeze(1);  // [H, 1, D]
+  }
+  return q;
 }
 
 // Of all sinks together, [1, H, 1, 1]; undefined where there is none.
@@ -230,7 +279,7 @@ ComposedResult compose(const ComposedCall& call) {
   const at::Tensor k = keys(call.k);
   s.raw =
       at::matmul(
-          rotated(call, parameters, Role::kQuery, s.plain_q),
+          rotated(call, parameters, Role::kQuery, with_content(call, parameters, s.plain_q)),
           (call.keys_are_turned ? k : rotated(call, parameters, Role::kKey, k)).transpose(-1, -2)) *
       s.scale;
   s.bias = sum_of_biases(call, parameters, type);
@@ -252,8 +301,12 @@ ComposedResult compose(const ComposedCall& call) {
     scores = scores + tokens;
   }
   for (std::size_t e = 0; e < parameters.size(); ++e) {
-    if (!std::holds_alternative<RelativeQuery>(call.prepared->spec.encodings[e])) continue;
-    scores = scores + relative_term(call, e, parameters[e], s.plain_q, s.scale);
+    const Encoding& encoding = call.prepared->spec.encodings[e];
+    if (std::holds_alternative<RelativeQuery>(encoding)) {
+      scores = scores + relative_term(call, e, parameters[e], s.plain_q, k, s.scale);
+    } else if (std::holds_alternative<GrapeAp>(encoding)) {
+      scores = scores + path_term(call, e, parameters[e], s.visible, type);
+    }
   }
   for (const Encoding& encoding : call.prepared->spec.encodings) {
     const auto* softcap = std::get_if<Softcap>(&encoding);

@@ -74,6 +74,7 @@ std::string cuda_obstacle(const Terms& terms, const CudaProblem& problem) {
   if (std::string type = type_obstacle(problem); !type.empty()) return type;
   if (terms.softcap) return "no kernel for softcap";
   if (terms.relative_query) return "no kernel for relative_query";
+  if (!terms.pairs.empty()) return "no kernel for " + joined_names(terms, terms.pairs);
   if (terms.breaks_sticks) return "no kernel for stick_breaking";
   if (terms.rotates_values) return "no kernel for rotated values";
   const Cope* cope = cope_of(terms);

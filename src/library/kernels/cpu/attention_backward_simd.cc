@@ -235,6 +235,7 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
     std::fill_n(out.drelative_rows, kQueryBlock * p.relative.channel_stride, 0.0f);
   }
   if (p.breaks_sticks) find_sticks(p, b, range, w);
+  std::fill(w.dpairs.begin(), w.dpairs.end(), 0.0f);
   const bool finite_queries = queries_are_finite(p, b, in);
   PerQuery prefix{};
   PerQuery ignored;
@@ -266,6 +267,10 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
         add_diagonals(p, b, tile, w.gate_logits.data(), out.dtoeplitz);
     }
     if (p.relative.channels > 0) add_products_gradient(p, b, tile, w);
+    if (p.has_pairs) {
+      std::copy_n(w.dscores.data(), tile.count * kQueryBlock,
+                  w.dpairs.data() + tile.first * kQueryBlock);
+    }
     if (out.dtoken_sums != nullptr) {
       add_token_sums(p, b, tile, w.dscores.data(), out.dtoken_sums);
     }

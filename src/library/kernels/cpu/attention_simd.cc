@@ -177,7 +177,9 @@ Workspace::Workspace(const Sizes& s)
       products(kQueryBlock * s.relative_stride),
       sheared(kQueryBlock * s.relative_rows),
       dsheared(s.backward ? sheared.size() : 0),
-      cap_slopes(s.backward && s.breaks_sticks ? gates.size() : 0) {}
+      cap_slopes(s.backward && s.breaks_sticks ? gates.size() : 0),
+      pairs(s.has_pairs ? (s.keys + kKeyBlock) * kQueryBlock : 0),
+      dpairs(s.backward ? pairs.size() : 0) {}
 
 void attention_forward_block(const HeadProblem& problem, const QueryBlock& block, Workspace& space,
                              float* out, float* lse) {

@@ -101,6 +101,7 @@ struct HeadProblem {
   CopeProblem cope;
   RelativeProblem relative;
   float softcap = 0.0f;        // bound of the scores; 0: none
+  bool has_pairs = false;      // Workspace::pairs is a term of the scores
   bool breaks_sticks = false;  // in place of the softmax
   Dropout dropout;
   std::int64_t batch = 0;  // what the dropout's counter reads
@@ -139,6 +140,7 @@ class Workspace {
     std::size_t relative_rows = 0;
     std::size_t keys = 0;
     bool breaks_sticks = false;
+    bool has_pairs = false;
     bool backward = false;
   };
   explicit Workspace(const Sizes& sizes);
@@ -159,6 +161,8 @@ class Workspace {
   AlignedFloats sheared;   // [relative_rows][kQueryBlock], as RelativeProblem reads them
   AlignedFloats dsheared;
   AlignedFloats cap_slopes;  // of bounded scores that a stick is broken by
+  AlignedFloats pairs;       // [keys][kQueryBlock], filled by the caller: a term of the scores
+  AlignedFloats dpairs;      // its gradient; 0 where a key is hidden
   // Token terms of a tile, less those of the block's first query, as sums of two floats: where a query's and a
   // key's nearly cancel, the sum of the large parts is exact.
   std::array<float, kQueryBlock> query_terms{}, query_rests{};

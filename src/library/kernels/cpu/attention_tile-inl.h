@@ -35,7 +35,8 @@ inline void tile_product(const cpu::Rows& keys, const Tile& tile, std::size_t di
 }
 
 inline int mods_of(const HeadProblem& p, const Tile& tile) {
-  const bool biased = p.toeplitz != nullptr || p.token_key != nullptr || p.relative.channels > 0;
+  const bool biased =
+      p.toeplitz != nullptr || p.token_key != nullptr || p.relative.channels > 0 || p.has_pairs;
   return (biased ? kBias : 0) | (p.fire.segments > 0 ? kFire : 0) | (tile.masked ? kMasked : 0);
 }
 

@@ -249,7 +249,8 @@ inline void for_visible_pairs(const HeadProblem& p, const QueryBlock& b, const T
 // What a pass over a tile adds to raw scores; each combination is compiled on its own.
 enum Mods : int {
   kPlain = 0,
-  kBias = 1,  // a table of distances, a token term, products with distances, or several of these
+  kBias =
+      1,  // a table of distances, a token term, products with distances, pairs, or several of these
   kFire = 2,
   kCope = 4,
   kMasked = 8,
@@ -312,6 +313,9 @@ HWY_NOINLINE void modify_scores(const HeadProblem& p, const QueryBlock& b, const
         if (p.relative.channels > 0) {
           const std::size_t row = p.relative.row(block_place - static_cast<std::int64_t>(key));
           score = hn::Add(score, hn::LoadU(d, w.sheared.data() + row * kQueryBlock + v));
+        }
+        if (p.has_pairs) {
+          score = hn::Add(score, hn::LoadU(d, w.pairs.data() + key * kQueryBlock + v));
         }
         if (p.token_key != nullptr) {
           const auto rest = hn::Add(row_rest, hn::Set(d, w.key_rests[j]));

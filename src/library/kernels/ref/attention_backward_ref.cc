@@ -190,22 +190,43 @@ void content_backward(const AttentionCall& call, const Head& head, const Row& ro
 void relative_backward(const AttentionCall& call, const Head& head, const Row& row,
                        const RelativeTerm& term, std::int64_t query, std::span<const double> dscore,
                        HeadGradients& gradient) {
-  if (term.u.empty()) return;
   const std::vector<double>& table = call.parameters[term.encoding][0];
   std::vector<double>& dtable = gradient.parameters[term.encoding][0];
-  const bool reads_input = term.config->reads_input();
-  const auto du =
-      reads_input ? vector_at(gradient.of_encodings[first_input(call.token_inputs, term.encoding)],
-                              static_cast<std::int64_t>(*row.own_key), term.config->rank)
-                  : vector_at(gradient.q, query, call.shape.head_dim);
+  const std::int64_t D = call.shape.head_dim;
+  std::vector<double> sum(term.u.size(), 0.0);
   for (std::size_t j = 0; j < dscore.size(); ++j) {
     if (!row.visible[j]) continue;
+    const auto u = term.vector(call, head, j);
+    const auto du = term.config->of_keys() ? vector_at(gradient.k, static_cast<std::int64_t>(j), D)
+                                           : std::span<double>(sum);
     std::int64_t at = relative_entry(call, head, term, query, j);
-    for (std::size_t c = 0; at >= 0 && c < du.size(); ++c, at += term.config->entries()) {
+    for (std::size_t c = 0; at >= 0 && c < u.size(); ++c, at += term.config->entries()) {
       du[c] += term.factor * dscore[j] * table[at];
-      dtable[at] += term.factor * dscore[j] * term.u[c];
+      dtable[at] += term.factor * dscore[j] * u[c];
     }
   }
+  if (sum.empty()) return;
+  if (term.config->reads_input()) {
+    add_scaled(1.0, sum,
+               vector_at(gradient.of_encodings[first_input(call.token_inputs, term.encoding)],
+                         static_cast<std::int64_t>(*row.own_key), term.config->rank));
+    return;
+  }
+  add_scaled(1.0, sum, vector_at(gradient.q, query, D));
+  if (!term.config->vectors) return;
+  add_scaled(1.0, sum, vector_at(std::span(gradient.parameters[term.encoding][2]), head.head, D));
+}
+
+void path_backward(const AttentionCall& call, const Head& head, const Row& row,
+                   const PathTerm& term, std::span<const double> dscore, HeadGradients& gradient) {
+  if (term.p.empty()) return;
+  const std::size_t input = first_input(call.token_inputs, term.encoding);
+  const bool separate = std::get<GrapeAp>(call.spec.encodings[term.encoding]).separate;
+  walk_backward(term, dscore,
+                {.slope = gradient.parameters[term.encoding][0][head.head],
+                 .p = vector_at(gradient.of_encodings[input],
+                                static_cast<std::int64_t>(*row.own_key), std::ssize(term.p)),
+                 .e = gradient.of_encodings[input + (separate ? 1 : 0)]});
 }
 
 void bias_backward(const AttentionCall& call, const Head& head, const Row& row, std::int64_t query,
@@ -219,6 +240,14 @@ void bias_backward(const AttentionCall& call, const Head& head, const Row& row, 
           const std::int64_t j = call.positions.key(head.batch, static_cast<std::int64_t>(key))[0];
           add_bias_gradient(encoding, call.parameters[e], head.head, i, j, drow.bias[key],
                             gradient[e]);
+        }
+      } else if constexpr (PlaneBias<E>) {
+        const auto from = encoding.point(call.positions.query(head.batch, query));
+        for (std::size_t key = 0; key < drow.bias.size(); ++key) {
+          if (!row.visible[key]) continue;
+          const auto to =
+              encoding.point(call.positions.key(head.batch, static_cast<std::int64_t>(key)));
+          add_bias_gradient(encoding, head.head, from, to, drow.bias[key], gradient[e]);
         }
       }
     };
@@ -237,10 +266,14 @@ void raw_backward(const AttentionCall& call, const Head& head, const Row& row, s
     add_scaled(factor, vector_at(std::span(head.rotated_k), key, D), dq);
     add_scaled(factor, row.rotated_q, vector_at(std::span(gradient.rotated_k), key, D));
   }
-  call.transforms.backward(Role::kQuery, query_token(call, head, row, query),
-                           vector_at(head.q, query, D), dq, gradient.parameters,
-                           gradient_rows(call, gradient, row.own_key));
+  call.transforms.backward(Role::kQuery, query_token(call, head, row, query), row.plain_q, dq,
+                           gradient.parameters, gradient_rows(call, gradient, row.own_key));
   add_scaled(1.0, dq, vector_at(gradient.q, query, D));
+  for (std::size_t e = 0; e < call.spec.encodings.size(); ++e) {
+    const auto* relative = std::get_if<RelativeQuery>(&call.spec.encodings[e]);
+    if (relative == nullptr || !relative->vectors) continue;
+    add_scaled(1.0, dq, vector_at(std::span(gradient.parameters[e][1]), head.head, D));
+  }
 }
 
 // From the gradient at the output to that at the sum over the values, in place.
@@ -272,6 +305,9 @@ void row_backward(const AttentionCall& call, const Head& head, std::int64_t quer
   }
   for (const RelativeTerm& term : row.relative) {
     relative_backward(call, head, row, term, query, drow.score, gradient);
+  }
+  for (const PathTerm& term : row.paths) {
+    path_backward(call, head, row, term, drow.score, gradient);
   }
   for (std::size_t j = 0; j < drow.score.size(); ++j) {
     gradient.at_key[j] -= drow.score[j];

@@ -68,6 +68,14 @@ std::vector<double> biases(const AttentionCall& call, const Head& head, const Ro
           const std::int64_t j = call.positions.key(head.batch, static_cast<std::int64_t>(key))[0];
           sum[key] += bias(encoding, call.parameters[e], head.head, i, j);
         }
+      } else if constexpr (PlaneBias<E>) {
+        const auto from = encoding.point(call.positions.query(head.batch, query));
+        for (std::size_t key = 0; key < sum.size(); ++key) {
+          if (!row.visible[key]) continue;
+          const auto to =
+              encoding.point(call.positions.key(head.batch, static_cast<std::int64_t>(key)));
+          sum[key] += bias(encoding, call.parameters[e], head.head, from, to);
+        }
       }
     };
     std::visit(add, call.spec.encodings[e]);
@@ -132,24 +140,73 @@ std::vector<double> token_terms(const Head& head, const Row& row) {
 RelativeTerm relative_term(const AttentionCall& call, const Head& head, const Row& row,
                            std::span<const double> q, std::size_t encoding) {
   const auto& config = std::get<RelativeQuery>(call.spec.encodings[encoding]);
-  RelativeTerm term{&config, encoding, config.factor(call.scale), q};
-  if (!config.reads_input()) return term;
-  term.u = {};
-  if (row.own_key) {
-    term.u = vector_at(head.of_encodings[first_input(call.token_inputs, encoding)],
-                       static_cast<std::int64_t>(*row.own_key), config.rank);
+  RelativeTerm term{&config, encoding, config.factor(call.scale), {}};
+  if (config.of_keys()) return term;
+  if (!config.reads_input()) {
+    term.u.assign(q.begin(), q.end());
+    if (config.vectors) {
+      add_scaled(1.0, vector_at(std::span(call.parameters[encoding][2]), head.head, std::ssize(q)),
+                 term.u);
+    }
+  } else if (row.own_key) {
+    const auto u = vector_at(head.of_encodings[first_input(call.token_inputs, encoding)],
+                             static_cast<std::int64_t>(*row.own_key), config.rank);
+    term.u.assign(u.begin(), u.end());
   }
   return term;
+}
+
+// The query with the vectors of Transformer-XL that scores are made with.
+std::vector<double> query_with_content(const AttentionCall& call, const Head& head,
+                                       std::span<const double> q) {
+  std::vector<double> sum(q.begin(), q.end());
+  for (std::size_t e = 0; e < call.spec.encodings.size(); ++e) {
+    const auto* config = std::get_if<RelativeQuery>(&call.spec.encodings[e]);
+    if (config == nullptr || !config->vectors) continue;
+    add_scaled(1.0, vector_at(std::span(call.parameters[e][1]), head.head, std::ssize(q)), sum);
+  }
+  return sum;
+}
+
+PathTerm path_term(const AttentionCall& call, const Head& head, const Row& row, std::int64_t query,
+                   std::size_t encoding) {
+  const auto& config = std::get<GrapeAp>(call.spec.encodings[encoding]);
+  const std::size_t input = first_input(call.token_inputs, encoding);
+  PathTerm term{.encoding = encoding,
+                .slope = call.parameters[encoding][0][head.head],
+                .factor = config.factor(),
+                .p = {},
+                .e = head.of_encodings[input + (config.separate ? 1 : 0)],
+                .passed = row.visible,
+                .steps = {},
+                .sums = {}};
+  if (row.own_key) {
+    term.p =
+        vector_at(head.of_encodings[input], static_cast<std::int64_t>(*row.own_key), config.rank);
+  }
+  for (std::size_t j = 0; j < term.passed.size(); ++j) {
+    const bool before = call.mask.keys().place[j] <= call.mask.queries().place[query];
+    term.passed[j] = term.passed[j] && before;
+  }
+  walk(term);
+  return term;
+}
+
+void add_path(const PathTerm& term, Row& row) {
+  for (std::size_t j = 0; j < row.visible.size(); ++j) {
+    if (row.visible[j]) row.relative_sum[j] += term.slope * term.sums[j];
+  }
 }
 
 void add_relative(const AttentionCall& call, const Head& head, const RelativeTerm& term,
                   std::int64_t query, Row& row) {
   const std::vector<double>& table = call.parameters[term.encoding][0];
-  for (std::size_t j = 0; j < row.visible.size() && !term.u.empty(); ++j) {
+  for (std::size_t j = 0; j < row.visible.size(); ++j) {
     if (!row.visible[j]) continue;
+    const auto u = term.vector(call, head, j);
     std::int64_t at = relative_entry(call, head, term, query, j);
-    for (std::size_t c = 0; at >= 0 && c < term.u.size(); ++c, at += term.config->entries()) {
-      row.relative_sum[j] += term.factor * term.u[c] * table[at];
+    for (std::size_t c = 0; at >= 0 && c < u.size(); ++c, at += term.config->entries()) {
+      row.relative_sum[j] += term.factor * u[c] * table[at];
     }
   }
 }
@@ -177,7 +234,8 @@ void add_up(const AttentionCall& call, Row& row) {
 template <class... Configs>
 constexpr bool content_is_known(const std::variant<Configs...>* /*tag*/) {
   return ((Configs::kTraits.site != Site::kContent || std::same_as<Configs, Cope> ||
-           std::same_as<Configs, RelativeQuery> || TokenTerm<Configs>)&&...);
+           std::same_as<Configs, RelativeQuery> || std::same_as<Configs, GrapeAp> ||
+           TokenTerm<Configs>)&&...);
 }
 
 // Fills weight and lse: 0 and -infinity where no key is visible. A score that is NaN or +infinity, or
@@ -226,6 +284,12 @@ void add_sinks(const AttentionCall& call, const Head& head, Row& row) {
 }
 
 }  // namespace
+
+std::span<const double> RelativeTerm::vector(const AttentionCall& call, const Head& head,
+                                             std::size_t key) const {
+  if (!config->of_keys()) return u;
+  return vector_at(head.k, static_cast<std::int64_t>(key), call.shape.head_dim);
+}
 
 std::int64_t relative_entry(const AttentionCall& call, const Head& head, const RelativeTerm& term,
                             std::int64_t query, std::size_t key) {
@@ -377,19 +441,23 @@ Row evaluate_row(const AttentionCall& call, const Head& head, std::int64_t query
   row.visible = visible_keys(call, head, query);
   row.relative_sum.assign(row.visible.size(), 0.0);
   row.own_key = own_key(call, query);
-  row.rotated_q.assign(q.begin(), q.end());
+  row.plain_q = query_with_content(call, head, q);
+  row.rotated_q = row.plain_q;
   call.transforms.apply(Role::kQuery, query_token(call, head, row, query), row.rotated_q);
   row.raw = raw_scores(call, head, row);
   row.bias = biases(call, head, row, query);
   row.tokens = token_terms(head, row);
   for (std::size_t e = 0; e < call.spec.encodings.size(); ++e) {
     static_assert(content_is_known(static_cast<const Encoding*>(nullptr)),
-                  "content terms are CoPE, RelativeQuery and token terms");
+                  "content terms are CoPE, RelativeQuery, GrapeAp and token terms");
     if (std::holds_alternative<Cope>(call.spec.encodings[e])) {
       row.content.push_back(content_term(call, head, row, q, e));
     } else if (std::holds_alternative<RelativeQuery>(call.spec.encodings[e])) {
       row.relative.push_back(relative_term(call, head, row, q, e));
       add_relative(call, head, row.relative.back(), query, row);
+    } else if (std::holds_alternative<GrapeAp>(call.spec.encodings[e])) {
+      row.paths.push_back(path_term(call, head, row, query, e));
+      add_path(row.paths.back(), row);
     }
   }
   add_up(call, row);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "kernels/ref/mask.h"
+#include "kernels/ref/path_term.h"
 #include "kernels/ref/positions.h"
 #include "kernels/ref/transforms.h"
 #include "kernels/ref/vectors.h"
@@ -104,20 +105,26 @@ struct ContentTerm {
 // A RelativeQuery in a row.
 struct RelativeTerm {
   const RelativeQuery* config;
-  std::size_t encoding;       // index into the spec
-  double factor;              // of the product
-  std::span<const double> u;  // empty where the input has no row for the query
+  std::size_t encoding;   // index into the spec
+  double factor;          // of the product
+  std::vector<double> u;  // empty where the input has no row for the query, or keys have theirs
+
+  // What the entries are multiplied with at a key.
+  [[nodiscard]] std::span<const double> vector(const AttentionCall& call, const Head& head,
+                                               std::size_t key) const;
 };
 
 // All vectors have Tk entries, zero where the key is not seen.
 struct Row {
   std::vector<bool> visible;
+  std::vector<double> plain_q;    // [D]: the query, with the vectors that are added to it
   std::vector<double> rotated_q;  // [D]
   std::vector<double> raw;        // r_ij
   std::vector<double> bias;       // SUM_c B_c
   std::vector<double> tokens;     // SUM of the token terms
   std::vector<RelativeTerm> relative;
-  std::vector<double> relative_sum;
+  std::vector<PathTerm> paths;
+  std::vector<double> relative_sum;  // of both
   std::vector<ContentTerm> content;
   std::vector<double> content_sum;     // of all of site 4, as the scores have it
   std::vector<double> score;           // of all terms, after the bounds of site 5

@@ -1,0 +1,59 @@
+#include "kernels/pair_terms.h"
+
+#include <algorithm>
+
+namespace posenc {
+
+PairTerm::PairTerm(const AttentionSetup& setup, std::size_t encoding)
+    : setup_(setup), encoding_(encoding) {}
+
+PairBlock pair_block(const AttentionSetup& setup, const Segment& segment, std::int64_t head,
+                     const cpu::QueryBlock& queries) {
+  const cpu::HeadProblem p = setup.problem(segment, head);
+  PairBlock block{segment, head, queries, 0, segment.keys};
+  const std::int64_t first = block.place(0) - p.window_left;
+  const std::int64_t end = block.place(queries.count - 1) + p.window_right + 1;
+  block.first_key = std::clamp<std::int64_t>(first, 0, segment.keys);
+  block.end_key = std::clamp<std::int64_t>(end, block.first_key, segment.keys);
+  return block;
+}
+
+std::vector<std::unique_ptr<PairTerm>> make_pair_terms(const AttentionSetup& setup) {
+  std::vector<std::unique_ptr<PairTerm>> all;
+  for (const std::size_t index : setup.state->pairs) {
+    const Encoding& encoding = setup.state->spec.encodings[index];
+    if (std::holds_alternative<Relative2d>(encoding)) {
+      all.push_back(make_plane_term(setup, index));
+    } else if (std::holds_alternative<RelativeQuery>(encoding)) {
+      all.push_back(make_key_products(setup, index));
+    } else {
+      all.push_back(make_path_term(setup, index));
+    }
+  }
+  return all;
+}
+
+void fill_pairs(const AttentionSetup& setup, const Segment& segment, std::int64_t head,
+                const cpu::QueryBlock& queries, AlignedFloats& values) {
+  if (setup.pairs.empty()) return;
+  const PairBlock block = pair_block(setup, segment, head, queries);
+  const auto keys = static_cast<std::size_t>(segment.keys);
+  std::fill_n(values.begin(), keys * cpu::kQueryBlock, 0.0f);
+  for (const auto& term : setup.pairs) term->add(block, values.data());
+}
+
+std::int64_t pair_bytes(const AttentionCall& call, bool backward) {
+  const AttentionPlan::State& state = call.plan->state();
+  constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));
+  const std::int64_t block = call.k.tokens() * static_cast<std::int64_t>(cpu::kQueryBlock) * kFloat;
+  std::int64_t bytes = state.pairs.empty() ? 0 : block * (backward ? 2 : 1);
+  for (const std::size_t index : state.pairs) {
+    if (!std::holds_alternative<RelativeQuery>(state.spec.encodings[index])) continue;
+    const std::int64_t keys = call.k.batch() * call.k.heads() * call.k.tokens();
+    const std::int64_t distances = 2 * call.k.tokens() + call.q.tokens();
+    bytes += (keys + distances) * call.k.channels() * kFloat * (backward ? 2 : 1);
+  }
+  return bytes;
+}
+
+}  // namespace posenc
