@@ -27,6 +27,12 @@ struct float2 {
 struct uint4 {
   std::uint32_t x, y, z, w;
 };
+struct float4 {
+  float x, y, z, w;
+};
+struct double2 {
+  double x, y;
+};
 inline uint3 threadIdx{};
 inline constexpr uint3 blockIdx{0, 0, 0};
 inline constexpr uint3 gridDim{1, 1, 1};
@@ -50,9 +56,25 @@ struct __half2 {
 };
 __nv_bfloat162 __floats2bfloat162_rn(float low, float high);
 __half2 __floats2half2_rn(float low, float high);
+float __bfloat162float(__nv_bfloat16 x);
+float __half2float(__half x);
+__nv_bfloat16 __float2bfloat16_rn(float x);
+__half __float2half_rn(float x);
 std::size_t __cvta_generic_to_shared(const void* p);
 void* __cvta_shared_to_generic(std::size_t p);
 
+template <class T>
+inline T __ldg(const T* p) {
+  return *p;
+}
+template <class T>
+inline T __ldcs(const T* p) {
+  return *p;
+}
+template <class T>
+inline void __stcs(T* p, const T& x) {
+  *p = x;
+}
 inline std::uint32_t __float_as_uint(float x) { return std::bit_cast<std::uint32_t>(x); }
 inline float __fdividef(float a, float b) { return a / b; }
 inline float __uint_as_float(std::uint32_t x) { return std::bit_cast<float>(x); }

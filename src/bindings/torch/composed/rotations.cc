@@ -77,20 +77,26 @@ Angles by_head(const Angles& angles, const at::Tensor& x) {
           to_heads(angles.sin, x.size(1), x.scalar_type())};
 }
 
+}  // namespace
+
+at::Tensor running_sums(const Tokens& tokens, at::Tensor x) {
+  if (tokens.key_mask().defined()) {
+    x = x * tokens.key_mask().ne(0).reshape({x.size(0), 1, -1, 1}).to(at::kDouble);
+  }
+  const at::Tensor sums = x.cumsum(2);
+  const at::Tensor first = tokens.first_of_sequence();
+  return sums - sums.index_select(2, first) + x.index_select(2, first);
+}
+
+namespace {
+
 // Angles that an input gives to the tokens of a side, [B, Hkv, T, pairs] in float64.
 at::Tensor angles_of_input(const ComposedCall& call, std::size_t r, Role role) {
   const Terms& terms = call.prepared->plan.terms();
   const Rope& rope = *rope_of_input(terms, r);
   const Rotary& rotary = terms.rotations[r];
   at::Tensor x = call.inputs[first_input(terms.inputs, terms.rotary[r])].to(at::kDouble);
-  if (rope.running) {
-    if (call.tokens->key_mask().defined()) {
-      x = x * call.tokens->key_mask().ne(0).reshape({x.size(0), 1, -1, 1}).to(at::kDouble);
-    }
-    const at::Tensor sums = x.cumsum(2);
-    const at::Tensor first = call.tokens->first_of_sequence();
-    x = sums - sums.index_select(2, first) + x.index_select(2, first);
-  }
+  if (rope.running) x = running_sums(*call.tokens, x);
   if (role == Role::kQuery) {
     const at::Tensor own = call.tokens->own_key_index();
     x = x.index_select(2, own.clamp_min(0)).masked_fill((own < 0).reshape({1, 1, -1, 1}), 0.0);
@@ -189,12 +195,6 @@ at::Tensor composed_rotation(const Encoding& encoding, const ModelShape& shape,
   const at::Tensor angle = angle_of(rotary, positions, alpha);
   const at::Tensor magnitude = magnitude_of(rotary, role, positions);
   return turned(rotary, by_head({magnitude * angle.cos(), magnitude * angle.sin()}, x), x);
-}
-
-at::Tensor rotated_rows(const ComposedCall& call, const std::vector<Tensors>& parameters, Role role,
-                        const at::Tensor& x) {
-  const auto type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  return rotated(call, parameters, role, x.to(type)).to(x.scalar_type());
 }
 
 at::Tensor composed_rerotation(const Rotary& from, const at::Tensor& from_positions,

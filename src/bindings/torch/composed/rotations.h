@@ -16,11 +16,9 @@ at::Tensor query_factors(const Terms& terms, const Tokens& tokens,
 // Rows of queries or keys through site 2, in the type of x, which is float32 or float64.
 at::Tensor rotated(const ComposedCall& call, const std::vector<std::vector<at::Tensor>>& parameters,
                    Role role, at::Tensor x);
-// Rows x [B, H, T, D] of queries or keys through site 2, in the type of x. `parameters` as parameter_tensors() has
-// them. Differentiable in x, the parameters and the inputs of the call. Memory is linear in the length.
-at::Tensor rotated_rows(const ComposedCall& call,
-                        const std::vector<std::vector<at::Tensor>>& parameters, Role role,
-                        const at::Tensor& x);
+
+// Sums of steps x [B, Hkv, Tk, n] (float64) up to each token, within its sequence; hidden tokens add nothing.
+at::Tensor running_sums(const Tokens& tokens, at::Tensor x);
 
 // The rotations that values have too: of values [B, H, Tk, D], or with `back` of outputs [B, H, Tq, D].
 at::Tensor rotated_values(const ComposedCall& call,

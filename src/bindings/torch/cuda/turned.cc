@@ -1,7 +1,5 @@
 #include "torch/cuda/turned.h"
 
-#include <torch/csrc/autograd/autograd.h>
-
 #include "torch/composed/biases.h"
 #include "torch/composed/rotations.h"
 
@@ -14,18 +12,15 @@ Turned::Turned(const CudaCall& call)
   of_q_ = call.tokens().side(Role::kQuery);
   of_k_ = call.tokens().side(Role::kKey);
   parameters_ = parameter_tensors(*call.composed().prepared, call.composed().parameters);
-  for (std::size_t r = 0; r < terms.rotary.size(); ++r) {
-    reads_inputs_ = reads_inputs_ || rope_of_input(terms, r) != nullptr;
-  }
-  if (reads_inputs_) {
-    compose_site();
-    return;
-  }
   const PositionRange range{std::min(of_q_.least, of_k_.least), std::max(of_q_.most, of_k_.most)};
   for (std::size_t r = 0; r < terms.rotary.size(); ++r) {
     const auto& own = parameters_[terms.rotary[r]];
-    rotations_.emplace_back(*call.composed().prepared, r, own.empty() ? at::Tensor() : own[0],
-                            range, call.device());
+    if (rope_of_input(terms, r) != nullptr) {
+      rotations_.emplace_back(std::in_place_type<InputRotation>, call, r);
+    } else {
+      rotations_.emplace_back(std::in_place_type<CudaRotation>, *call.composed().prepared, r,
+                              own.empty() ? at::Tensor() : own[0], range, call.device());
+    }
     q_inputs_.push_back(q);
     k_inputs_.push_back(k);
     forward(r);
@@ -57,51 +52,9 @@ void Turned::factors_backward(const at::Tensor& dq,
   at::mul_out(in_place, dq, factors_);
 }
 
-void Turned::compose_site() {
-  const ComposedCall& call = call_.composed();
-  q = aligned(rotated_rows(call, parameters_, Role::kQuery, call.q));
-  if (!call.keys_are_turned) k = aligned(rotated_rows(call, parameters_, Role::kKey, call.k));
-}
-
-void Turned::composed_backward(const at::Tensor& dq, const at::Tensor& dk,
-                               std::vector<std::vector<at::Tensor>>* gradients) const {
-  const WithAutograd enabled;
-  ComposedCall call = call_.composed();
-  std::vector<at::Tensor> leaves;
-  const auto leaf = [&](const at::Tensor& x) {
-    leaves.push_back(x.detach().set_requires_grad(true));
-    return leaves.back();
-  };
-  call.q = leaf(call.q);
-  call.k = leaf(call.k);
-  for (at::Tensor& input : call.inputs) input = leaf(input);
-  auto parameters = parameters_;
-  std::vector<std::size_t> owners;
-  for (std::size_t e = 0; e < parameters.size(); ++e) {
-    const bool here = traits(call_.terms().spec.encodings[e]).site == Site::kQueryKey;
-    if (!here || parameters[e].empty()) continue;
-    parameters[e][0] = leaf(parameters[e][0]);
-    owners.push_back(e);
-  }
-  std::vector<at::Tensor> results = {rotated_rows(call, parameters, Role::kQuery, call.q)};
-  std::vector<at::Tensor> outer = {dq};
-  if (!call.keys_are_turned) {
-    results.push_back(rotated_rows(call, parameters, Role::kKey, call.k));
-    outer.push_back(dk);
-  }
-  const auto g = torch::autograd::grad(results, leaves, outer, false, false, true);
-  at::Tensor to_q = dq;
-  to_q.copy_(g[0]);
-  at::Tensor to_k = dk;
-  if (!call.keys_are_turned) to_k.copy_(g[1]);
-  for (std::size_t i = 0; i < call.inputs.size(); ++i) input_gradients_.push_back(g[2 + i]);
-  for (std::size_t n = 0; gradients != nullptr && n < owners.size(); ++n) {
-    (*gradients)[owners[n]] = {g[2 + call.inputs.size() + n]};
-  }
-}
-
 at::Tensor Turned::input_gradient(std::size_t input) const {
-  return input < input_gradients_.size() ? input_gradients_[input] : at::Tensor();
+  const auto found = input_gradients_.find(input);
+  return found == input_gradients_.end() ? at::Tensor() : found->second;
 }
 
 double Turned::softmax_factor() const {
@@ -112,14 +65,15 @@ double Turned::softmax_factor() const {
 
 void Turned::backward(const at::Tensor& dq, const at::Tensor& dk,
                       std::vector<std::vector<at::Tensor>>* gradients) const {
-  if (reads_inputs_) {
-    composed_backward(dq, dk, gradients);
-    return;
-  }
   if (factors_.defined()) factors_backward(dq, gradients);
   const at::Tensor keys = call_.composed().keys_are_turned ? at::Tensor() : dk;
   for (std::size_t r = rotations_.size(); r-- > 0;) {
     const std::size_t index = call_.terms().rotary[r];
+    if (const auto* given = std::get_if<InputRotation>(&rotations_[r])) {
+      input_gradients_[first_input(call_.terms().inputs, index)] =
+          given->backward(q_inputs_[r], k_inputs_[r], dq, keys);
+      continue;
+    }
     if (gradients != nullptr && !parameters_[index].empty()) {
       (*gradients)[index] = {frequency_gradient(r, dq, keys)};
     }
@@ -129,7 +83,7 @@ void Turned::backward(const at::Tensor& dq, const at::Tensor& dk,
 
 at::Tensor Turned::frequency_gradient(std::size_t r, const at::Tensor& dq,
                                       const at::Tensor& dk) const {
-  const CudaRotation& rotation = rotations_[r];
+  const auto& rotation = std::get<CudaRotation>(rotations_[r]);
   at::Tensor sum = rotation.frequency_gradient(q_inputs_[r], {}, dq, {}, of_q_.ids);
   if (dk.defined()) {
     sum = sum + rotation.frequency_gradient(k_inputs_[r], {}, dk, {}, of_k_.ids);
@@ -143,7 +97,11 @@ bool Turned::together() const {
 }
 
 void Turned::turn(std::size_t r, const CudaRotation::Sides& sides, bool transposed) const {
-  const CudaRotation& rotation = rotations_[r];
+  if (const auto* given = std::get_if<InputRotation>(&rotations_[r])) {
+    given->rotate(sides);
+    return;
+  }
+  const auto& rotation = std::get<CudaRotation>(rotations_[r]);
   if (together() && sides.k.defined()) {
     rotation.turn(sides, {}, transposed);
     return;

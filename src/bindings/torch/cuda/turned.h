@@ -1,8 +1,11 @@
 // Queries and keys through site 2 in a pass of its own, and their gradients back.
 #pragma once
 
+#include <map>
+#include <variant>
+
 #include "torch/cuda/cuda_call.h"
-#include "torch/cuda/rotation.h"
+#include "torch/cuda/input_rotation.h"
 
 namespace posenc::ops {
 
@@ -12,9 +15,7 @@ class Turned {
 
   [[nodiscard]] double softmax_factor() const;
   // Whether queries are not the plain ones.
-  [[nodiscard]] bool any() const {
-    return !rotations_.empty() || factors_.defined() || reads_inputs_;
-  }
+  [[nodiscard]] bool any() const { return !rotations_.empty() || factors_.defined(); }
 
   // The gradient of an input that gives angles, after backward(); undefined for other inputs.
   [[nodiscard]] at::Tensor input_gradient(std::size_t input) const;
@@ -25,10 +26,6 @@ class Turned {
                 std::vector<std::vector<at::Tensor>>* gradients) const;
 
  private:
-  // Where an input gives angles, site 2 is composed of PyTorch's operations and differentiated by autograd.
-  void compose_site();
-  void composed_backward(const at::Tensor& dq, const at::Tensor& dk,
-                         std::vector<std::vector<at::Tensor>>* gradients) const;
   void multiply_queries();
   void factors_backward(const at::Tensor& dq,
                         std::vector<std::vector<at::Tensor>>* gradients) const;
@@ -42,14 +39,13 @@ class Turned {
   SidePositions of_q_;
   SidePositions of_k_;
   std::vector<std::vector<at::Tensor>> parameters_;
-  std::vector<CudaRotation> rotations_;
+  std::vector<std::variant<CudaRotation, InputRotation>> rotations_;
   std::vector<at::Tensor> q_inputs_;  // of each rotation
   std::vector<at::Tensor> k_inputs_;
   at::Tensor
       factors_;  // of temperatures, float32 [B or 1, H or 1, Tq, 1]; undefined where there are none
   at::Tensor before_factors_;
-  bool reads_inputs_ = false;
-  mutable std::vector<at::Tensor> input_gradients_;
+  mutable std::map<std::size_t, at::Tensor> input_gradients_;
 
  public:
   at::Tensor q;

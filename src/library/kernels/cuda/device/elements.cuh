@@ -1,8 +1,10 @@
 // Elements of the three storage types, one by one or 16 bytes at a time, as float32.
 #pragma once
 
+#if defined(__CUDACC__)
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#endif
 
 #include <cstdint>
 
