@@ -56,3 +56,23 @@ def angle_rows(args):
         moved = 6 * q.numel() * 2 + 8 * given.numel()
         row(f"{spec} gradient: share of the copy rate", f"{backward:.3f} ms", f"copy {copied:.3f} ms",
             moved / backward / rate, 0.75, True)
+
+
+def softcap_rows(args):
+    for dim in (64, 128):
+        inputs = rows(8, HEADS, 4096, dim)
+        grad_out = torch.randn_like(inputs[0])
+
+        def plain():
+            return posenc.attention(*inputs, causal=True)
+
+        for spec in ("softcap", "alibi + softcap"):
+            def capped(spec=spec):
+                return posenc.attention(*inputs, spec, causal=True)
+
+            with torch.no_grad():
+                ours, none = in_turn(capped, plain)
+            row(f"{spec} D{dim} forward, over our plain kernel", f"{ours:.3f} ms", f"none {none:.3f} ms", ours / none)
+            ours, none = in_turn(with_backward(capped, inputs, grad_out), with_backward(plain, inputs, grad_out), 5)
+            row(f"{spec} D{dim} with backward, over our plain kernel", f"{ours:.3f} ms", f"none {none:.3f} ms",
+                ours / none, 1.15 if spec == "softcap" else None)

@@ -34,6 +34,7 @@ MORE_SPECS = [
     "rope + t5 + kerple + cope(npos_max=16)",
     "rope + xpos + alibi",
     "cope(npos_max=8) + cope(npos_max=4)",
+    "cope(npos_max=8) + sink",
 ]
 # |got - want| / |want| for outputs, then gradients.
 TOLERANCE = {

@@ -100,8 +100,11 @@ class HostAttention {
   void add_tokens(Head& one, int batch) {
     std::vector<double> dsums(static_cast<std::size_t>(call_.p.keys), 0.0);
     for (int i = 0; i < call_.p.queries; ++i) {
+      const int place = i + call_.p.keys - call_.p.queries;
       for (std::size_t j = 0; j < dsums.size(); ++j) {
-        dsums[j] -= static_cast<double>(one.dscores.at(i, static_cast<int>(j)));
+        const auto ds = static_cast<double>(one.dscores.at(i, static_cast<int>(j)));
+        dsums[j] -= ds;
+        if (place >= 0 && call_.token->running) dsums[static_cast<std::size_t>(place)] += ds;
       }
     }
     std::vector<double> dx(dsums.size(), 0.0);
@@ -143,9 +146,9 @@ class HostAttention {
     call_.fire_tables.add_network_gradient(d_.parameters[call_.fire], head, slopes.data(),
                                            intercepts.data(), d_.dparameters[call_.fire]);
   }
-  // The last entry's gradient is what the others leave where keys are past the table.
+  // The last entry's gradient is what the others leave where keys are past the table, or with a softcap a sum.
   template <class Head>
-  void add_positions(const Head& one, int head, int row) {
+  void add_positions(Head& one, int head, int row) {
     const CopeTable& cope = call_.p.cope;
     const int npos = cope.npos_max;
     const double scale = static_cast<double>(cope.logit_scale);
@@ -153,7 +156,13 @@ class HostAttention {
       const float* own = one.dlogits.data() + i * logit_stride(npos);
       std::vector<double> dz(own, own + npos);
       dz.back() += static_cast<double>(own[npos]);
-      if (one.first_counting > 0) dz.back() = -std::accumulate(dz.begin(), dz.end() - 1, 0.0);
+      if (call_.p.softcap > 0.0f) {
+        for (int j = 0; j < std::min(64 * one.first_counting, call_.p.keys); ++j) {
+          dz.back() += static_cast<double>(one.dscores.at(i, j));
+        }
+      } else if (one.first_counting > 0) {
+        dz.back() = -std::accumulate(dz.begin(), dz.end() - 1, 0.0);
+      }
       for (int n = 0; n < npos; ++n) {
         const double x = scale * dz[static_cast<std::size_t>(n)];
         std::vector<double>& gradient = d_.dparameters[call_.cope][0];
@@ -195,13 +204,30 @@ void check(Case c) {
 
 const std::vector<std::string>& specs() {
   static const std::vector<std::string> kSpecs = cases::with_every_distance_bias(
-      {"none", "alibi(trainable=true)", "kerple(kernel=power)", "fire(width=16, init_threshold=20)",
-       "fire(width=3, init_threshold=200) + t5", "cope(npos_max=8)", "cope(npos_max=64)",
-       "cope(npos_max=8, variant=alibi)", "cope(npos_max=8, logit_scale=sqrt_dim)",
-       "cope(npos_max=8, gate_source=separate)", "cope(npos_max=64, gate_source=value)",
+      {"none",
+       "alibi(trainable=true)",
+       "kerple(kernel=power)",
+       "fire(width=16, init_threshold=20)",
+       "fire(width=3, init_threshold=200) + t5",
+       "cope(npos_max=8)",
+       "cope(npos_max=64)",
+       "cope(npos_max=8, variant=alibi)",
+       "cope(npos_max=8, logit_scale=sqrt_dim)",
+       "cope(npos_max=8, gate_source=separate)",
+       "cope(npos_max=64, gate_source=value)",
        "alibi(trainable=true) + cope(npos_max=16, gates_see_bias=true)",
-       "fire(width=8, init_threshold=20) + cope(npos_max=16)", "fox", "fox(scaled=true)",
-       "key_bias", "alibi(trainable=true) + fox", "fire(width=8, init_threshold=20) + key_bias"});
+       "fire(width=8, init_threshold=20) + cope(npos_max=16)",
+       "fox",
+       "fox(scaled=true)",
+       "key_bias",
+       "alibi(trainable=true) + fox",
+       "fire(width=8, init_threshold=20) + key_bias",
+       "softcap(cap=1.5)",
+       "alibi(trainable=true) + softcap(cap=50)",
+       "fox + softcap(cap=2)",
+       "fire(width=8, init_threshold=20) + softcap(cap=2)",
+       "kerple + cope(npos_max=8) + softcap(cap=2)",
+       "cope(npos_max=8, gate_source=separate) + softcap(cap=1.5)"});
   return kSpecs;
 }
 
@@ -211,13 +237,41 @@ TEST_F(DeviceScores, EveryEncodingAgreesWithTheReference) {
 }
 
 TEST_F(DeviceScores, EveryMaskAgreesWithTheReference) {
-  for (const char* spec : {"t5", "fox", "key_bias", "cope(npos_max=8)",
+  for (const char* spec : {"t5", "fox", "key_bias", "cope(npos_max=8)", "t5 + softcap(cap=2)",
                            "fire(width=16, init_threshold=20) + cope(npos_max=64)"}) {
     check({.spec = spec, .keys = 100, .causal = false});
     check({.spec = spec, .keys = 100, .causal = false, .window_left = 30, .window_right = 5});
     check({.spec = spec, .keys = 150, .window_left = 70});
     check({.spec = spec, .keys = 100, .padding = true});
     check({.spec = spec, .keys = 9});  // rows without keys
+  }
+}
+
+// What the tuned kernels do with a softcap, against the exact form of the general ones.
+TEST_F(DeviceScores, SoftcapsOfTheTunedKernelsAgree) {
+  AttentionParams p;
+  p.scale = 0.3f;
+  p.softcap = 1.5f;
+  for (const bool scaled : {false, true}) {
+    const Softcapped tuned(p, scaled);
+    const RowState rows{{0.7f, INFINITY}, {0.2f, 0.0f}};
+    Accum x;
+    for (int n = 0; n < 32; ++n) x[n / 4][n % 4] = static_cast<float>(n - 15);
+    Accum y;
+    for (int n = 0; n < 32; ++n) y[n / 4][n % 4] = std::cos(static_cast<float>(n));
+    Accum weights;
+    std::copy_n(&x[0][0], 32, &weights[0][0]);
+    Accum ds;
+    std::copy_n(&y[0][0], 32, &ds[0][0]);
+    softcap_backward<true>(rows, keep_all(), tuned, weights, ds);
+    for (int n = 0; n < 32; ++n) {
+      const int h = n % 4 / 2;
+      float score = x[n / 4][n % 4] * (scaled ? 1.0f : p.scale);
+      const float slope = ExactSoftcap{p.softcap}.apply(score);
+      const float weight = std::exp2(score * kLog2e - rows.lse2[h]);
+      EXPECT_NEAR(weights[n / 4][n % 4], weight, 1e-6f) << n;
+      EXPECT_NEAR(ds[n / 4][n % 4], weight * (y[n / 4][n % 4] - rows.delta[h]) * slope, 1e-6f) << n;
+    }
   }
 }
 

@@ -50,6 +50,9 @@ class HostCall {
     for (std::size_t e = 0; e < d.spec.encodings.size(); ++e) {
       if (const auto* x = std::get_if<Cope>(&d.spec.encodings[e])) fill_cope(*x, e);
       if (const auto* x = std::get_if<Fire>(&d.spec.encodings[e])) fill_fire(*x, e);
+      if (const auto* x = std::get_if<Softcap>(&d.spec.encodings[e])) {
+        p.softcap = static_cast<float>(x->cap);
+      }
       if (const auto form = token_form(d.spec.encodings[e], static_cast<double>(p.scale))) {
         fill_tokens(*form, e);
       }

@@ -210,8 +210,8 @@ class HostHead {
     const float* const z[2] = {row_of(logits, mine.row[0]), row_of(logits, mine.row[1])};
     const int last = std::max(p_.cope.npos_max - 1, 0);
     const float constant[2] = {z[0][last], z[1][last]};
-    finish_general<kGates>(chain.cope(), biases, gates, counted, z, constant, mine.column, seen, x,
-                           carry);
+    finish_general<kGates>(chain.cope(), chain.softcap(), biases, gates, counted, z, constant,
+                           mine.column, seen, x, carry);
     float shrink[2];
     softmax.exponentiate(x, kLog2e, shrink);
     weights.write(key, mine, x);
@@ -294,15 +294,15 @@ class HostHead {
     };
     read();
     float again[2] = {prefix[0], prefix[1]};
-    general_backward<kGates, false>(chain.cope(), biases, counted, tables, mine.column, rows,
-                                    keep_all(), seen, carry, prefix, g, x, y);
+    general_backward<kGates, false>(chain.cope(), chain.softcap(), biases, counted, tables,
+                                    mine.column, rows, keep_all(), seen, carry, prefix, g, x, y);
     dbiases.write(key, mine, x);
     dscores.write(key, mine, y);
     if constexpr (kGates) dgates.write(key, mine, g);
     if (p_.fire.segments > 0) chain.add_fire_gradient(x, fire);
     read();  // as the keys' kernel: weights, and the same gradients
-    general_backward<kGates, true>(chain.cope(), biases, counted, tables, mine.column, rows,
-                                   keep_all(), seen, carry, again, g, x, y);
+    general_backward<kGates, true>(chain.cope(), chain.softcap(), biases, counted, tables,
+                                   mine.column, rows, keep_all(), seen, carry, again, g, x, y);
     weights.write(key, mine, x);
     dscores.write(key, mine, y);
   }

@@ -183,6 +183,9 @@ class DeviceAttention {
     }
     for (std::size_t e = 0; e < d_.spec.encodings.size(); ++e) {
       if (std::holds_alternative<Fire>(d_.spec.encodings[e])) fire_.emplace(d_, e, params);
+      if (const auto* cap = std::get_if<Softcap>(&d_.spec.encodings[e])) {
+        p.softcap = static_cast<float>(cap->cap);
+      }
       if (token_form(d_.spec.encodings[e], 1.0)) tokens_.emplace(d_, e, params);
     }
   }

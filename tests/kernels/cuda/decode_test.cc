@@ -48,6 +48,9 @@ class OnDevice {
     params.lse = lse_.as<float>();
     fill_table();
     fill_cope();
+    for (const Encoding& x : data_.spec.encodings) {
+      if (const auto* cap = std::get_if<Softcap>(&x)) params.softcap = static_cast<float>(cap->cap);
+    }
     params.workspace_bytes = decode_workspace_bytes(params);
     workspace_ = Bytes(std::vector<std::uint8_t>(params.workspace_bytes, 0xff));  // NaN
     params.workspace = workspace_.data();
@@ -98,7 +101,9 @@ class OnDevice {
   Bytes mask_, lse_, table_, cope_, workspace_;
 };
 
-constexpr std::array<const char*, 7> kSpecs = {"none",
+constexpr std::array<const char*, 9> kSpecs = {"none",
+                                               "softcap(cap=1.5)",
+                                               "alibi + cope(npos_max=8) + softcap(cap=2)",
                                                "alibi",
                                                "t5 + kerple",
                                                "cope(npos_max=8)",

@@ -72,7 +72,6 @@ int float_parts(const Terms& terms, const CudaProblem& problem) {
 std::string cuda_obstacle(const Terms& terms, const CudaProblem& problem) {
   if (!terms.obstacle.empty()) return terms.obstacle;
   if (std::string type = type_obstacle(problem); !type.empty()) return type;
-  if (terms.softcap) return "no kernel for softcap";
   if (terms.relative_query) return "no kernel for relative_query";
   if (!terms.pairs.empty()) return "no kernel for " + joined_names(terms, terms.pairs);
   if (terms.breaks_sticks) return "no kernel for stick_breaking";
@@ -116,6 +115,7 @@ std::string terms_of(const Terms& terms, const CudaProblem& problem) {
   if (terms.fire) add("fire");
   if (terms.cope) add("cope");
   if (terms.token) add("a term per token (" + joined_names(terms, {*terms.token}) + ")");
+  if (terms.softcap) add("softcap");
   if (!terms.sinks.empty()) add("sink");
   return text;
 }

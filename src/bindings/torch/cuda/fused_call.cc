@@ -42,6 +42,7 @@ FusedCall::FusedCall(const CudaCall& call, const at::Tensor& to_out, const at::T
   fill_tokens();
   fill_sinks();
   fill_dropout();
+  p.softcap = static_cast<float>(call.terms().softcap.value_or(0.0));
 }
 
 void FusedCall::give_workspace(std::size_t bytes) {

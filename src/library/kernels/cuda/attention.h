@@ -2,10 +2,10 @@
 // computed is that of posenc/kernels/attention.h with site 2 applied before (queries and keys arrive
 // turned); nothing here allocates, and every launch is asynchronous on the stream.
 //
-// Two families of kernels serve a call. The tuned ones: bfloat16 and float16, Toeplitz biases, CoPE with
-// gates from the scores and up to kTunedPositions positions, FIRE or a term per token without other terms. The
-// general ones (general.h) serve the rest: float32, CoPE with gates of other keys, long tables, FIRE and a term per
-// token with other terms, dropout or a padding mask.
+// Two families of kernels serve a call. The tuned ones: bfloat16 and float16, Toeplitz biases, a softcap with or without
+// these, CoPE with gates from the scores and up to kTunedPositions positions, FIRE or a term per token without other
+// terms. The general ones (general.h) serve the rest: float32, CoPE with gates of other keys, long tables, FIRE and a
+// term per token with other terms, dropout or a padding mask.
 //
 // Not served (launch_* then says kUnsupported): channels above 256 or no multiple of 8, and the few
 // combinations whose tiles do not fit into the shared memory of the GPU.
@@ -127,6 +127,9 @@ struct AttentionParams {
   FireTable fire;
   CopeTable cope;
   TokenTable tokens;
+  // Scores s become cap tanh(s / cap) after all terms and before the mask; 0: none. The tuned kernels take the tanh of
+  // the hardware, whose relative error is 2^-11; the others an exact one.
+  float softcap = 0.0f;
   const float* sinks = nullptr;  // device, [heads], the logits of encodings/sink.h; null: none
 
   // As core/dropout.h: dropped where the drawn word is below the threshold, else scaled.

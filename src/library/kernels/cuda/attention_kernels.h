@@ -22,6 +22,8 @@ inline constexpr int kChainCope = 2;
 // Each alone, and only in kernels with a copying warpgroup.
 inline constexpr int kChainTokens = 4;
 inline constexpr int kChainFire = 8;
+// Alone or with Toeplitz biases.
+inline constexpr int kChainSoftcap = 16;
 // Tables of many positions leave less shared memory: such calls take the compact sizes.
 inline constexpr int kMostSharedBytes = 227 * 1024;
 
@@ -48,7 +50,7 @@ constexpr Sizes backward_key_sizes(int dim, int chain, bool compact) {
   if (compact) return {2, 1, 1};
   if ((chain & kChainCope) != 0) return dim == 64 ? Sizes{2, 4, 1} : Sizes{2, 2, 1};
   if (dim == 64) return {3, 5, 1};
-  return chain == 0 ? Sizes{2, 4, 1} : Sizes{2, 3, 1};
+  return (chain & kChainToeplitz) == 0 ? Sizes{2, 4, 1} : Sizes{2, 3, 1};
 }
 // Parts of 64 channels of dk and dv that a block of threads holds, and blocks that share the channels.
 constexpr int backward_key_parts(int dim) { return dim == 64 ? 1 : 2; }
@@ -62,7 +64,7 @@ inline int chain_of(const AttentionParams& p) {
   if (p.tokens.at_key != nullptr) return kChainTokens;
   if (p.fire.segments > 0) return kChainFire;
   return (p.toeplitz.table != nullptr ? kChainToeplitz : 0) |
-         (p.cope.npos_max > 0 ? kChainCope : 0);
+         (p.cope.npos_max > 0 ? kChainCope : 0) | (p.softcap > 0.0f ? kChainSoftcap : 0);
 }
 constexpr int padded_dim(int dim) { return dim <= 64 ? 64 : dim <= 128 ? 128 : 256; }
 constexpr int sequences_of(const AttentionParams& p) {

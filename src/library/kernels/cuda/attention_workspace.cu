@@ -135,6 +135,7 @@ bool only_general(const AttentionParams& p) noexcept {
          (cope.gate_k.data != nullptr || cope.npos_max < 2 || cope.npos_max > kTunedPositions);
 }
 bool needs_general(const AttentionParams& p) noexcept {
+  if (p.softcap > 0.0f && (only_streams(p) || p.cope.npos_max > 0)) return true;
   if (only_streams(p) && !may_stream_alone(p)) return true;
   return only_general(p) || (p.cope.npos_max > 0 && groups_of(p) == 0);
 }

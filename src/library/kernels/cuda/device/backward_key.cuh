@@ -312,6 +312,10 @@ class BackwardKey {
     } else if constexpr ((kMods & kToeplitz) != 0) {
       add_biases(w, p_.scale, x);
     }
+    if constexpr ((kMods & kSoftcap) != 0) {
+      softcap_backward<true>(rows, keep, Softcapped(p_, (kMods & kToeplitz) != 0), x, y);
+      return;
+    }
     softmax_backward<true>(rows, keep, kMods == kPlain ? p_.scale * kLog2e : kLog2e, x, y);
   }
 

@@ -5,6 +5,8 @@
 // operands of dv += P^T dO and dk += dS^T Q, without a way through shared memory. Their accumulators
 // start at -lse / scale (plus biases) and at -delta, so that
 //   P = exp2(scale log2(e) x),  dS = P y.
+// A softcap lies between the scores and the log-sum-exp: there the start is that of the biases alone, and
+//   P = exp2(cap log2(e) t - log2(e) lse),  dS = P (1 - t^2) y,  t = tanh(scale x / cap).
 // Keys past CoPE's table add one constant per query, which the start takes. Tiles that CoPE counts need
 // sums along keys: queries by keys there, and through shared memory.
 #pragma once
@@ -31,6 +33,7 @@ class BackwardKeyStream {
     group_ = warpgroup() - 1;
     key_ = b_.walk.first_key + 64 * group_;
     factor_ = b_.walk.p.scale * kLog2e;
+    if constexpr (Of::kHasSoftcap) softcap_ = Softcapped(b_.walk.p, false);
     keys_ = descriptor_word(b_.base + group_ * kTileBytes);
     first_ = descriptor_word(b_.base + Layout::kStart);
   }
@@ -163,16 +166,12 @@ class BackwardKeyStream {
     mma_commit();
     mma_wait<kPending ? 2 : 1>();
     pin(x);
-    if constexpr (kMasked) hide_scores(tile, x);
-#pragma unroll
-    for (int n = 0; n < 32; ++n) {
-      const float score = x[n / 4][n % 4];
-      x[n / 4][n % 4] =
-          exp2_fast(kAddsParts ? fmaf(score, factor_, parts_[n % 4 / 2]) : score * factor_);
-    }
-    if constexpr (kMasked && kAddsParts) hide_scores(tile, x, 0.0f);  // parts may be NaN
     Fragment weights;
-    to_fragment<T>(x, weights);
+    if constexpr (Of::kHasSoftcap) {
+      make_bounded_weights<kMasked>(tile, x, weights);
+    } else {
+      make_weights<kMasked>(tile, x, weights);
+    }
     mma_begin();
     add_rows(weights, grads, dv_);
     mma_commit();
@@ -197,6 +196,40 @@ class BackwardKeyStream {
     if constexpr (!Of::kDefer) {
       pin_all(dk_);
       release(turn_.slot);
+    }
+  }
+  // Leaves in x what the gradients at the weights are to be multiplied by: the weights, or (softcap) weights times the
+  // derivative.
+  template <bool kMasked>
+  __device__ void make_weights(int tile, Accum& x, Fragment& weights) {
+    if constexpr (kMasked) hide_scores(tile, x);
+#pragma unroll
+    for (int n = 0; n < 32; ++n) {
+      const float score = x[n / 4][n % 4];
+      x[n / 4][n % 4] =
+          exp2_fast(kAddsParts ? fmaf(score, factor_, parts_[n % 4 / 2]) : score * factor_);
+    }
+    if constexpr (kMasked && kAddsParts) hide_scores(tile, x, 0.0f);  // parts may be NaN
+    to_fragment<T>(x, weights);
+  }
+  template <bool kMasked>
+  __device__ void make_bounded_weights(int tile, Accum& x, Fragment& weights) {
+    softcap_.apply(x);
+    if constexpr (kMasked) hide_scores(tile, x);  // weight 0
+    const auto* pairs =
+        reinterpret_cast<const float2*>(b_.rows_at(turn_.slot).scores) + mine_.column;
+#pragma unroll
+    for (int n = 0; n < 8; ++n) {
+      const float2 shift = pairs[4 * n];
+      float weight[4];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const float share = x[n][e];
+        weight[e] = exp2_fast(fmaf(share, softcap_.factor, e % 2 == 0 ? shift.x : shift.y));
+        x[n][e] = weight[e] * Softcapped::slope(share);
+      }
+      weights[n / 2][n % 2 * 2] = pack<T>(weight[0], weight[1]);
+      weights[n / 2][n % 2 * 2 + 1] = pack<T>(weight[2], weight[3]);
     }
   }
   __device__ static void pin_all(Accum (&x)[kParts]) {
@@ -238,7 +271,11 @@ class BackwardKeyStream {
 
   __device__ void start(Accum& x, Accum& y) {
     const typename Block::Rows& rows = b_.rows_at(turn_.slot);
-    spread(rows.scores, x);
+    if constexpr (Of::kHasSoftcap) {
+      zero(x);
+    } else {
+      spread(rows.scores, x);
+    }
     if constexpr (kHasBias) add_window(rows.window, x);
     if constexpr (Of::kHasFire) add_fire(rows, x);
     pin(x);  // complete before the products begin
@@ -397,6 +434,7 @@ class BackwardKeyStream {
   int group_;
   int key_;  // first of the warpgroup
   float factor_;
+  Softcapped softcap_;
   std::uint32_t keys_;   // low words of descriptors: the own keys,
   std::uint32_t first_;  // and the first stage
   typename Block::Turn turn_;

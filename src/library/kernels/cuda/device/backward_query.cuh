@@ -428,6 +428,10 @@ class BackwardQuery {
     }
     constexpr bool kAdds = (kMods & kToeplitz) != 0 && !kInOrder;
     if constexpr (kAdds) add_biases(window(feed_.key_slot()), p_.scale, x);
+    if constexpr ((kMods & kSoftcap) != 0) {
+      softcap_backward<false>(rows, keep, Softcapped(p_, kAdds), x, y);
+      return;
+    }
     const float factor = kAdds ? kLog2e : p_.scale * kLog2e;
     softmax_backward<false>(rows, keep, factor, x, y);
   }
@@ -467,7 +471,9 @@ class BackwardQuery {
     const TableRows own = table_rows();
     const TableGradient<T, kDim, kGroups> tables(p_, base_, smem_ + Layout::kStart, group_, mine_,
                                                  own.dz);
-    tables.settle(saturated_);
+    float totals[2] = {0.0f, 0.0f};
+    if (saturated_) row_totals(p_, head_, rows_, totals);
+    tables.settle(saturated_, totals);
     if (p_.cope.slopes != nullptr) {
       store_queries(b_.dq, p_.scale);
       if (b_.dpos_emb != nullptr) tables.add_slopes(partial(4));

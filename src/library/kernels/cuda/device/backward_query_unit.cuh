@@ -67,7 +67,7 @@ cudaError_t launch_backward_query(const AttentionBackwardParams& b, const Backwa
         QueryLayout<kDim, kChain, kSizes.groups, query_stream_stages(kDim, kChain), true>::bytes(
             b.forward.cope.npos_max);
     // The blocks of rows must be those that the workspace was laid out for.
-    constexpr bool kInOrder = kChain == kChainToeplitz || kOnlyStreams<kChain>;
+    constexpr bool kInOrder = (kChain & ~kChainSoftcap) == kChainToeplitz || kOnlyStreams<kChain>;
     const bool may = kInOrder ? may_stream(b.forward) : runs_on_90a();
     if (may && streamed <= kMostSharedBytes && bytes <= kMostSharedBytes) {
       return launch_query_stream<T, kDim, kChain>(b, space, grid, streamed, stream);

@@ -86,6 +86,16 @@ __device__ inline void add_biases(const StepBiases& biases, float scale, float (
   }
 }
 
+// The softcap, exact: decoding waits for memory.
+__device__ inline void bound_scores(const DecodeParams& p, float (&x)[2][4]) {
+  if (p.a.softcap <= 0.0f) return;
+#pragma unroll
+  for (int n = 0; n < 8; ++n) {
+    float& s = x[n / 4][n % 4];
+    s = p.a.softcap * tanhf(s / p.a.softcap);
+  }
+}
+
 struct DecodeTerms {
   static constexpr bool kHasBias = true;
   const CopeScores& cope;

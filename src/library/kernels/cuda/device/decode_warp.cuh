@@ -68,6 +68,7 @@ __device__ inline void walk_all(const DecodeParams& p, const DecodeBlock& block,
     float x[2][4];
     multiply_keys<T, kDim>(q, ring.keys(), x);
     add_biases(biases, p.a.scale, x);
+    bound_scores(p, x);
     sight.hide(key, x);
     sums.template add<T, kCareful>(x, ring.values());
   }
@@ -143,6 +144,7 @@ __device__ inline void walk_weights(const DecodeParams& p, const DecodeBlock& bl
         add_cope_row(cope, terms, h, z[h], mine.column, x, carry[h]);
       }
     }
+    bound_scores(p, x);
     if (hidden != 0) {  // their biases may be NaN
 #pragma unroll
       for (int n = 0; n < 8; ++n) {

@@ -68,6 +68,10 @@ cudaError_t dispatch_chain(const AttentionParams& p, F&& f) {
         return f.template operator()<T, 2>();
       case 3:
         return f.template operator()<T, 3>();
+      case kChainSoftcap:
+        return f.template operator()<T, kChainSoftcap>();
+      case kChainSoftcap | kChainToeplitz:
+        return f.template operator()<T, (kChainSoftcap | kChainToeplitz)>();
       case kChainFire:
         return f.template operator()<T, kChainFire>();
       default:

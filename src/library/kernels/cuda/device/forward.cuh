@@ -25,6 +25,7 @@ struct ForwardLayout {
 template <class T, int kDim, int kMods, int kGroups, int kStages>
 class Forward {
   using Layout = ForwardLayout<kDim, kMods, kGroups, kStages>;
+  static constexpr bool kHasSoftcap = (kMods & kSoftcap) != 0;
   static constexpr int kParts = kDim / 64;
   static constexpr bool kDefer = kDim <= 128;                // values wait for the next scores
   static constexpr int kAhead = kStages - (kDefer ? 2 : 1);  // tiles under way during another
@@ -131,6 +132,10 @@ class Forward {
   }
   // Where CoPE, if any, only adds constants.
   __device__ void modify_simply(int stage, Accum& x) {
+    add_terms(stage, x);
+    if constexpr (kHasSoftcap) Softcapped(p_, (kMods & kToeplitz) != 0).apply(x);
+  }
+  __device__ void add_terms(int stage, Accum& x) {
     if constexpr ((kMods & kCope) != 0) {
       add_constants<kMods>(cope_, window(stage), last_, x);
     } else if constexpr ((kMods & kToeplitz) != 0) {
@@ -226,7 +231,10 @@ class Forward {
   }
 
   // What turns a score into an exponent of two.
-  __device__ float factor() const { return kMods == kPlain ? p_.scale * kLog2e : kLog2e; }
+  __device__ float factor() const {
+    if constexpr (kHasSoftcap) return p_.softcap * kLog2e;
+    return kMods == kPlain ? p_.scale * kLog2e : kLog2e;
+  }
 
   const AttentionParams& p_;
   std::uint8_t* smem_;

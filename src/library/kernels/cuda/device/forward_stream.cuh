@@ -26,6 +26,7 @@ class StreamForward {
   static constexpr bool kHasBias = (kMods & kToeplitz) != 0;
   static constexpr bool kHasTokens = (kMods & kTokens) != 0;
   static constexpr bool kHasFire = (kMods & kFire) != 0;
+  static constexpr bool kHasSoftcap = (kMods & kSoftcap) != 0;
   static constexpr bool kHasWindow = kHasBias || kHasFire;
   static constexpr bool kHasStart = kHasWindow || kHasTokens;  // of accumulators, in shared memory
 
@@ -34,6 +35,10 @@ class StreamForward {
     group_ = warpgroup() - 1;
     query_ = b_.first_row + 64 * group_;
     factor_ = b_.params.scale * kLog2e;
+    if constexpr (kHasSoftcap) {
+      softcap_ = Softcapped(b_.params, false);
+      factor_ = softcap_.factor;
+    }
     if constexpr (kHasCope) start_cope();
     if constexpr (kHasFire) {
 #pragma unroll
@@ -257,6 +262,10 @@ class StreamForward {
   template <bool kMasked>
   __device__ void finish_scores(int i, Scores& x) {
     release(kFreeKeys, i);
+    if constexpr (kHasSoftcap) {
+      softcap_.apply(x[0]);
+      softcap_.apply(x[1]);
+    }
     if constexpr (kMasked) hide_scores(i, x);
   }
   __device__ void hide_scores(int i, Scores& x) {
@@ -307,6 +316,7 @@ class StreamForward {
   int group_;
   int query_;
   float factor_;
+  Softcapped softcap_;
   CopeScores cope_;
   const float* z_[2];
   float last_[2] = {0.0f, 0.0f};  // CoPE's logit of the last position, as an exponent of two

@@ -117,8 +117,8 @@ class GeneralForward {
     replace_hidden(seen, -INFINITY, x);
     Biases biases;
     chain_.read_biases(s_, query_, key, biases);
-    finish_general<kGates>(chain_.cope(), biases, gates, counted_, z_, last_, mine_.column, seen, x,
-                           carry_);
+    finish_general<kGates>(chain_.cope(), chain_.softcap(), biases, gates, counted_, z_, last_,
+                           mine_.column, seen, x, carry_);
     add_output(key, seen.all, x);
   }
 

@@ -203,8 +203,8 @@ class GeneralKey {
     const Keep keep = keep_of(p_, walk_.s, head, query, walk_.first_key, mine_);
     Biases biases;
     chain.read_biases(walk_.s, query, walk_.first_key, biases);
-    general_backward<kGates, true>(chain.cope(), biases, !counts, tables_, mine_.column, rows, keep,
-                                   seen, carry_, prefix_, gates, x, y);
+    general_backward<kGates, true>(chain.cope(), chain.softcap(), biases, !counts, tables_,
+                                   mine_.column, rows, keep, seen, carry_, prefix_, gates, x, y);
   }
 
   // What the queries' kernel has kept for this tile; whether CoPE counts here.

@@ -107,6 +107,7 @@ class GeneralQuery {
       tables_.dz[h] = dtables + at;
       tables_.last[h] = tables_.z[h][p_.cope.npos_max - 1];
       prefix_[h] = 0.0f;
+      saturated_sums_[h] = 0.0f;
     }
   }
   __device__ void start_fire() {
@@ -194,6 +195,7 @@ class GeneralQuery {
     replace_hidden(seen, -INFINITY, x);
     differentiate(key, scores, counted, seen, carry, g, x, y);
     if (b_.dtoken_queries != nullptr) add_row_sums(y, row_sums_);
+    if (p_.softcap > 0.0f && has_cope() && counted) add_row_sums(y, saturated_sums_);
     FragmentsOf<Kind> left;
     if (scores) {
       leave_out(key, seen);
@@ -234,13 +236,13 @@ class GeneralQuery {
     chain_.read_biases(s_, query_, key, biases);
     if constexpr (kGates) {
       if (!first) {
-        general_backward<kGates, true>(chain_.cope(), biases, counted, tables_, mine_.column, rows_,
-                                       keep, seen, carry, prefix_, g, x, y);
+        general_backward<kGates, true>(chain_.cope(), chain_.softcap(), biases, counted, tables_,
+                                       mine_.column, rows_, keep, seen, carry, prefix_, g, x, y);
         return;
       }
     }
-    general_backward<kGates, false>(chain_.cope(), biases, counted, tables_, mine_.column, rows_,
-                                    keep, seen, carry, prefix_, g, x, y);
+    general_backward<kGates, false>(chain_.cope(), chain_.softcap(), biases, counted, tables_,
+                                    mine_.column, rows_, keep, seen, carry, prefix_, g, x, y);
     if (b_.dtoeplitz != nullptr) add_diagonals(key, x);
     if (wants_fire()) chain_.add_fire_gradient(x, fire_);
   }
@@ -306,7 +308,7 @@ class GeneralQuery {
     if (!kGates && has_plain()) load_rows(p_.cope.plain_q, 0);
     const TableGradient<Kind, kDim, 1> tables(p_, base_ + plain, smem_ + Layout::kStaged, 0, mine_,
                                               tables_.dz);
-    tables.settle(counting_ > tiles_.first);
+    settle(tables);
     __syncthreads();
     if (p_.cope.slopes != nullptr) {
       if (b_.dpos_emb != nullptr) tables.add_slopes(sums_.dembedding(4));
@@ -319,6 +321,19 @@ class GeneralQuery {
         tables.add_to_embedding(first, sums_.dembedding(p_.head_dim * p_.cope.npos_max));
       }
     }
+  }
+
+  // With a softcap a row's score gradients do not add up to nothing: those of saturated keys were added up.
+  template <class Tables>
+  __device__ void settle(const Tables& tables) const {
+    const bool saturated = counting_ > tiles_.first;
+    float extra[2] = {row_sum(saturated_sums_[0]), row_sum(saturated_sums_[1])};
+    if (p_.softcap > 0.0f) {
+      tables.settle(false, extra);
+      return;
+    }
+    if (saturated) row_totals(p_, head_, rows_, extra);
+    tables.settle(saturated, extra);
   }
 
   const AttentionBackwardParams& b_;
@@ -342,7 +357,8 @@ class GeneralQuery {
   RowState rows_;
   GeneralTables tables_{};
   float prefix_[2];
-  float row_sums_[2];  // over keys, of a term per token
+  float row_sums_[2];                       // over keys, of a term per token
+  float saturated_sums_[2] = {0.0f, 0.0f};  // over saturated keys, with a softcap
   FireRowSums fire_[2];
   Accum dq_[kParts];
 };

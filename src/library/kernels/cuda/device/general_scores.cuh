@@ -72,6 +72,19 @@ __device__ inline void show_gates(const Accum& gates, int h, Accum& x) {
   }
 }
 
+// The softcap of a call, exact; a cap of 0 is none, which is asked once a tile.
+struct ExactSoftcap {
+  float cap;
+
+  [[nodiscard]] __device__ bool active() const { return cap > 0.0f; }
+  // Bounds a score and returns the derivative.
+  __device__ float apply(float& score) const {
+    const float share = tanhf(score / cap);
+    score = cap * share;
+    return fmaf(-share, share, 1.0f);
+  }
+};
+
 // What a thread keeps of the chain from tile to tile.
 class GeneralChain {
  public:
@@ -80,6 +93,7 @@ class GeneralChain {
       : p_(p), head_(head), network_(p.fire, head), windows_(windows), mine_(mine), cope_(p) {}
 
   [[nodiscard]] __device__ const LongCopeScores& cope() const { return cope_; }
+  [[nodiscard]] __device__ ExactSoftcap softcap() const { return {p_.softcap}; }
 
   // For rows from `query` on; those past the last have a scale too, and no weights.
   __device__ void start_rows(const Sequence& s, int query) {
@@ -156,10 +170,11 @@ class GeneralChain {
 // Raw scores to scores; `counted`: CoPE, if any, only adds constants. A gate that is NaN shows in its score:
 // fixed-point positions cannot carry it.
 template <bool kGates>
-__device__ inline void finish_general(const LongCopeScores& cope, const Biases& biases,
-                                      const Accum& gates, bool counted, const float* const (&z)[2],
-                                      const float (&last)[2], int column, const Seen& seen,
-                                      Accum& x, std::uint32_t (&carry)[2]) {
+__device__ inline void finish_general(const LongCopeScores& cope, const ExactSoftcap& softcap,
+                                      const Biases& biases, const Accum& gates, bool counted,
+                                      const float* const (&z)[2], const float (&last)[2],
+                                      int column, const Seen& seen, Accum& x,
+                                      std::uint32_t (&carry)[2]) {
   const GeneralTerms<kGates> terms{cope, biases, gates};
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
@@ -174,6 +189,10 @@ __device__ inline void finish_general(const LongCopeScores& cope, const Biases& 
       s = fmaf(s, cope.scale, biases[h][j] + last[h]);
     }
   }
+  if (softcap.active()) {
+#pragma unroll
+    for (int n = 0; n < 32; ++n) softcap.apply(x[n / 4][n % 4]);
+  }
   replace_hidden(seen, -INFINITY, x);  // biases may be NaN
 }
 
@@ -184,12 +203,30 @@ struct GeneralTables {
   float last[2];
 };
 
+// Row h of general_backward where CoPE, if any, only adds constants.
+template <bool kWeights, class Cap>
+__device__ inline void softmax_backward_row(float scale, const Biases& biases, float last, int h,
+                                            const RowState& rows, const Cap& cap, Accum& x,
+                                            Accum& y) {
+#pragma unroll
+  for (int j = 0; j < 16; ++j) {
+    float& s = x[j / 2][2 * h + j % 2];
+    float& d = y[j / 2][2 * h + j % 2];
+    float score = fmaf(s, scale, biases[h][j] + last);
+    const float slope = cap.apply(score);
+    const float weight = exp2_fast(fmaf(score, kLog2e, -rows.lse2[h]));
+    d = formulas::softmax_gradient(weight, d, rows.delta[h]) * slope;
+    s = kWeights ? weight : d;
+  }
+}
+
 // x: raw scores, y: gradient at the weights, gates: their raw products. Leaves the gradient at the raw
 // scores in y, at the gates' raw products in `gates` (kGates) and, in x, the weights for the values
 // (kWeights) or the gradient at the biases; 0 for hidden pairs.
 template <bool kGates, bool kWeights>
-__device__ inline void general_backward(const LongCopeScores& cope, const Biases& biases,
-                                        bool counted, const GeneralTables& tables, int column,
+__device__ inline void general_backward(const LongCopeScores& cope, const ExactSoftcap& softcap,
+                                        const Biases& biases, bool counted,
+                                        const GeneralTables& tables, int column,
                                         const RowState& rows, const Keep& keep, const Seen& seen,
                                         const std::uint32_t (&carry)[2], float (&prefix)[2],
                                         Accum& gates, Accum& x, Accum& y) {
@@ -201,19 +238,18 @@ __device__ inline void general_backward(const LongCopeScores& cope, const Biases
     if (!counted) {
       const GeneralTerms<kGates> terms{cope, biases, gates};
       if constexpr (kGates) calm_row(rows, h, gates);
-      cope_backward_row<kWeights>(cope, terms, h, tables.z[h], tables.dz[h], column, rows, carry[h],
-                                  prefix[h], x, y, dlogits);
+      const auto differentiate = [&](const auto& cap) {
+        cope_backward_row<kWeights>(cope, terms, h, tables.z[h], tables.dz[h], column, rows,
+                                    carry[h], prefix[h], x, y, dlogits, cap);
+      };
+      softcap.active() ? differentiate(softcap) : differentiate(NoSoftcap{});
     } else {
+      const auto differentiate = [&](const auto& cap) {
+        softmax_backward_row<kWeights>(cope.scale, biases, tables.last[h], h, rows, cap, x, y);
+      };
+      softcap.active() ? differentiate(softcap) : differentiate(NoSoftcap{});
 #pragma unroll
-      for (int j = 0; j < 16; ++j) {
-        float& s = x[j / 2][2 * h + j % 2];
-        float& d = y[j / 2][2 * h + j % 2];
-        const float score = fmaf(s, cope.scale, biases[h][j] + tables.last[h]);
-        const float weight = exp2_fast(fmaf(score, kLog2e, -rows.lse2[h]));
-        d = formulas::softmax_gradient(weight, d, rows.delta[h]);
-        s = kWeights ? weight : d;
-        dlogits[j] = 0.0f;
-      }
+      for (int j = 0; j < 16; ++j) dlogits[j] = 0.0f;
     }
 #pragma unroll
     for (int j = 0; j < 16; ++j) {

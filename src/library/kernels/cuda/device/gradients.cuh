@@ -31,6 +31,17 @@ __device__ inline void load_row_state(const AttentionParams& p, const float* del
   }
 }
 
+// The sum of a row's score gradients: nothing, but for what a sink takes of the row's weight.
+__device__ inline void row_totals(const AttentionParams& p, int head, const RowState& rows,
+                                  float (&totals)[2]) {
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    totals[h] = 0.0f;
+    if (p.sinks == nullptr || rows.lse2[h] == INFINITY) continue;
+    totals[h] = rows.delta[h] * exp2_fast(fmaf(p.sinks[head], kLog2e, -rows.lse2[h]));
+  }
+}
+
 // Where CoPE adds one constant per row, the log-sum-exp takes it.
 __device__ inline RowState without_constants(const RowState& rows, const float (&constant)[2]) {
   RowState moved = rows;
@@ -90,6 +101,26 @@ __device__ inline void softmax_backward(const RowState& rows, const Keep& keep, 
   if (kWeights) keep_some(keep, x);
 }
 
+// The same with a softcap, from scores before it.
+template <bool kWeights>
+__device__ inline void softcap_backward(const RowState& rows, const Keep& keep,
+                                        const Softcapped& cap, Accum& x, Accum& y) {
+  keep_some(keep, y);
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+#pragma unroll
+    for (int j = 0; j < 16; ++j) {
+      float& s = x[j / 2][2 * h + j % 2];
+      float& d = y[j / 2][2 * h + j % 2];
+      const float share = cap.share(s);
+      const float weight = exp2_fast(fmaf(share, cap.factor, -rows.lse2[h]));
+      d = formulas::softmax_gradient(weight, d, rows.delta[h]) * Softcapped::slope(share);
+      s = kWeights ? weight : d;
+    }
+  }
+  if (kWeights) keep_some(keep, x);
+}
+
 // Gradients of a row's table. Positions fall along the keys by at most one a key, so a thread passes the
 // entries one by one. Those that it has left behind, but for the first two, get nothing from anybody
 // else: they are stored. The first two and the last two are added lane by lane.
@@ -139,6 +170,11 @@ class TableRuns {
   float top_[2] = {0.0f, 0.0f};
 };
 
+struct NoSoftcap {
+  // Bounds a score and returns the derivative.
+  __device__ static float apply(float& /*score*/) { return 1.0f; }
+};
+
 struct NoRuns {
   __device__ explicit NoRuns(float*) {}
   __device__ void start(int) {}
@@ -160,12 +196,13 @@ __device__ inline void calm_row(const RowState& rows, int h, Accum& x) {
 // Row h. x: raw scores; y: gradient at the kept weights, 0 where a key is hidden. Leaves the gradient at
 // the scores in y, that at the gates' logits in `dlogits` and, in x, the weights for the values (kWeights)
 // or the gradient at the scores, too. With !kWeights the table's gradient is added to dz. `carry` is that of
-// the tile's start, and `prefix` goes on from tile to tile.
-template <bool kWeights, class Cope, class Terms>
+// the tile's start, and `prefix` goes on from tile to tile. `cap`: what follows the scores.
+template <bool kWeights, class Cope, class Terms, class Cap = NoSoftcap>
 __device__ inline void cope_backward_row(const Cope& cope, const Terms& terms, int h,
                                          const float* z, float* dz, int column,
                                          const RowState& rows, std::uint32_t carry, float& prefix,
-                                         Accum& x, Accum& y, float (&dlogits)[16]) {
+                                         Accum& x, Accum& y, float (&dlogits)[16],
+                                         const Cap& cap = {}) {
   calm_row(rows, h, x);
   std::uint32_t position[16];
   float gate[16];
@@ -194,8 +231,9 @@ __device__ inline void cope_backward_row(const Cope& cope, const Terms& terms, i
     if constexpr (Terms::kHasBias) {
       if (s != -INFINITY) score += terms.bias(h, j);
     }
+    const float cap_slope = cap.apply(score);
     const float weight = exp2_fast(fmaf(score, kLog2e, -rows.lse2[h]));
-    d = formulas::softmax_gradient(weight, d, rows.delta[h]);
+    d = formulas::softmax_gradient(weight, d, rows.delta[h]) * cap_slope;
     s = kWeights ? weight : d;
     dpositions = fmaf(d, slope, dpositions);
     before[j] = dpositions;

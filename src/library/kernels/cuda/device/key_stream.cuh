@@ -18,6 +18,7 @@ template <int kDim, int kMods>
 struct KeyStreamSizes {
   static constexpr bool kHasCope = (kMods & kCope) != 0;
   static constexpr bool kHasFire = (kMods & kFire) != 0;
+  static constexpr bool kHasSoftcap = (kMods & kSoftcap) != 0;
   static constexpr bool kHasWindow = kHasFire || (kMods & kToeplitz) != 0;  // biases, or psi
   static constexpr int kGroups = 2;                                         // that compute
   static constexpr int kStages = kDim == 128 && kHasCope ? 3 : 4;
@@ -36,8 +37,9 @@ struct KeyStreamSizes {
 template <int kDim, int kMods>
 struct KeyStreamRows {
   using Of = KeyStreamSizes<kDim, kMods>;
-  float scores[64];  // -lse / scale; with CoPE that of keys past its table
-  float grads[64];   // -delta
+  float scores
+      [64];  // -lse / scale; with CoPE that of keys past its table; with a softcap -lse as an exponent of two
+  float grads[64];  // -delta
   float lse2[Of::kHasCope ? 64 : 1];
   std::uint32_t carry[Of::kHasCope ? Of::kGroups * 64 : 1];
   float prefix[Of::kHasCope ? Of::kGroups * 64 : 1];
@@ -266,7 +268,7 @@ class KeyStreamCopies {
   // Returns whether some key of the block is not past CoPE's table.
   __device__ bool store_rows() {
     typename Block::Rows& rows = b_.rows_at(turn_.slot);
-    const float unscaled = 1.0f / walk_.p.scale;
+    const float unscaled = Of::kHasSoftcap ? kLog2e : 1.0f / walk_.p.scale;
     const int row = thread_ % 64;
     // The row's part of a term per token is in the start of its scores.
     if ((kMods & kTokens) != 0 && thread_ < 64) {

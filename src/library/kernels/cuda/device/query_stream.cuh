@@ -26,7 +26,8 @@ struct QueryLayout {
   // Keys in their own order, for cheaper sums along diagonals, and accumulators that start as biases.
   static constexpr bool kHasTokens = (kMods & kTokens) != 0;
   static constexpr bool kHasFire = (kMods & kFire) != 0;
-  static constexpr bool kInOrder = kStream && (kMods == kToeplitz || kHasTokens || kHasFire);
+  static constexpr bool kInOrder =
+      kStream && ((kMods & ~kSoftcap) == kToeplitz || kHasTokens || kHasFire);
   using Pairs = PairWindow<kGroups * 64, 64>;
   // FIRE: psi, its derivative, and the segments of each warp.
   static constexpr int kSpans = 2 * Pairs::kBytes;

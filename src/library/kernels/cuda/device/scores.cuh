@@ -7,7 +7,7 @@
 
 namespace posenc::cuda {
 
-enum Mods : int { kPlain = 0, kToeplitz = 1, kCope = 2, kTokens = 4, kFire = 8 };
+enum Mods : int { kPlain = 0, kToeplitz = 1, kCope = 2, kTokens = 4, kFire = 8, kSoftcap = 16 };
 
 inline constexpr float kLog2e = 1.4426950408889634f;
 inline constexpr float kLn2 = 0.6931471805599453f;
@@ -23,7 +23,14 @@ __device__ inline float reciprocal_fast(float x) {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
+// Within 2^-11 of the result.
+__device__ inline float tanh_fast(float x) {
+  float y;
+  asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
 #else
+inline float tanh_fast(float x) { return std::tanh(x); }
 inline float exp2_fast(float x) { return std::exp2(x); }
 inline float reciprocal_fast(float x) { return 1.0f / x; }
 #endif
@@ -116,6 +123,23 @@ __device__ inline Prefix prefix_of(float own, int column) {
   const float before = __shfl_up_sync(~0u, sum, 1, 4);
   return {column > 0 ? before : 0.0f, __shfl_sync(~0u, sum, 3, 4)};
 }
+
+// A softcap at the scores of a tuned kernel, which become shares of the cap: tanh(s / cap). `of_score` turns what a
+// kernel holds, scores or products without their scale, into s / cap; `factor` turns a share into an exponent of two.
+struct Softcapped {
+  float of_score = 0.0f;
+  float factor = 0.0f;
+
+  __device__ Softcapped() = default;
+  __device__ Softcapped(const AttentionParams& p, bool scaled)
+      : of_score((scaled ? 1.0f : p.scale) / p.softcap), factor(p.softcap * kLog2e) {}
+  [[nodiscard]] __device__ float share(float score) const { return tanh_fast(score * of_score); }
+  __device__ static float slope(float share) { return fmaf(-share, share, 1.0f); }
+  __device__ void apply(Accum& x) const {
+#pragma unroll
+    for (int n = 0; n < 32; ++n) x[n / 4][n % 4] = share(x[n / 4][n % 4]);
+  }
+};
 
 struct CopeScores {
   float scale;  // of q . k

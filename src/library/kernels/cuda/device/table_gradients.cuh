@@ -21,9 +21,10 @@ class TableGradient {
                            int group, const ThreadRows& mine, float* const (&dz)[2])
       : p_(p), queries_(queries), scratch_(scratch), group_(group), mine_(mine), dz_(dz) {}
 
-  // The last entry's gradient. Score gradients of a row add up to nothing, so it is what the others
-  // leave where there are saturated keys, which nobody has added up; the entry past the end stood for it.
-  __device__ void settle(bool saturated) const {
+  // The last entry's gradient; the entry past the end stood for it. Where there are saturated keys that nobody has added
+  // up, it is what the other entries leave of the sum of the row's score gradients, which is `extra` (see row_totals).
+  // Else `extra` is what is yet to be added.
+  __device__ void settle(bool saturated, const float (&extra)[2]) const {
     const int npos = p_.cope.npos_max;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
@@ -34,7 +35,7 @@ class TableGradient {
       others += __shfl_xor_sync(~0u, others, 2);
       __syncwarp();
       if (mine_.column == 0) {
-        dz_[h][npos - 1] = saturated ? -others : dz_[h][npos - 1] + dz_[h][npos];
+        dz_[h][npos - 1] = extra[h] + (saturated ? -others : dz_[h][npos - 1] + dz_[h][npos]);
         dz_[h][npos] = 0.0f;
       }
     }
