@@ -176,7 +176,7 @@ def attention(
     What no fused kernel serves runs all the same and warns once, with the reason (:func:`explain`).
     ``return_weights`` adds the weights [B, H, Tq, Tk] before dropout, from the float64 reference and
     without gradient: for looking inside, not for speed. ``return_lse`` adds ln SUM exp(scores), or of
-    ``stick_breaking`` the logarithm of what is left.
+    ``stick_breaking`` the logarithm of what is left (on a GPU an upper bound of it where that is below -87).
     """
     explicit = q_positions is not None or k_positions is not None
     text, tensors, others = _prepared(spec, params, inputs, bias, q, k, explicit)

@@ -10,7 +10,8 @@ import posenc
 from test_functions import SPECS, params_of
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
-MORE = ["cope + cope(npos_max=4)", "fire + fire", "fox + key_bias", "cope + fox", "cope(gate_source=value)"]
+MORE = ["cope + cope(npos_max=4)", "fire + fire", "fox + key_bias", "cope + fox", "cope(gate_source=value)",
+        "stick_breaking", "rope + fox + stick_breaking"]
 DTYPES = [torch.float32, torch.bfloat16, torch.float64]
 # No kernel on a GPU serves 20 channels; the rotations here are for multiples of 16.
 CASES = [(spec, 16) for spec in SPECS + MORE] + [(spec, 20) for spec in SPECS + MORE if "rope" not in spec]

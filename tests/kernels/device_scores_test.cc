@@ -192,13 +192,25 @@ class DeviceScores : public ::testing::Test {
   }
 };
 
+// A stick of which less than 2^-126 is left has no exact logarithm on the device.
+std::vector<cases::Result> forget_spent(std::vector<cases::Result> results) {
+  for (cases::Result& result : results) {
+    if (result.kind != cases::ResultKind::kRowSum) continue;
+    for (double& x : result.values) {
+      if (std::isfinite(x)) x = std::max(x, -87.0);
+    }
+  }
+  return results;
+}
+
 void check(Case c) {
   c.queries = 16;  // of a warp
   c = cases::away_from_kinks(c);
   AttentionProblem problem(c);
-  const auto want = problem.expected(true);
+  const auto want = forget_spent(problem.expected(true));
   HostAttention(problem.data).run();
-  const cases::Comparison found = cases::compare(c.dtype, problem.results(true), want);
+  const auto got = forget_spent(problem.results(true));
+  const cases::Comparison found = cases::compare(c.dtype, got, want);
   EXPECT_LE(found.worst, 1.0) << cases::name_of(c) << ": " << found.mismatch;
 }
 
@@ -227,7 +239,10 @@ const std::vector<std::string>& specs() {
        "fox + softcap(cap=2)",
        "fire(width=8, init_threshold=20) + softcap(cap=2)",
        "kerple + cope(npos_max=8) + softcap(cap=2)",
-       "cope(npos_max=8, gate_source=separate) + softcap(cap=1.5)"});
+       "cope(npos_max=8, gate_source=separate) + softcap(cap=1.5)",
+       "stick_breaking",
+       "alibi(trainable=true) + fox + stick_breaking",
+       "fire(width=8, init_threshold=20) + stick_breaking"});
   return kSpecs;
 }
 
@@ -238,6 +253,7 @@ TEST_F(DeviceScores, EveryEncodingAgreesWithTheReference) {
 
 TEST_F(DeviceScores, EveryMaskAgreesWithTheReference) {
   for (const char* spec : {"t5", "fox", "key_bias", "cope(npos_max=8)", "t5 + softcap(cap=2)",
+                           "stick_breaking",
                            "fire(width=16, init_threshold=20) + cope(npos_max=64)"}) {
     check({.spec = spec, .keys = 100, .causal = false});
     check({.spec = spec, .keys = 100, .causal = false, .window_left = 30, .window_right = 5});
@@ -272,6 +288,14 @@ TEST_F(DeviceScores, SoftcapsOfTheTunedKernelsAgree) {
       EXPECT_NEAR(weights[n / 4][n % 4], weight, 1e-6f) << n;
       EXPECT_NEAR(ds[n / 4][n % 4], weight * (y[n / 4][n % 4] - rows.delta[h]) * slope, 1e-6f) << n;
     }
+  }
+}
+
+// What is left after a tile of keys is 0 in float32: the walk stops, and nothing changes.
+TEST_F(DeviceScores, SpentSticksAgreeWithTheReference) {
+  for (const char* spec : {"stick_breaking", "alibi(trainable=true) + stick_breaking"}) {
+    check({.spec = spec, .keys = 400});
+    check({.spec = spec, .keys = 400, .causal = false, .padding = true});
   }
 }
 

@@ -53,6 +53,7 @@ class HostCall {
       if (const auto* x = std::get_if<Softcap>(&d.spec.encodings[e])) {
         p.softcap = static_cast<float>(x->cap);
       }
+      if (std::holds_alternative<StickBreaking>(d.spec.encodings[e])) p.breaks_sticks = true;
       if (const auto form = token_form(d.spec.encodings[e], static_cast<double>(p.scale))) {
         fill_tokens(*form, e);
       }

@@ -6,6 +6,7 @@
 // Device headers come after it.
 #include "kernels/cuda/device/general_scores.cuh"
 #include "kernels/cuda/device/softmax.cuh"
+#include "kernels/cuda/device/sticks.cuh"
 #include "support/device_call.h"
 
 namespace posenc::cuda::testing {
@@ -79,6 +80,10 @@ class HostHead {
       OnlineSoftmax softmax;
       std::uint32_t carry[2] = {0, 0};
       bool counted = p_.cope.npos_max == 0;
+      if (p_.breaks_sticks) {
+        break_all(chain, mine);
+        return;
+      }
       for (int tile = tiles_ - 1; tile >= 0; --tile) {
         load_windows_of(64 * tile);
         if (!counted) counted = all_counted(chain.cope(), carry);
@@ -221,6 +226,43 @@ class HostHead {
     }
     __syncwarp();
   }
+  // As the kernels do, until nothing is left.
+  void break_all(GeneralChain& chain, const ThreadRows& mine) {
+    float left[2] = {0.0f, 0.0f};
+    std::uint32_t any[2] = {0, 0};
+    for (int tile = tiles_ - 1; tile >= 0; --tile) {
+      if (__all_sync(~0u, nothing_left(left))) {
+        first_counting = tile + 1;
+        break;
+      }
+      for (int h = 0; h < 2 && mine.column == 0; ++h) {
+        carries_[static_cast<std::size_t>(tile * kRows + mine.row[h])] = __float_as_uint(left[h]);
+      }
+      load_windows_of(64 * tile);
+      break_tile(chain, mine, 64 * tile, left, any);
+    }
+    for (int h = 0; h < 2; ++h) {
+      any[h] |= __shfl_xor_sync(~0u, any[h], 1);
+      any[h] |= __shfl_xor_sync(~0u, any[h], 2);
+      if (mine.column == 0 && mine.row[h] < p_.queries) {
+        lse[mine.row[h]] = any[h] != 0 ? kLn2 * left[h] : -INFINITY;
+      }
+    }
+  }
+  void break_tile(GeneralChain& chain, const ThreadRows& mine, int key, float (&left)[2],
+                  std::uint32_t (&any)[2]) {
+    Accum x;
+    raw.read(key, mine, x);
+    const Seen seen = seen_of(s_, mask_, mine, 0, key);
+    for (int h = 0; h < 2; ++h) any[h] |= seen.bits[h];
+    Biases biases;
+    chain.read_biases(s_, 0, key, biases);
+    break_sticks(p_.scale, biases, seen, mine.column, x, left);
+    weights.write(key, mine, x);
+    __syncwarp();
+    for (int h = 0; h < 2 && mine.column == 0; ++h) add_values(mine.row[h], key, 1.0f);
+    __syncwarp();
+  }
   void add_values(int row, int key, float shrink) {
     if (row >= p_.queries) return;
     for (int c = 0; c < p_.head_dim; ++c) {
@@ -269,8 +311,38 @@ class HostHead {
       fire[h] = {fire_segments.data() + row * 2 * p_.fire.segments, -1, 0.0f, 0.0f, 0.0f, 0.0f};
     }
   }
+  // Weights, and both kernels' gradients.
+  void differentiate_sticks(GeneralChain& chain, const ThreadRows& mine, int tile,
+                            const RowState& rows, float (&prefix)[2], FireRowSums (&fire)[2]) {
+    const int key = 64 * tile;
+    float left[2];
+    for (int h = 0; h < 2; ++h) {
+      left[h] = __uint_as_float(carries_[static_cast<std::size_t>(tile * kRows + mine.row[h])]);
+    }
+    const Seen seen = seen_of(s_, mask_, mine, 0, key);
+    Biases biases;
+    chain.read_biases(s_, 0, key, biases);
+    float again[2] = {prefix[0], prefix[1]};
+    Accum x;
+    Accum y;
+    raw.read(key, mine, x);
+    dweights.read(key, mine, y);
+    sticks_backward<false>(p_.scale, biases, mine.column, rows, keep_all(), seen, left, prefix, x,
+                           y);
+    dbiases.write(key, mine, x);
+    if (p_.fire.segments > 0) chain.add_fire_gradient(x, fire);
+    raw.read(key, mine, x);
+    dweights.read(key, mine, y);
+    sticks_backward<true>(p_.scale, biases, mine.column, rows, keep_all(), seen, left, again, x, y);
+    weights.write(key, mine, x);
+    dscores.write(key, mine, y);
+  }
   void differentiate(GeneralChain& chain, const ThreadRows& mine, int tile, const RowState& rows,
                      const GeneralTables& tables, float (&prefix)[2], FireRowSums (&fire)[2]) {
+    if (p_.breaks_sticks) {
+      if (tile >= first_counting) differentiate_sticks(chain, mine, tile, rows, prefix, fire);
+      return;
+    }
     const int key = 64 * tile;
     const bool counted = p_.cope.npos_max == 0 || tile < first_counting;
     std::uint32_t carry[2] = {0, 0};

@@ -164,13 +164,27 @@ inline void run_both(DeviceAttention& device, std::int64_t chunk_bytes, int floa
   device.bring_back();
 }
 
+// A stick of which less than 2^-126 is left has no exact logarithm on the device.
+inline std::vector<Result> forget_spent(std::vector<Result> results) {
+  for (Result& result : results) {
+    if (result.kind != ResultKind::kRowSum) continue;
+    for (double& x : result.values) {
+      if (std::isfinite(x)) x = std::max(x, -87.0);
+    }
+  }
+  return results;
+}
+
 inline void check_case(const Case& c, std::int64_t chunk_bytes = std::int64_t{512} << 20,
                        int float_parts = 3) {
   AttentionProblem problem(c);
-  const std::vector<Result> want = problem.expected(true);
+  const bool sticks = c.spec.find("stick_breaking") != std::string::npos;
+  std::vector<Result> want = problem.expected(true);
+  if (sticks) want = forget_spent(std::move(want));
   DeviceAttention device(problem);
   run_both(device, chunk_bytes, float_parts);
-  const std::vector<Result> got = problem.results(true);
+  std::vector<Result> got = problem.results(true);
+  if (sticks) got = forget_spent(std::move(got));
   ASSERT_EQ(got.size(), want.size());
   const Judge judge{c, float_parts};
   for (std::size_t n = 0; n < want.size(); ++n) {

@@ -182,6 +182,7 @@ class DeviceAttention {
       fill_gates(cope->gate_source);
     }
     for (std::size_t e = 0; e < d_.spec.encodings.size(); ++e) {
+      if (std::holds_alternative<StickBreaking>(d_.spec.encodings[e])) p.breaks_sticks = true;
       if (std::holds_alternative<Fire>(d_.spec.encodings[e])) fire_.emplace(d_, e, params);
       if (const auto* cap = std::get_if<Softcap>(&d_.spec.encodings[e])) {
         p.softcap = static_cast<float>(cap->cap);

@@ -29,6 +29,7 @@ class Visibility {
     }
     const std::int64_t left = place - key;
     if (c_.causal && left < 0) return false;
+    if (c_.spec.find("stick_breaking") != std::string::npos && left <= 0) return false;
     if (c_.window_left >= 0 && left > c_.window_left) return false;
     if (c_.window_right >= 0 && -left > c_.window_right) return false;
     return !c_.padding || mask_[static_cast<std::size_t>(batch * c_.keys + key)] != 0;
@@ -212,7 +213,8 @@ constexpr const char* kTuned[] = {"none",
                                   "kerple + cope(npos_max=16, gates_see_bias=true)"};
 constexpr const char* kGeneral[] = {
     "fire(width=16, init_threshold=20)", "relative + cope(npos_max=300)",
-    "cope(npos_max=300, gate_source=separate)", "cope(npos_max=300, gate_source=value)"};
+    "cope(npos_max=300, gate_source=separate)", "cope(npos_max=300, gate_source=value)",
+    "alibi(trainable=true) + stick_breaking"};
 
 // Small enough for the race checker.
 TEST_F(CudaNan, SmallShapesKeepTheRule) {

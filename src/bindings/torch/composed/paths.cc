@@ -41,6 +41,7 @@ std::string type_obstacle(const CudaProblem& problem) {
 // What the decoding kernels know, too.
 bool is_tuned(const Terms& terms, const CudaProblem& problem) {
   if (problem.numbers != CudaNumbers::kHalf || terms.fire || terms.token) return false;
+  if (terms.breaks_sticks || terms.relative_query) return false;
   const Cope* cope = cope_of(terms);
   return cope == nullptr ||
          (cope->gate_source == Cope::GateSource::kKey && cope->npos_max <= cuda::kTunedPositions);
@@ -74,7 +75,7 @@ std::string cuda_obstacle(const Terms& terms, const CudaProblem& problem) {
   if (std::string type = type_obstacle(problem); !type.empty()) return type;
   if (terms.relative_query) return "no kernel for relative_query";
   if (!terms.pairs.empty()) return "no kernel for " + joined_names(terms, terms.pairs);
-  if (terms.breaks_sticks) return "no kernel for stick_breaking";
+  if (terms.breaks_sticks && terms.softcap) return "no kernel for softcap with stick_breaking";
   if (terms.rotates_values) return "no kernel for rotated values";
   const Cope* cope = cope_of(terms);
   if (cope != nullptr && cope->gate_source == Cope::GateSource::kOpen)
@@ -117,6 +118,7 @@ std::string terms_of(const Terms& terms, const CudaProblem& problem) {
   if (terms.token) add("a term per token (" + joined_names(terms, {*terms.token}) + ")");
   if (terms.softcap) add("softcap");
   if (!terms.sinks.empty()) add("sink");
+  if (terms.breaks_sticks) add("stick-breaking");
   return text;
 }
 

@@ -63,6 +63,7 @@ void FusedCall::fill_shapes() {
   p.queries = static_cast<std::int32_t>(c.q.size(2));
   p.keys = static_cast<std::int32_t>(c.k.size(2));
   p.head_dim = static_cast<std::int32_t>(c.q.size(3));
+  p.breaks_sticks = call_.terms().breaks_sticks;
 }
 
 void FusedCall::fill_mask() {

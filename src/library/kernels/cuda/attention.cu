@@ -81,6 +81,9 @@ Status check_modifiers(const char* op, const AttentionParams& p) {
     return invalid(op, "FIRE needs bounds, slopes, intercepts, psi and row_scale");
   }
   const CopeTable& cope = p.cope;
+  if (p.breaks_sticks && cope.npos_max > 0) return unsupported(op, "stick-breaking with CoPE");
+  if (p.breaks_sticks && p.sinks != nullptr)
+    return invalid(op, "a stick has no softmax for a sink");
   if (cope.npos_max == 0) return {};
   if (p.tokens.at_key != nullptr) return unsupported(op, "CoPE with a term per token");
   if (cope.npos_max < 0 || cope.npos_max > kMostPositions) {

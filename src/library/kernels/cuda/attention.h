@@ -5,7 +5,7 @@
 // Two families of kernels serve a call. The tuned ones: bfloat16 and float16, Toeplitz biases, a softcap with or without
 // these, CoPE with gates from the scores and up to kTunedPositions positions, FIRE or a term per token without other
 // terms. The general ones (general.h) serve the rest: float32, CoPE with gates of other keys, long tables, FIRE and a
-// term per token with other terms, dropout or a padding mask.
+// term per token with other terms, dropout or a padding mask, stick-breaking.
 //
 // Not served (launch_* then says kUnsupported): channels above 256 or no multiple of 8, and the few
 // combinations whose tiles do not fit into the shared memory of the GPU.
@@ -130,6 +130,10 @@ struct AttentionParams {
   // Scores s become cap tanh(s / cap) after all terms and before the mask; 0: none. The tuned kernels take the tanh of
   // the hardware, whose relative error is 2^-11; the others an exact one.
   float softcap = 0.0f;
+  // Stick-breaking in place of the softmax (posenc/encodings/stick_breaking.h), without sinks and CoPE. `lse` is the
+  // logarithm of what is left of a row. A row stops where less than 2^-126 is left: further weights would be 0 in
+  // float32. What `lse` says below -87.3 is then an upper bound.
+  bool breaks_sticks = false;
   const float* sinks = nullptr;  // device, [heads], the logits of encodings/sink.h; null: none
 
   // As core/dropout.h: dropped where the drawn word is below the threshold, else scaled.

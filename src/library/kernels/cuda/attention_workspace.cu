@@ -47,10 +47,10 @@ void choose_chunk(const AttentionBackwardParams& b, BackwardPlan& plan) {
   const int queries = std::max(longest_queries(p), 1);
   plan.space.key_tiles = (longest_keys(p) + 63) / 64;
   plan.space.chunk = (queries + 63) / 64 * 64;
-  if (p.cope.npos_max == 0) return;
-  const std::int64_t per_query =
-      std::int64_t{sequences_of(p)} * p.heads *
-      (8 * std::int64_t{plan.space.key_tiles} + 4 * std::int64_t{logit_stride(p.cope.npos_max)});
+  if (p.cope.npos_max == 0 && !p.breaks_sticks) return;
+  const std::int64_t logits = p.cope.npos_max > 0 ? logit_stride(p.cope.npos_max) : 0;
+  const std::int64_t per_query = std::int64_t{sequences_of(p)} * p.heads *
+                                 (8 * std::int64_t{plan.space.key_tiles} + 4 * logits);
   const std::int64_t fits = b.chunk_bytes / per_query / kChunkStep * kChunkStep;
   const auto most =
       static_cast<int>(std::clamp<std::int64_t>(fits, kChunkStep, std::int64_t{plan.space.chunk}));
@@ -129,7 +129,7 @@ void take_general(const AttentionBackwardParams& b, BackwardPlan& plan, Pieces& 
 }  // namespace
 
 bool only_general(const AttentionParams& p) noexcept {
-  if (p.element == Element::kFloat32) return true;
+  if (p.element == Element::kFloat32 || p.breaks_sticks) return true;
   const CopeTable& cope = p.cope;
   return cope.npos_max > 0 &&
          (cope.gate_k.data != nullptr || cope.npos_max < 2 || cope.npos_max > kTunedPositions);
@@ -170,10 +170,12 @@ BackwardPlan plan_backward(const AttentionBackwardParams& b, void* workspace) no
   Pieces pieces(workspace);
   const std::int64_t heads = std::int64_t{sequences_of(p)} * p.heads;
   space.delta = pieces.take<float>(std::int64_t{p.batch} * p.heads * p.queries);
-  if (p.cope.npos_max > 0) {
+  if (p.cope.npos_max > 0 || p.breaks_sticks) {
     space.carries = pieces.take<std::uint32_t>(heads * space.key_tiles * space.chunk);
     space.prefixes = pieces.take<float>(heads * space.key_tiles * space.chunk);
     space.first_counting = pieces.take<int>(heads * (space.chunk / 64));
+  }
+  if (p.cope.npos_max > 0) {
     space.logits = pieces.take<float>(heads * space.chunk * logit_stride(p.cope.npos_max));
     space.dembedding = pieces.take<float>(plan.dembedding_partials * plan.dembedding_entries);
     plan.level =

@@ -8,11 +8,13 @@ namespace posenc::cuda {
 struct BackwardSpace {
   float* delta = nullptr;  // [B, H, Tq]: SUM over channels of grad_out * out
   // CoPE, of one chunk of queries. A tile of keys begins with these sums: of the gates after it, and of
-  // the positions' gradients before it: [sequences, H, key tiles, chunk].
+  // the positions' gradients before it: [sequences, H, key tiles, chunk]. Stick-breaking: what the keys after it
+  // leave (bits of a float), and the sum of weights times their gradients before it.
   std::uint32_t* carries = nullptr;
   float* prefixes = nullptr;
-  int* first_counting = nullptr;  // [sequences, H, chunk / 64]: tiles before are saturated
-  float* logits = nullptr;        // z: [sequences, H, chunk, logit_stride]
+  int* first_counting =
+      nullptr;  // [sequences, H, chunk / 64]: tiles before are saturated, or get nothing
+  float* logits = nullptr;  // z: [sequences, H, chunk, logit_stride]
   // Partial sums of parameters' gradients, one per warpgroup that adds to them.
   float* dtoeplitz = nullptr;   // [sequences, slots, groups, H, span]
   float* dembedding = nullptr;  // [sequences, H, slots, groups, entries]

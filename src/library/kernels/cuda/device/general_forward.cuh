@@ -7,6 +7,7 @@
 #include "kernels/cuda/device/general_block.cuh"
 #include "kernels/cuda/device/hidden_rows.cuh"
 #include "kernels/cuda/device/output.cuh"
+#include "kernels/cuda/device/sticks.cuh"
 
 namespace posenc::cuda {
 
@@ -51,18 +52,30 @@ class GeneralForward {
     softmax_ = OnlineSoftmax{};
     has_keys_[0] = has_keys_[1] = 0;
 #pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      left_[h] = query_ + mine_.row[h] < s_.queries ? 0.0f : -INFINITY;
+    }
+#pragma unroll
     for (int d = 0; d < kParts; ++d) zero(out_[d]);
     start();
     const Range tiles = key_tiles(s_, query_, query_ + 63);
 #pragma unroll 1
-    for (int tile = tiles.end - 1; tile >= tiles.first; --tile) visit(tile * 64);
-    float nothing[2];  // no weight at all, though there are keys: their scores overflowed
+    for (int tile = tiles.end - 1; tile >= tiles.first; --tile) {
+      if (p_.breaks_sticks && __syncthreads_and(nothing_left(left_)) != 0) break;
+      visit(tile * 64);
+    }
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       has_keys_[h] |= __shfl_xor_sync(~0u, has_keys_[h], 1);
       has_keys_[h] |= __shfl_xor_sync(~0u, has_keys_[h], 2);
-      nothing[h] = has_keys_[h] != 0 ? NAN : 0.0f;
     }
+    if (p_.breaks_sticks) {
+      store_sticks();
+      return;
+    }
+    float nothing[2];  // no weight at all, though there are keys: their scores overflowed
+#pragma unroll
+    for (int h = 0; h < 2; ++h) nothing[h] = has_keys_[h] != 0 ? NAN : 0.0f;
     store_output<T>(p_, s_, head_, query_, mine_, softmax_, kLog2e, out_, nothing);
   }
 
@@ -117,17 +130,22 @@ class GeneralForward {
     replace_hidden(seen, -INFINITY, x);
     Biases biases;
     chain_.read_biases(s_, query_, key, biases);
-    finish_general<kGates>(chain_.cope(), chain_.softcap(), biases, gates, counted_, z_, last_,
-                           mine_.column, seen, x, carry_);
+    if (p_.breaks_sticks) {
+      break_sticks(p_.scale, biases, seen, mine_.column, x, left_);
+    } else {
+      finish_general<kGates>(chain_.cope(), chain_.softcap(), biases, gates, counted_, z_, last_,
+                             mine_.column, seen, x, carry_);
+      float shrink[2];
+      softmax_.exponentiate(x, kLog2e, shrink);
+#pragma unroll
+      for (int i = 0; i < kParts * 32; ++i) out_[i / 32][i / 4 % 8][i % 4] *= shrink[i / 2 % 2];
+    }
     add_output(key, seen.all, x);
   }
 
+  // x: weights.
   __device__ void add_output(int key, bool sees_all, Accum& x) {
-    float shrink[2];
-    softmax_.exponentiate(x, kLog2e, shrink);
     if (p_.dropout_threshold != 0) drop_weights(p_, s_, head_, query_, key, mine_, x);
-#pragma unroll
-    for (int i = 0; i < kParts * 32; ++i) out_[i / 32][i / 4 % 8][i % 4] *= shrink[i / 2 % 2];
     stage_.template load<Kind, kDim, true>(v_, key, s_.keys, p_.head_dim, [] {});
     if (!sees_all) {
       const auto sees_row = [&](int h, int slot) {
@@ -138,6 +156,15 @@ class GeneralForward {
     FragmentsOf<Kind> weights;
     to_fragments(x, weights);
     add_product<Kind, kDim>(stage_, weights, out_);
+  }
+
+  __device__ void store_sticks() const {
+    const float keep = p_.dropout_threshold != 0 ? p_.dropout_scale : 1.0f;
+    store_rows<T>(p_.out, p_, s_, head_, query_, mine_, out_, {keep, keep});
+    float lse[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) lse[h] = has_keys_[h] != 0 ? kLn2 * left_[h] : -INFINITY;
+    store_row_numbers(p_, s_, head_, query_, mine_, lse);
   }
 
   const AttentionParams& p_;
@@ -158,6 +185,7 @@ class GeneralForward {
   std::uint32_t carry_[2] = {0, 0};
   bool counted_ = false;  // CoPE, if any, only adds constants
   std::uint32_t has_keys_[2] = {0, 0};
+  float left_[2] = {0.0f, 0.0f};  // of the rows' sticks, as exponents of two
   Accum out_[kParts];
   OnlineSoftmax softmax_;
 };

@@ -6,6 +6,7 @@
 #include "kernels/cuda/device/backward_key_walk.cuh"
 #include "kernels/cuda/device/general_block.cuh"
 #include "kernels/cuda/device/hidden_rows.cuh"
+#include "kernels/cuda/device/sticks.cuh"
 
 namespace posenc::cuda {
 
@@ -125,6 +126,7 @@ class GeneralKey {
 
   __device__ void visit(GeneralChain& chain, int head, int tile) {
     const int query = tile * 64;
+    if (p_.breaks_sticks && walk_.first_key / 64 < walk_.first_counting(tile, head)) return;
     staged_ = Rows::kNone;
     chain.start_rows(walk_.s, query);
     const bool counts = load_sums(chain.cope(), head, tile);
@@ -203,12 +205,18 @@ class GeneralKey {
     const Keep keep = keep_of(p_, walk_.s, head, query, walk_.first_key, mine_);
     Biases biases;
     chain.read_biases(walk_.s, query, walk_.first_key, biases);
+    if (p_.breaks_sticks) {
+      const float left[2] = {__uint_as_float(carry_[0]), __uint_as_float(carry_[1])};
+      sticks_backward<true>(p_.scale, biases, mine_.column, rows, keep, seen, left, prefix_, x, y);
+      return;
+    }
     general_backward<kGates, true>(chain.cope(), chain.softcap(), biases, !counts, tables_,
                                    mine_.column, rows, keep, seen, carry_, prefix_, gates, x, y);
   }
 
   // What the queries' kernel has kept for this tile; whether CoPE counts here.
   __device__ bool load_sums(const LongCopeScores& cope, int head, int tile) {
+    if (p_.breaks_sticks) load_sticks(head, tile);
     if (p_.cope.npos_max == 0) return false;
     const BackwardSpace& space = walk_.space;
     const int stride = logit_stride(p_.cope.npos_max);
@@ -223,6 +231,16 @@ class GeneralKey {
       prefix_[h] = real ? space.prefixes[sums + mine_.row[h]] : 0.0f;
     }
     return counts;
+  }
+
+  __device__ void load_sticks(int head, int tile) {
+    const std::int64_t sums = walk_.sums_at(tile, head, walk_.first_key);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const bool real = tile * 64 + mine_.row[h] < walk_.s.queries;
+      carry_[h] = real ? walk_.space.carries[sums + mine_.row[h]] : __float_as_uint(-INFINITY);
+      prefix_[h] = real ? walk_.space.prefixes[sums + mine_.row[h]] : 0.0f;
+    }
   }
 
   __device__ void store(const Tensor4& to, float* sums, const Accum (&from)[kOutParts],

@@ -8,6 +8,7 @@
 #include "kernels/cuda/device/general_sums.cuh"
 #include "kernels/cuda/device/hidden_rows.cuh"
 #include "kernels/cuda/device/output.cuh"
+#include "kernels/cuda/device/sticks.cuh"
 #include "kernels/cuda/device/table_gradients.cuh"
 
 namespace posenc::cuda {
@@ -63,6 +64,7 @@ class GeneralQuery {
     tiles_ = key_tiles(s_, query_, query_ + 63);
     start();
     if (has_cope()) find_carries();
+    if (p_.breaks_sticks) find_sticks();
     walk_up(true, kGates && !walks_twice());
     if (b_.dtoken_queries != nullptr) store_row_sums(b_, s_, head_, query_, mine_, row_sums_);
     store();
@@ -161,6 +163,38 @@ class GeneralQuery {
     count_gates(chain_.cope(), GeneralTerms<kGates>{chain_.cope(), biases, x}, x, carry);
   }
 
+  // What is left of the rows' sticks as each tile begins; tiles of which nothing is left are not walked over.
+  __device__ void find_sticks() {
+    float left[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) left[h] = in_chunk(h) ? 0.0f : -INFINITY;
+    counting_ = tiles_.first;
+#pragma unroll 1
+    for (int tile = tiles_.end - 1; tile >= tiles_.first; --tile) {
+      if (__syncthreads_and(nothing_left(left)) != 0) {
+        counting_ = tile + 1;
+        break;
+      }
+#pragma unroll
+      for (int h = 0; h < 2; ++h) {
+        if (mine_.column != 0 || !in_chunk(h)) continue;
+        *sums_.carry(tile, query_ + mine_.row[h]) = __float_as_uint(left[h]);
+      }
+      break_tile(tile * 64, left);
+    }
+    if (threadIdx.x == 0) *sums_.first_counting(query_) = counting_;
+    tiles_.first = counting_;
+  }
+  __device__ void break_tile(int key, float (&left)[2]) {
+    load_with_windows(k_, key);
+    Accum x;
+    multiply_staged<Kind, kDim>(stage_, base_, x);
+    Biases biases;
+    chain_.read_biases(s_, query_, key, biases);
+    const Seen seen = seen_of(s_, mask_, mine_, query_, key);
+    break_sticks(p_.scale, biases, seen, mine_.column, x, left);
+  }
+
   // What the walk adds up: the gradient through the scores, and that through gates of other keys.
   __device__ void walk_up(bool scores, bool gates) {
 #pragma unroll
@@ -176,7 +210,7 @@ class GeneralQuery {
     const bool counted = !has_cope() || tile < counting_;
     if (!scores && counted) return;  // gates of saturated keys ask nothing
     std::uint32_t carry[2] = {0, 0};
-    if (!counted) load_carries(tile, carry);
+    if (!counted || p_.breaks_sticks) load_carries(tile, carry);
     Accum g;
     if constexpr (kGates) {
       if (!counted) {
@@ -221,7 +255,7 @@ class GeneralQuery {
   __device__ void load_carries(int tile, std::uint32_t (&carry)[2]) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      carry[h] = chain_.cope().last;
+      carry[h] = p_.breaks_sticks ? __float_as_uint(-INFINITY) : chain_.cope().last;
       if (!in_chunk(h)) continue;
       carry[h] = *sums_.carry(tile, query_ + mine_.row[h]);
       if (mine_.column == 0) *sums_.prefix(tile, query_ + mine_.row[h]) = prefix_[h];
@@ -241,8 +275,14 @@ class GeneralQuery {
         return;
       }
     }
-    general_backward<kGates, false>(chain_.cope(), chain_.softcap(), biases, counted, tables_,
-                                    mine_.column, rows_, keep, seen, carry, prefix_, g, x, y);
+    if (p_.breaks_sticks) {
+      const float left[2] = {__uint_as_float(carry[0]), __uint_as_float(carry[1])};
+      sticks_backward<false>(p_.scale, biases, mine_.column, rows_, keep, seen, left, prefix_, x,
+                             y);
+    } else {
+      general_backward<kGates, false>(chain_.cope(), chain_.softcap(), biases, counted, tables_,
+                                      mine_.column, rows_, keep, seen, carry, prefix_, g, x, y);
+    }
     if (b_.dtoeplitz != nullptr) add_diagonals(key, x);
     if (wants_fire()) chain_.add_fire_gradient(x, fire_);
   }
@@ -353,7 +393,7 @@ class GeneralQuery {
   const std::uint8_t* mask_;
   int query_ = 0;
   Range tiles_{0, 0};
-  int counting_ = 0;  // the first tile that is not saturated
+  int counting_ = 0;  // the first tile that is not saturated, or that something is left for
   RowState rows_;
   GeneralTables tables_{};
   float prefix_[2];

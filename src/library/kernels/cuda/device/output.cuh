@@ -30,6 +30,20 @@ __device__ inline void store_rows(const Tensor4& to, const AttentionParams& p, c
   }
 }
 
+// The rows' log-sum-exps, where they are kept.
+__device__ inline void store_row_numbers(const AttentionParams& p, const Sequence& s, int head,
+                                         int query, const ThreadRows& mine, const float (&lse)[2]) {
+  if (p.lse == nullptr || mine.column != 0) return;
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    const int own = query + mine.row[h];
+    if (own >= s.queries) continue;
+    const std::int64_t at =
+        (static_cast<std::int64_t>(s.batch) * p.heads + head) * p.queries + s.first_query + own;
+    p.lse[at] = lse[h];
+  }
+}
+
 // Output and log-sum-exps; `factor` as in exponentiate. Rows whose weights add up to 0 have no key, and
 // their output is `nothing` times their sums.
 template <class T, int kParts>
@@ -53,15 +67,7 @@ __device__ inline void store_output(const AttentionParams& p, const Sequence& s,
     lse[h] = rest.lse;
   }
   store_rows<T>(p.out, p, s, head, query, mine, out, inverse);
-  if (p.lse == nullptr || mine.column != 0) return;
-#pragma unroll
-  for (int h = 0; h < 2; ++h) {
-    const int own = query + mine.row[h];
-    if (own >= s.queries) continue;
-    const std::int64_t at =
-        (static_cast<std::int64_t>(s.batch) * p.heads + head) * p.queries + s.first_query + own;
-    p.lse[at] = lse[h];
-  }
+  store_row_numbers(p, s, head, query, mine, lse);
 }
 
 // By a tuned kernel: stores, and marks the rows of the warp if some is not finite or has keys in its window

@@ -28,6 +28,7 @@ __device__ inline int bounded(std::int64_t window) {
 __device__ inline Sequence sequence_of(const AttentionParams& p, int index) {
   Sequence s{
       index, index, 0, p.queries, 0, p.keys, bounded(p.window_left), bounded(p.window_right)};
+  if (p.breaks_sticks) s.right = -1;  // a query's own token is hidden, and what comes after it
   if (p.segments != nullptr) {
     const SegmentEntry entry = p.segments[index];
     s.batch = entry.batch;

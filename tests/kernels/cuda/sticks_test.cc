@@ -1,0 +1,120 @@
+// Stick-breaking on the GPU against the float64 reference.
+#include "kernels/cuda/attention_checks.h"
+
+namespace posenc::cuda {
+namespace {
+
+using cases::AttentionProblem;
+using cases::Case;
+using testing::check_case;
+using testing::DeviceAttention;
+using testing::small;
+
+class CudaSticks : public testing::Test {};
+
+// Alone nothing is left after some hundred keys; biases that fall with the distance reach farther.
+constexpr const char* kSpecs[] = {"stick_breaking", "alibi(trainable=true) + stick_breaking"};
+
+// Few enough tiles for compute-sanitizer's race checker, which is told to run these.
+TEST_F(CudaSticks, SmallShapesAgreeWithTheReference) {
+  for (const std::int64_t dim : {64, 128}) {
+    Case c = small("alibi(trainable=true) + stick_breaking", 130, dim);
+    c.batch = 1;
+    c.heads = 2;
+    c.kv_heads = 1;
+    check_case(c);
+    c.dtype = DType::kFloat32;
+    check_case(c);
+  }
+}
+
+TEST_F(CudaSticks, EveryTypeAndWidthAgreesWithTheReference) {
+  for (const char* spec :
+       {"stick_breaking", "alibi(trainable=true) + stick_breaking", "t5 + fox + stick_breaking",
+        "fire(init_threshold=20) + key_bias + stick_breaking"}) {
+    for (const DType dtype : {DType::kBfloat16, DType::kFloat16, DType::kFloat32}) {
+      for (const std::int64_t dim : {64, 128, 40, 192}) {
+        Case c = small(spec, 201, dim);
+        c.dtype = dtype;
+        check_case(c, std::int64_t{512} << 20, dim > 128 ? 2 : 3);
+      }
+    }
+  }
+}
+
+TEST_F(CudaSticks, MasksAgreeWithTheReference) {
+  for (const char* spec : kSpecs) testing::check_masks(spec);
+}
+
+TEST_F(CudaSticks, OddShapesAgreeWithTheReference) {
+  for (const char* spec : kSpecs) {
+    for (const auto& [queries, keys] :
+         {std::pair<std::int64_t, std::int64_t>{1, 1}, {65, 65}, {5, 300}, {300, 5}, {129, 70}}) {
+      Case c = small(spec, queries);
+      c.keys = keys;
+      check_case(c);
+    }
+    Case c = small(spec, 201);
+    c.heads = 6;
+    c.kv_heads = 2;
+    c.order = cases::Order::kTokensFirst;
+    check_case(c);
+  }
+}
+
+// Most tiles are skipped in the first, none in the second.
+TEST_F(CudaSticks, LongRowsAgreeWithTheReference) {
+  for (const char* spec : kSpecs) {
+    for (const DType dtype : {DType::kBfloat16, DType::kFloat32}) {
+      Case c = small(spec, 900);
+      c.batch = 1;
+      c.dtype = dtype;
+      check_case(c);
+      c.window_left = 500;
+      check_case(c);
+    }
+  }
+}
+
+TEST_F(CudaSticks, ChunksOfQueriesGiveTheSameGradients) {
+  for (const char* spec : kSpecs) {
+    Case c = small(spec, 900);
+    check_case(c, 1);
+    c.cumulative = {0, 500, 900};
+    check_case(c, 1);
+  }
+}
+
+// A NaN that no stick reaches changes nothing.
+TEST_F(CudaSticks, SpentRowsStop) {
+  const Case c = small("stick_breaking", 900);
+  AttentionProblem clean(c);
+  DeviceAttention device(clean);
+  testing::run_both(device, std::int64_t{512} << 20, 3);
+  AttentionProblem poisoned(c);
+  std::vector<double> k = poisoned.data.k.values();
+  k[0] = NAN;
+  poisoned.data.k.assign(k);
+  DeviceAttention other(poisoned);
+  testing::run_both(other, std::int64_t{512} << 20, 3);
+  const auto last = static_cast<std::size_t>(64 * c.head_dim);  // the last rows of the first head
+  const auto end = static_cast<std::size_t>(c.queries * c.head_dim);
+  const std::vector<double> want = clean.data.out.values();
+  const std::vector<double> got = poisoned.data.out.values();
+  EXPECT_TRUE(std::isnan(got[static_cast<std::size_t>(c.head_dim)]));  // the second row sees it
+  EXPECT_TRUE(std::equal(got.begin() + static_cast<std::ptrdiff_t>(end - last),
+                         got.begin() + static_cast<std::ptrdiff_t>(end),
+                         want.begin() + static_cast<std::ptrdiff_t>(end - last)));
+}
+
+TEST_F(CudaSticks, MistakesAreRefused) {
+  AttentionProblem problem(small("stick_breaking", 10));
+  DeviceAttention device(problem);
+  AttentionParams p = device.params.forward;
+  const float sinks[] = {0.0f};
+  p.sinks = sinks;
+  EXPECT_EQ(launch_attention_forward(p, nullptr).code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace posenc::cuda
