@@ -1,11 +1,11 @@
-"""Rows of cuda_table.py about encodings of 2024 to 2026: stick-breaking."""
+"""Rows of cuda_table.py about stick-breaking and queries times distances."""
 
 import math
 
 import torch
 
 from cuda_general import HEADS, against_eager, checked
-from cuda_timing import both, guarded, row, rows, sdpa
+from cuda_timing import both, guarded, params_of, peak_bytes, row, rows, sdpa, with_backward
 
 import posenc
 
@@ -44,3 +44,57 @@ def stick_row(args, inputs, name):
             ours[index] / theirs[index], bar)
     if inputs[0].shape[3] == 64 and not args.quick:
         against_eager(name, call, eager_sticks, (inputs, []), grad_out, ours[1])
+
+
+def eager_relative(q, k, v, u, table, clips, factor):
+    """As transformers writes it: products with all entries, gathered by distance."""
+    tokens, extent = q.shape[2], table.shape[-1]
+    places = torch.arange(tokens, device="cuda")
+    distance = places[:, None] - places[None, :]
+    products = (u @ table.to(q.dtype)) * factor
+    entry = distance.clamp(0, extent - 1).expand(q.shape[0], q.shape[1], tokens, tokens)
+    term = products.gather(-1, entry)
+    if not clips:
+        term = term.masked_fill(distance >= extent, 0.0)
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]) + term
+    return scores.masked_fill(distance < 0, -math.inf).softmax(-1) @ v
+
+
+def relative_rows(args):
+    """Shaw et al. with 128 distances, and 16 numbers per token and head with 1,024."""
+    for dim in (64,) if args.quick else (64, 128):
+        inputs = rows(8, HEADS, 4096, dim)
+        grad_out = torch.randn_like(inputs[0])
+        plain = both(lambda: posenc.attention(*inputs, causal=True), inputs, grad_out)
+        memory = peak_bytes(with_backward(lambda: posenc.attention(*inputs, causal=True), inputs, grad_out))
+        for spec, bar in (("relative_query(extent=128, beyond=clip)", 1.8),
+                          ("relative_query(extent=1024, source=input, rank=16)", 1.4)):
+            name = f"{'shaw' if 'clip' in spec else 'rank 16, extent 1024'} D{dim}"
+            guarded(name, lambda: relative_row(args, spec, name, inputs, grad_out, (plain, memory, bar)))
+
+
+def relative_row(args, spec, name, inputs, grad_out, reference):
+    plain, memory, bar = reference
+    dim = inputs[0].shape[3]
+    params = params_of(spec, HEADS, dim)
+    table = params["relative_query.table"]
+    others = rows(8, HEADS, 4096, 16, 1) if "input" in spec else []
+    leaves = [*inputs, *others, table]
+
+    def call(q, k, v, u=None):
+        return posenc.attention(q, k, v, spec, params, causal=True,
+                                inputs=None if u is None else {"relative_query.u": u})
+
+    def eager(q, k, v, u=None):
+        factor = 1.0 if u is not None else dim**-0.5
+        return eager_relative(q, k, v, q if u is None else u, table, "clip" in spec, factor)
+
+    ours = both(lambda: call(*inputs, *others), leaves, grad_out, 3, 3)
+    for index, (what, most) in enumerate((("forward", None), ("with backward", bar))):
+        row(f"{name} {what}, over our plain kernel", f"{ours[index]:.3f} ms",
+            f"none {plain[index]:.3f} ms", ours[index] / plain[index], most)
+    mine = peak_bytes(with_backward(lambda: call(*inputs, *others), leaves, grad_out))
+    row(f"{name}: peak memory over our plain kernel's", f"{mine / 2**20:.0f} MiB",
+        f"none {memory / 2**20:.0f} MiB", mine / memory, 1.3)
+    if dim == 64 and not args.quick:
+        against_eager(name, call, eager, ([*inputs, *others], [table]), grad_out, ours[1])

@@ -11,7 +11,8 @@ from test_functions import SPECS, params_of
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
 MORE = ["cope + cope(npos_max=4)", "fire + fire", "fox + key_bias", "cope + fox", "cope(gate_source=value)",
-        "stick_breaking", "rope + fox + stick_breaking"]
+        "stick_breaking", "rope + fox + stick_breaking", "relative_query(extent=8, beyond=clip)",
+        "rope + relative_query(extent=8, source=input, rank=3)", "relative_query(extent=4) + cope(npos_max=4)"]
 DTYPES = [torch.float32, torch.bfloat16, torch.float64]
 # No kernel on a GPU serves 20 channels; the rotations here are for multiples of 16.
 CASES = [(spec, 16) for spec in SPECS + MORE] + [(spec, 20) for spec in SPECS + MORE if "rope" not in spec]

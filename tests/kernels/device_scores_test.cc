@@ -44,7 +44,9 @@ class HostAttention {
     d_.out.assign(out_);
     d_.dq.assign(dq_);
     d_.dk.assign(dk_);
-    if (call_.token) {
+    if (call_.p.relative.entries > 0 && !d_.dinputs.empty()) {
+      d_.dinputs[first_input(d_.token_inputs, call_.relative)].assign(du_);
+    } else if (call_.token) {
       d_.dinputs[call_.token_input].assign(dx_);
     } else if (!d_.dinputs.empty()) {
       d_.dinputs[0].assign(dgate_k_);
@@ -78,6 +80,7 @@ class HostAttention {
     add_biases(one, batch, head);
     add_fire(one, head);
     add_positions(one, head, row);
+    if (p.relative.entries > 0) add_relative(one, batch, head, row);
   }
   // of_queries += scale a keys, of_keys += scale a^T queries.
   void add_products(RowsByKeys& a, const std::vector<double>& keys,
@@ -178,9 +181,35 @@ class HostAttention {
     }
   }
 
+  // du = factor dz table^T, and the table's gradient u^T dz.
+  template <class Head>
+  void add_relative(Head& one, int batch, int head, int row) {
+    const RelativeTable& table = call_.p.relative;
+    const bool reads_input = !d_.dinputs.empty();
+    if (reads_input)
+      du_.resize(
+          static_cast<std::size_t>(call_.p.batch * call_.p.heads * call_.p.keys * table.rank));
+    for (int i = 0; i < call_.p.queries; ++i) {
+      const float* dz = one.drelative.data() + i * logit_stride(table.entries);
+      const int place = i + call_.p.keys - call_.p.queries;
+      const int token =
+          reads_input ? (batch * call_.p.heads + head) * call_.p.keys + place : row + i;
+      for (int n = 0; n < table.entries * table.rank; ++n) {
+        const auto at = static_cast<std::size_t>(n + head * table.head_stride);
+        const double x = static_cast<double>(table.factor * dz[n % table.entries]);
+        const int channel = n / table.entries;
+        d_.dparameters[call_.relative][0][at] +=
+            x * one.u[static_cast<std::size_t>(i * table.rank + channel)];
+        if (reads_input && place < 0) continue;
+        (reads_input ? du_ : dq_)[static_cast<std::size_t>(token * table.rank + channel)] +=
+            x * static_cast<double>(table.table[at]);
+      }
+    }
+  }
+
   HostCall call_;
   AttentionData& d_;
-  std::vector<double> out_, dq_, dk_, dv_, dgate_k_, dx_;
+  std::vector<double> out_, dq_, dk_, dv_, dgate_k_, dx_, du_;
 };
 
 class DeviceScores : public ::testing::Test {
@@ -242,7 +271,13 @@ const std::vector<std::string>& specs() {
        "cope(npos_max=8, gate_source=separate) + softcap(cap=1.5)",
        "stick_breaking",
        "alibi(trainable=true) + fox + stick_breaking",
-       "fire(width=8, init_threshold=20) + stick_breaking"});
+       "fire(width=8, init_threshold=20) + stick_breaking",
+       "relative_query(extent=30)",
+       "relative_query(extent=20, beyond=clip)",
+       "relative_query(extent=8, bidirectional=true, beyond=clip, per_head=true)",
+       "alibi(trainable=true) + relative_query(extent=90, source=input, rank=5, init_std=1)",
+       "relative_query(extent=1, beyond=clip, scaling=none)",
+       "relative_query(extent=70, source=input, rank=16, per_head=true) + stick_breaking"});
   return kSpecs;
 }
 
@@ -252,9 +287,11 @@ TEST_F(DeviceScores, EveryEncodingAgreesWithTheReference) {
 }
 
 TEST_F(DeviceScores, EveryMaskAgreesWithTheReference) {
-  for (const char* spec : {"t5", "fox", "key_bias", "cope(npos_max=8)", "t5 + softcap(cap=2)",
-                           "stick_breaking",
-                           "fire(width=16, init_threshold=20) + cope(npos_max=64)"}) {
+  for (const char* spec :
+       {"t5", "fox", "key_bias", "cope(npos_max=8)", "stick_breaking", "t5 + softcap(cap=2)",
+        "relative_query(extent=20, bidirectional=true, init_std=1)",
+        "relative_query(extent=9, source=input, rank=3, beyond=clip, init_std=1)",
+        "fire(width=16, init_threshold=20) + cope(npos_max=64)"}) {
     check({.spec = spec, .keys = 100, .causal = false});
     check({.spec = spec, .keys = 100, .causal = false, .window_left = 30, .window_right = 5});
     check({.spec = spec, .keys = 150, .window_left = 70});

@@ -54,6 +54,7 @@ class HostCall {
         p.softcap = static_cast<float>(x->cap);
       }
       if (std::holds_alternative<StickBreaking>(d.spec.encodings[e])) p.breaks_sticks = true;
+      if (const auto* x = std::get_if<RelativeQuery>(&d.spec.encodings[e])) fill_relative(*x, e);
       if (const auto form = token_form(d.spec.encodings[e], static_cast<double>(p.scale))) {
         fill_tokens(*form, e);
       }
@@ -62,8 +63,8 @@ class HostCall {
 
   AttentionData& d;
   AttentionParams p;
-  std::size_t cope = 0, fire = 0;  // encodings
-  Floats table, embedding;
+  std::size_t cope = 0, fire = 0, relative = 0;  // encodings
+  Floats table, embedding, relative_table;
   std::vector<double> at_query, at_key;
   FireTables fire_tables;
   bool has_gates = false;
@@ -116,6 +117,19 @@ class HostCall {
     p.cope.logit_scale = x.logit_scale == Cope::LogitScale::kSqrtDim ? p.scale : 1.0f;
     p.cope.gates_see_bias = x.gates_see_bias;
     has_gates = x.gate_source != Cope::GateSource::kKey;
+  }
+  // The vectors u are the test's to multiply.
+  void fill_relative(const RelativeQuery& x, std::size_t e) {
+    relative = e;
+    relative_table.assign(d.parameters[e][0].begin(), d.parameters[e][0].end());
+    RelativeTable& to = p.relative;
+    to.entries = static_cast<int>(x.entries());
+    to.lowest = static_cast<int>(x.lowest());
+    to.clips = x.beyond == RelativeQuery::Beyond::kClip;
+    to.rank = static_cast<int>(x.channels(p.head_dim));
+    to.table = relative_table.data();
+    to.head_stride = x.table_of(1, p.head_dim);
+    to.factor = static_cast<float>(x.factor(static_cast<double>(p.scale)));
   }
   void fill_tokens(const TokenForm& form, std::size_t e) {
     token = form;

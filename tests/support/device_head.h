@@ -56,7 +56,7 @@ class HostHead {
         mask_(key_mask_of(p_, s_)),
         head_(head),
         kv_head_(head / (p_.heads / p_.kv_heads)),
-        stride_(logit_stride(p_.cope.npos_max)),
+        stride_(std::max(table_stride(p_), logit_stride(0))),
         tiles_((p_.keys + 63) / 64) {
     const AttentionData& d = call.d;
     q = rows(d.q, head_, p_.heads, p_.queries);
@@ -69,6 +69,7 @@ class HostHead {
     multiply(grad_out, v, dweights);
     if constexpr (kGates) multiply(q, gate_k, raw_gates);
     fill_logits();
+    if (p_.relative.entries > 0) fill_relative(call);
     out.assign(q.size(), 0.0);
   }
 
@@ -77,6 +78,7 @@ class HostHead {
       const ThreadRows mine;
       GeneralChain chain(p_, head_, windows_, mine);
       chain.start_rows(s_, 0);
+      read_relative(chain, mine);
       OnlineSoftmax softmax;
       std::uint32_t carry[2] = {0, 0};
       bool counted = p_.cope.npos_max == 0;
@@ -100,6 +102,11 @@ class HostHead {
       const ThreadRows mine;
       GeneralChain chain(p_, head_, windows_, mine);
       chain.start_rows(s_, 0);
+      read_relative(chain, mine);
+      RelativeGradient of_relative;
+      if (p_.relative.entries > 0) {
+        of_relative.start({row_of(drelative, mine.row[0]), row_of(drelative, mine.row[1])});
+      }
       RowState rows;
       GeneralTables tables{};
       FireRowSums fire[2];
@@ -108,7 +115,12 @@ class HostHead {
       for (int tile = 0; tile < tiles_; ++tile) {
         load_windows_of(64 * tile);
         differentiate(chain, mine, tile, rows, tables, prefix, fire);
+        if (p_.relative.entries == 0) continue;
+        Accum db;
+        dbiases.read(64 * tile, mine, db);
+        of_relative.add(p_.relative, s_.place(0) - 64 * tile, mine, db);
       }
+      if (p_.relative.entries > 0) of_relative.finish(p_.relative, mine);
       for (int h = 0; h < 2 && p_.fire.segments > 0; ++h) {
         fire[h].flush(mine.column);
         fire_rows[static_cast<std::size_t>(2 * mine.row[h])] = fire[h].dpsi;
@@ -121,7 +133,9 @@ class HostHead {
   float lse[kRows] = {};
   RowsByKeys raw{p_.keys}, raw_gates{p_.keys}, dweights{p_.keys};
   RowsByKeys weights{p_.keys}, dscores{p_.keys}, dbiases{p_.keys}, dgates{p_.keys};
-  Floats logits, dlogits;  // [rows, stride]
+  Floats logits, dlogits;      // [rows, stride]
+  Tensor3 u;                   // of queries times distances, [rows, rank],
+  Floats relative, drelative;  // and its tables [rows, stride]
   Floats fire_segments, fire_rows;
   int first_counting = 0;
 
@@ -166,6 +180,38 @@ class HostHead {
     carries_.assign(static_cast<std::size_t>(kRows * tiles_), 0);
     fire_segments.assign(static_cast<std::size_t>(kRows * 2 * std::max(p_.fire.segments, 1)), 0.0f);
     fire_rows.assign(2 * kRows, 0.0f);
+  }
+
+  // The queries, or the rows of the input at their own tokens.
+  void fill_relative(const HostCall& call) {
+    const int rank = p_.relative.rank;
+    u = q;
+    if (std::get<RelativeQuery>(call.d.spec.encodings[call.relative]).reads_input()) {
+      const std::size_t input = first_input(call.d.token_inputs, call.relative);
+      const std::vector<double> all = call.d.inputs[input].values();
+      u.assign(static_cast<std::size_t>(p_.queries * rank), 0.0);
+      for (int i = std::max(p_.queries - p_.keys, 0); i < p_.queries; ++i) {
+        const int token = (s_.batch * p_.heads + head_) * p_.keys + s_.place(i);
+        std::copy_n(all.begin() + token * rank, rank, u.begin() + i * rank);
+      }
+    }
+    relative.assign(static_cast<std::size_t>(kRows * stride_), 0.0f);
+    drelative = relative;
+    const float* table = p_.relative.table + head_ * p_.relative.head_stride;
+    for (int i = 0; i < p_.queries; ++i) {
+      for (int n = 0; n < p_.relative.entries; ++n) {
+        double z = 0.0;
+        for (int c = 0; c < rank; ++c) {
+          z += u[static_cast<std::size_t>(i * rank + c)] *
+               static_cast<double>(table[c * p_.relative.entries + n]);
+        }
+        row_of(relative, i)[n] = p_.relative.factor * static_cast<float>(z);
+      }
+    }
+  }
+  void read_relative(GeneralChain& chain, const ThreadRows& mine) {
+    if (p_.relative.entries == 0) return;
+    chain.read_relative(row_of(relative, mine.row[0]), row_of(relative, mine.row[1]));
   }
 
   // What Window<64>::load copies, by one lane.

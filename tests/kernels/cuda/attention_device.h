@@ -8,6 +8,7 @@
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/device.h"
 #include "kernels/cuda/fire_device.h"
+#include "kernels/cuda/relative_device.h"
 #include "kernels/cuda/token_device.h"
 
 namespace posenc::cuda::testing {
@@ -98,6 +99,7 @@ class DeviceAttention {
     }
     if (fire_) fire_->bring_back(d_.dparameters[fire_->index()]);
     if (tokens_) tokens_->bring_back();
+    if (relative_) relative_->bring_back();
   }
 
  private:
@@ -183,6 +185,9 @@ class DeviceAttention {
     }
     for (std::size_t e = 0; e < d_.spec.encodings.size(); ++e) {
       if (std::holds_alternative<StickBreaking>(d_.spec.encodings[e])) p.breaks_sticks = true;
+      if (std::holds_alternative<RelativeQuery>(d_.spec.encodings[e])) {
+        relative_.emplace(d_, e, params);
+      }
       if (std::holds_alternative<Fire>(d_.spec.encodings[e])) fire_.emplace(d_, e, params);
       if (const auto* cap = std::get_if<Softcap>(&d_.spec.encodings[e])) {
         p.softcap = static_cast<float>(cap->cap);
@@ -241,6 +246,7 @@ class DeviceAttention {
   std::vector<double> dgates_;
   std::optional<FireDevice> fire_;
   std::optional<TokenDevice> tokens_;
+  std::optional<RelativeDevice> relative_;
 };
 
 }  // namespace posenc::cuda::testing

@@ -212,9 +212,9 @@ constexpr const char* kTuned[] = {"none",
                                   "cope(npos_max=8, variant=alibi)",
                                   "kerple + cope(npos_max=16, gates_see_bias=true)"};
 constexpr const char* kGeneral[] = {
-    "fire(width=16, init_threshold=20)", "relative + cope(npos_max=300)",
+    "fire(width=16, init_threshold=20)",        "relative + cope(npos_max=300)",
     "cope(npos_max=300, gate_source=separate)", "cope(npos_max=300, gate_source=value)",
-    "alibi(trainable=true) + stick_breaking"};
+    "alibi(trainable=true) + stick_breaking",   "relative_query(extent=20, beyond=clip)"};
 
 // Small enough for the race checker.
 TEST_F(CudaNan, SmallShapesKeepTheRule) {

@@ -38,6 +38,27 @@ std::string type_obstacle(const CudaProblem& problem) {
          "torch.set_float32_matmul_precision(\"high\") allows sums of two bfloat16 numbers";
 }
 
+const RelativeQuery* relative_of(const Terms& terms) {
+  return terms.relative_query
+             ? &std::get<RelativeQuery>(terms.spec.encodings[*terms.relative_query])
+             : nullptr;
+}
+std::string relative_obstacle(const Terms& terms, const CudaProblem& problem) {
+  const RelativeQuery* relative = relative_of(terms);
+  if (relative == nullptr) return "";
+  if (relative->vectors) return "no kernel for relative_query with vectors";
+  if (relative->buckets != RelativeQuery::Buckets::kNone) {
+    return "no kernel for relative_query with buckets";
+  }
+  if (terms.cope) return "no kernel for relative_query with cope";
+  if (terms.softcap) return "no kernel for relative_query with softcap";
+  if (problem.explicit_positions) return "relative_query with explicit positions";
+  // Vectors u lie in the same tiles as queries.
+  const std::int64_t most = problem.head_dim <= 64 ? 64 : problem.head_dim <= 128 ? 128 : 256;
+  return relative->channels(problem.head_dim) > most ? "relative_query with a rank above head_dim"
+                                                     : "";
+}
+
 // What the decoding kernels know, too.
 bool is_tuned(const Terms& terms, const CudaProblem& problem) {
   if (problem.numbers != CudaNumbers::kHalf || terms.fire || terms.token) return false;
@@ -73,11 +94,11 @@ int float_parts(const Terms& terms, const CudaProblem& problem) {
 std::string cuda_obstacle(const Terms& terms, const CudaProblem& problem) {
   if (!terms.obstacle.empty()) return terms.obstacle;
   if (std::string type = type_obstacle(problem); !type.empty()) return type;
-  if (terms.relative_query) return "no kernel for relative_query";
   if (!terms.pairs.empty()) return "no kernel for " + joined_names(terms, terms.pairs);
   if (terms.breaks_sticks && terms.softcap) return "no kernel for softcap with stick_breaking";
   if (terms.rotates_values) return "no kernel for rotated values";
   const Cope* cope = cope_of(terms);
+  if (std::string relative = relative_obstacle(terms, problem); !relative.empty()) return relative;
   if (cope != nullptr && cope->gate_source == Cope::GateSource::kOpen)
     return "cope with open gates";
   if (cope != nullptr && terms.token) {
@@ -97,6 +118,9 @@ std::string cuda_backward_obstacle(const Terms& terms, const CudaProblem& proble
   const Cope* cope = cope_of(terms);
   const bool own_gates = cope != nullptr && has_gate_vectors(*cope);
   const bool float32 = problem.numbers != CudaNumbers::kHalf;
+  if (terms.relative_query && float32 && problem.head_dim > kMostExactChannels) {
+    return "float32 with relative_query has kernels up to head_dim 128";
+  }
   if (cuda::backward_fits(static_cast<int>(problem.head_dim), float32, own_gates)) return "";
   return "float32 with gates of other keys has kernels up to head_dim 128";
 }
@@ -115,6 +139,7 @@ std::string terms_of(const Terms& terms, const CudaProblem& problem) {
   if (!terms.biases.empty()) add("toeplitz table (" + joined_names(terms, terms.biases) + ")");
   if (terms.fire) add("fire");
   if (terms.cope) add("cope");
+  if (terms.relative_query) add("queries times distances");
   if (terms.token) add("a term per token (" + joined_names(terms, {*terms.token}) + ")");
   if (terms.softcap) add("softcap");
   if (!terms.sinks.empty()) add("sink");

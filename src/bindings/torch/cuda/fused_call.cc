@@ -40,6 +40,7 @@ FusedCall::FusedCall(const CudaCall& call, const at::Tensor& to_out, const at::T
   fill_fire();
   fill_cope();
   fill_tokens();
+  fill_relative();
   fill_sinks();
   fill_dropout();
   p.softcap = static_cast<float>(call.terms().softcap.value_or(0.0));
@@ -180,6 +181,41 @@ void FusedCall::fill_tokens() {
   cuda::launch_token_sums(token_scan, token_queries_.data_ptr<double>(),
                           token_keys_.data_ptr<double>(), current_stream(call_.device()))
       .throw_if_error();
+}
+
+// Rows of the queries' own tokens. Where there are as many tokens as queries, they are in order.
+at::Tensor FusedCall::rows_of_queries(at::Tensor u) {
+  own_tokens = call_.composed().tokens->own_key_index();
+  if (p.queries != p.keys || call_.tokens().packed()) {
+    u = u.index_select(2, own_tokens.clamp_min(0))
+            .masked_fill((own_tokens < 0).reshape({1, 1, -1, 1}), 0.0);
+  }
+  const std::int64_t missing = (8 - u.size(3) % 8) % 8;
+  return aligned(missing == 0 ? u : at::constant_pad_nd(u, {0, missing}));
+}
+
+// The kernels read a row of u for every query, in the type of queries and in whole words of 16 bytes.
+void FusedCall::fill_relative() {
+  const Terms& terms = call_.terms();
+  if (!terms.relative_query) return;
+  const std::size_t index = *terms.relative_query;
+  const auto& config = std::get<RelativeQuery>(terms.spec.encodings[index]);
+  const ComposedCall& c = call_.composed();
+  relative_table_ = parameters[index][0].to(at::kFloat).contiguous();
+  cuda::RelativeTable& to = p.relative;
+  to.entries = static_cast<int>(config.entries());
+  to.lowest = static_cast<int>(config.lowest());
+  to.clips = config.beyond == RelativeQuery::Beyond::kClip;
+  to.rank = static_cast<int>(config.channels(p.head_dim));
+  to.table = relative_table_.data_ptr<float>();
+  to.head_stride = config.table_of(1, p.head_dim);
+  to.factor = static_cast<float>(config.factor(static_cast<double>(p.scale)));
+  if (config.reads_input()) {
+    relative_u_ = rows_of_queries(c.inputs[first_input(terms.inputs, index)].to(c.q.scalar_type()));
+  } else if (turned.any()) {
+    relative_u_ = aligned(c.q);
+  }
+  if (relative_u_.defined()) to.u = tensor4(relative_u_);
 }
 
 void FusedCall::fill_sinks() {

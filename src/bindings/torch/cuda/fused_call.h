@@ -31,6 +31,8 @@ class FusedCall {
   void fill_fire();
   void fill_cope();
   void fill_tokens();
+  void fill_relative();
+  at::Tensor rows_of_queries(at::Tensor u);
   void fill_sinks();
   void fill_dropout();
 
@@ -43,9 +45,11 @@ class FusedCall {
   std::vector<std::vector<at::Tensor>> parameters;
   FireRange range;             // of distances and places
   cuda::TokenScan token_scan;  // where the spec has a term per token
+  at::Tensor own_tokens;       // of queries, -1: none; where queries times distances read an input
 
  private:
   at::Tensor v_, plain_q_, gates_, segments_, table_, cope_table_, workspace_;
+  at::Tensor relative_table_, relative_u_;
   at::Tensor token_input_, token_queries_, token_keys_, fire_tables_, sinks_;
 };
 

@@ -47,6 +47,12 @@ void FusedGradients::fill_rows() {
     dgate_ = rows_like(call_.k);
     b_.dgate_k = tensor4(dgate_);
   }
+  if (const cuda::RelativeTable& table = b_.forward.relative; table.u.data != nullptr) {
+    drelative_u_ =
+        at::empty({call_.q.size(0), call_.q.size(1), call_.q.size(2), (table.rank + 7) / 8 * 8},
+                  call_.q.options());
+    b_.drelative_u = tensor4(drelative_u_);
+  }
   if (b_.forward.tokens.at_key != nullptr) {
     const auto floats = call_.q.options().dtype(at::kFloat);
     dtoken_queries_ = at::empty({call_.q.size(0), call_.q.size(1), call_.q.size(2)}, floats);
@@ -69,6 +75,10 @@ void FusedGradients::fill_tables() {
     b_.dfire_segments = dfire_segments_.data_ptr<float>();
     b_.dfire_rows = dfire_rows_.data_ptr<float>();
   }
+  if (const auto& relative = fused_.call().terms().relative_query) {
+    drelative_ = at::empty(fused_.parameters[*relative][0].sizes(), floats);
+    b_.drelative_table = drelative_.data_ptr<float>();
+  }
   if (const auto& cope = fused_.call().terms().cope) {
     dcope_ = at::empty(fused_.parameters[*cope][0].sizes(), floats);
     b_.dpos_emb = dcope_.data_ptr<float>();
@@ -86,6 +96,8 @@ AttentionBackward FusedGradients::finish() {
   auto gradients = table_gradients();
   fused_.turned.backward(dq_, dk_, wants_parameters_ ? &gradients : nullptr);
   if (dplain_.defined()) dq_.add_(dplain_);
+  // Of rotated queries: u are the plain ones.
+  if (drelative_u_.defined() && !fused_.own_tokens.defined()) dq_.add_(drelative_u_);
   const Cope* cope = fused_.call().cope();
   const bool from_values = cope != nullptr && cope->gate_source == Cope::GateSource::kValue;
   if (from_values) dv_.add_(dgate_);
@@ -94,12 +106,17 @@ AttentionBackward FusedGradients::finish() {
                             : at::zeros_like(call_.parameters)};
 }
 
-// Of a fused call an input is that of its term per token, of CoPE's gates, or of angles.
+// Of a fused call an input is that of its term per token, of CoPE's gates, of angles, or what distances are multiplied
+// with.
 std::vector<at::Tensor> FusedGradients::input_gradients() const {
   const Terms& terms = fused_.call().terms();
   std::vector<at::Tensor> gradients;
   for (std::size_t i = 0; i < call_.inputs.size(); ++i) {
     const bool of_token = terms.token && terms.inputs[i].encoding == *terms.token;
+    if (terms.relative_query && terms.inputs[i].encoding == *terms.relative_query) {
+      gradients.push_back(relative_gradient(call_.inputs[i]));
+      continue;
+    }
     const at::Tensor of_angles = fused_.turned.input_gradient(i);
     if (of_angles.defined()) {
       gradients.push_back(of_angles);
@@ -108,6 +125,19 @@ std::vector<at::Tensor> FusedGradients::input_gradients() const {
     }
   }
   return gradients;
+}
+
+// A token is the own one of at most one query: rows are copied, not added. Queries without one share a row past the
+// last.
+at::Tensor FusedGradients::relative_gradient(const at::Tensor& input) const {
+  const at::Tensor rows = drelative_u_.narrow(3, 0, input.size(3)).to(input.scalar_type());
+  if (call_.q.size(2) == input.size(2) && !fused_.call().tokens().packed())
+    return rows.contiguous();
+  const std::int64_t keys = input.size(2);
+  const at::Tensor gradient =
+      at::zeros({input.size(0), input.size(1), keys + 1, input.size(3)}, input.options());
+  gradient.index_copy_(2, fused_.own_tokens.masked_fill(fused_.own_tokens < 0, keys), rows);
+  return gradient.narrow(2, 0, keys).contiguous();
 }
 
 at::Tensor FusedGradients::token_gradient(const at::Tensor& input) const {
@@ -141,6 +171,7 @@ std::vector<std::vector<at::Tensor>> FusedGradients::table_gradients() const {
                                             dfire_rows_, call_.tokens->q_places());
   }
   if (dcope_.defined()) gradients[*terms.cope] = {dcope_};
+  if (drelative_.defined()) gradients[*terms.relative_query] = {drelative_};
   for (const std::size_t e : terms.sinks) gradients[e] = {sink_gradient(fused_.parameters[e][0])};
   return gradients;
 }

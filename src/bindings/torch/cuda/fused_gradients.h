@@ -27,6 +27,7 @@ class FusedGradients {
   [[nodiscard]] std::vector<std::vector<at::Tensor>> table_gradients() const;
   [[nodiscard]] std::vector<at::Tensor> input_gradients() const;
   [[nodiscard]] at::Tensor token_gradient(const at::Tensor& input) const;
+  [[nodiscard]] at::Tensor relative_gradient(const at::Tensor& input) const;
   [[nodiscard]] at::Tensor sink_gradient(const at::Tensor& logit) const;
 
   FusedCall& fused_;
@@ -35,6 +36,7 @@ class FusedGradients {
   bool wants_parameters_;
   cuda::AttentionBackwardParams b_;
   at::Tensor dq_, dk_, dv_, dplain_, dgate_, dtoken_queries_, dtoken_keys_;
+  at::Tensor drelative_, drelative_u_;
   at::Tensor dtable_, dcope_, dfire_segments_, dfire_rows_;
 };
 

@@ -74,12 +74,31 @@ Status check_sizes(const char* op, const AttentionParams& p) {
   return {};
 }
 
+Status check_relative(const char* op, const AttentionParams& p) {
+  const RelativeTable& table = p.relative;
+  if (table.entries == 0) return {};
+  if (p.cope.npos_max > 0) return unsupported(op, "CoPE with queries times distances");
+  if (table.entries < 0 || table.table == nullptr) {
+    return invalid(op, "queries times distances need a table of at least one entry");
+  }
+  if (table.rank < 1 || table.rank > padded_dim(p.head_dim)) {
+    return Status::format(StatusCode::kUnsupported,
+                          "[%s] the CUDA kernel does not serve queries times distances of rank %d; "
+                          "with head_dim %d it serves ranks from 1 to %d",
+                          op, table.rank, p.head_dim, padded_dim(p.head_dim));
+  }
+  if (table.u.data != nullptr) return check_tensor(op, p, "relative.u", table.u);
+  if (table.rank == p.head_dim) return {};
+  return invalid(op, "relative.u must be given where the rank is not head_dim");
+}
+
 Status check_modifiers(const char* op, const AttentionParams& p) {
   if (p.fire.segments > 0 &&
       (p.fire.bounds == nullptr || p.fire.slopes == nullptr || p.fire.intercepts == nullptr ||
        p.fire.psi == nullptr || p.fire.row_scale == nullptr)) {
     return invalid(op, "FIRE needs bounds, slopes, intercepts, psi and row_scale");
   }
+  if (Status s = check_relative(op, p); !s.ok()) return s;
   const CopeTable& cope = p.cope;
   if (p.breaks_sticks && cope.npos_max > 0) return unsupported(op, "stick-breaking with CoPE");
   if (p.breaks_sticks && p.sinks != nullptr)
@@ -218,7 +237,7 @@ cudaError_t sum_parameters(const AttentionBackwardParams& b, const BackwardPlan&
                      std::int64_t{plan.space.slots} * plan.groups * 4, b.dpos_emb, stream);
   }
   return sum_partials(plan.space.dembedding, plan.dembedding_partials, plan.dembedding_entries,
-                      plan.level, b.dpos_emb, stream);
+                      plan.level, p.relative.entries > 0 ? b.drelative_table : b.dpos_emb, stream);
 }
 
 cudaError_t run_backward(const AttentionBackwardParams& b, const BackwardPlan& plan,
@@ -266,6 +285,10 @@ Status check_backward(const AttentionBackwardParams& b) {
   }
   if ((b.dtoken_queries == nullptr) != (b.dtoken_keys == nullptr)) {
     return invalid(kBackward, "dtoken_queries and dtoken_keys are wanted together, or neither");
+  }
+  if (b.forward.relative.entries > 0 && b.forward.relative.u.data != nullptr) {
+    const Status s = check_tensor(kBackward, b.forward, "drelative_u", b.drelative_u);
+    if (!s.ok()) return s;
   }
   const CopeTable& cope = b.forward.cope;
   if (cope.npos_max == 0) return {};

@@ -5,7 +5,8 @@
 // Two families of kernels serve a call. The tuned ones: bfloat16 and float16, Toeplitz biases, a softcap with or without
 // these, CoPE with gates from the scores and up to kTunedPositions positions, FIRE or a term per token without other
 // terms. The general ones (general.h) serve the rest: float32, CoPE with gates of other keys, long tables, FIRE and a
-// term per token with other terms, dropout or a padding mask, stick-breaking.
+// term per token with other terms, dropout or a padding mask, stick-breaking, queries times
+// distances.
 //
 // Not served (launch_* then says kUnsupported): channels above 256 or no multiple of 8, and the few
 // combinations whose tiles do not fit into the shared memory of the GPU.
@@ -74,6 +75,20 @@ struct TokenTable {
   const double* at_key = nullptr;    // [B, H, Tk], contiguous; null: no such term
 };
 
+// Queries times distances (posenc/encodings/relative_query.h): factor u_i . table[:, entry] is added to a score, the
+// entry that of the distance n - m. No kernel has it with CoPE.
+struct RelativeTable {
+  int entries = 0;               // 0: none
+  int lowest = 0;                // distance of the first entry
+  bool clips = false;            // farther keys read the entry at the end; else they get nothing
+  int rank = 0;                  // at most the padded head_dim (64, 128, 256)
+  const float* table = nullptr;  // [rank, entries], or with a head stride [heads, rank, entries]
+  std::int64_t head_stride = 0;
+  float factor = 1.0f;
+  // [B, H, Tq, rank rounded up to a multiple of 8, zeros past rank]; null data: q, with rank = head_dim.
+  Tensor4 u;
+};
+
 inline constexpr int kTunedPositions = 256;
 inline constexpr int kMostPositions = 65536;
 
@@ -130,6 +145,7 @@ struct AttentionParams {
   // Scores s become cap tanh(s / cap) after all terms and before the mask; 0: none. The tuned kernels take the tanh of
   // the hardware, whose relative error is 2^-11; the others an exact one.
   float softcap = 0.0f;
+  RelativeTable relative;
   // Stick-breaking in place of the softmax (posenc/encodings/stick_breaking.h), without sinks and CoPE. `lse` is the
   // logarithm of what is left of a row. A row stops where less than 2^-126 is left: further weights would be 0 in
   // float32. What `lse` says below -87.3 is then an upper bound.
@@ -162,6 +178,10 @@ struct AttentionBackwardParams {
   // gradients sum to zero only up to the rounding of `out`, and so many rows' sums would not: both are needed.
   float* dtoken_queries = nullptr;
   float* dtoken_keys = nullptr;
+  // Of queries times distances: shaped as RelativeTable::u, written where that was given (else it is in dq), and as
+  // its table, written; null: not wanted.
+  Tensor4 drelative_u;
+  float* drelative_table = nullptr;
   // FIRE, all written, or null: not wanted. Per segment the sums of db u and of db; per row those of
   // db slope dpsi (what c asks through psi, still to be multiplied by the row's scale) and of
   // db slope psi (the gradient of the row's scale).

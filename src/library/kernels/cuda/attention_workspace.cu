@@ -11,6 +11,7 @@ namespace posenc::cuda {
 namespace {
 
 constexpr std::int64_t kPartialBytes = std::int64_t{256} << 20;  // of sums of one kind
+constexpr std::int64_t kTableBytes = std::int64_t{64} << 20;     // of queries times distances
 constexpr int kChunkStep = 384;                                  // whole blocks of any size
 constexpr std::int64_t kWantedBlocks = 1056;  // eight per multiprocessor of an H200
 
@@ -64,11 +65,16 @@ std::int64_t wanted_slots(const AttentionParams& p, std::int64_t blocks) {
   return std::clamp<std::int64_t>((kWantedBlocks + heads - 1) / heads, 1, blocks);
 }
 
+// Numbers of a table of queries times distances.
+std::int64_t relative_entries(const AttentionParams& p) {
+  return std::int64_t{p.relative.rank} * p.relative.entries;
+}
+
 // Bytes of the largest piece that each block of the general kernels has for itself.
 std::int64_t general_bytes_per_block(const AttentionParams& p) {
-  const std::int64_t logits = p.cope.npos_max > 0 ? 64 * logit_stride(p.cope.npos_max) : 0;
+  const std::int64_t logits = std::int64_t{64} * table_stride(p);
   const std::int64_t embedding =
-      p.cope.pos_emb != nullptr ? std::int64_t{p.head_dim} * p.cope.npos_max : 0;
+      p.cope.pos_emb != nullptr ? std::int64_t{p.head_dim} * p.cope.npos_max : relative_entries(p);
   return 4 * std::max({logits, embedding, std::int64_t{128} * p.fire.segments});
 }
 
@@ -77,23 +83,31 @@ void choose_slots(const AttentionBackwardParams& b, BackwardPlan& plan) {
   const int rows = 64 * plan.groups;
   const std::int64_t blocks = (plan.space.chunk + rows - 1) / rows;
   const bool sums_tables = b.dtoeplitz != nullptr && p.toeplitz.table != nullptr;
+  const bool has_relative = p.relative.entries > 0;
   const bool sums_positions = p.cope.npos_max > 0 && b.dpos_emb != nullptr;
   const bool sums_fire = p.fire.segments > 0 && b.dfire_rows != nullptr;
-  const bool keeps_tables = plan.general && (p.cope.npos_max > 0 || sums_fire);
+  const bool keeps_tables = plan.general && (p.cope.npos_max > 0 || sums_fire || has_relative);
   plan.space.slots = static_cast<int>(blocks);
   if (!sums_tables && !sums_positions && !sums_fire && !keeps_tables) return;
   std::int64_t slots = wanted_slots(p, blocks);
-  const auto bound = [&](std::int64_t bytes_per_slot) {
-    slots = std::clamp<std::int64_t>(kPartialBytes / bytes_per_slot, 1, slots);
+  const auto bound = [&](std::int64_t bytes_per_slot, std::int64_t bytes = kPartialBytes) {
+    slots = std::clamp<std::int64_t>(bytes / bytes_per_slot, 1, slots);
   };
   const std::int64_t per_slot = std::int64_t{sequences_of(p)} * p.heads * plan.groups;
   if (sums_tables) bound(per_slot * p.toeplitz.span * 4);
-  if (keeps_tables) bound(per_slot * general_bytes_per_block(p));
+  if (keeps_tables) {
+    bound(per_slot * general_bytes_per_block(p), has_relative ? kTableBytes : kPartialBytes);
+  }
   if (sums_tables) plan.dtoeplitz_partials = sequences_of(p) * slots * plan.groups;
   if (sums_positions) {
     plan.dembedding_partials = per_slot * slots;
     plan.dembedding_entries =
         p.cope.slopes != nullptr ? 4 : std::int64_t{p.head_dim} * p.cope.npos_max;
+  }
+  if (has_relative && b.drelative_table != nullptr) {
+    const bool per_head = p.relative.head_stride != 0;
+    plan.dembedding_partials = per_head ? sequences_of(p) * slots : per_slot * slots;
+    plan.dembedding_entries = relative_entries(p) * (per_head ? p.heads : 1);
   }
   if (sums_fire) plan.dfire_partials = sequences_of(p) * slots;
   plan.space.slots = static_cast<int>(slots);
@@ -120,8 +134,9 @@ void take_general(const AttentionBackwardParams& b, BackwardPlan& plan, Pieces& 
   BackwardSpace& space = plan.space;
   const std::int64_t blocks = std::int64_t{sequences_of(p)} * p.heads * space.slots;
   const std::int64_t entries = 2 * std::int64_t{p.fire.segments};
-  if (p.cope.npos_max > 0) {
-    space.dlogits = pieces.take<float>(blocks * 64 * logit_stride(p.cope.npos_max));
+  space.dlogits = pieces.take<float>(blocks * 64 * table_stride(p));
+  if (p.relative.entries > 0) {
+    space.relative_tables = pieces.take<float>(blocks * 64 * table_stride(p));
   }
   if (plan.dfire_partials > 0) space.fire_rows = pieces.take<float>(blocks * 64 * entries);
 }
@@ -129,7 +144,7 @@ void take_general(const AttentionBackwardParams& b, BackwardPlan& plan, Pieces& 
 }  // namespace
 
 bool only_general(const AttentionParams& p) noexcept {
-  if (p.element == Element::kFloat32 || p.breaks_sticks) return true;
+  if (p.element == Element::kFloat32 || p.breaks_sticks || p.relative.entries > 0) return true;
   const CopeTable& cope = p.cope;
   return cope.npos_max > 0 &&
          (cope.gate_k.data != nullptr || cope.npos_max < 2 || cope.npos_max > kTunedPositions);
@@ -142,12 +157,15 @@ bool needs_general(const AttentionParams& p) noexcept {
 
 int general_forward_slots(const AttentionParams& p) noexcept {
   const std::int64_t blocks = std::max((longest_queries(p) + 63) / 64, 1);
-  return static_cast<int>(p.cope.npos_max > 0 ? wanted_slots(p, blocks) : blocks);
+  const std::int64_t wanted = table_stride(p) > 0 ? wanted_slots(p, blocks) : blocks;
+  if (p.relative.entries == 0) return static_cast<int>(wanted);
+  const std::int64_t per_slot =
+      std::int64_t{sequences_of(p)} * p.heads * 64 * table_stride(p) * std::int64_t{sizeof(float)};
+  return static_cast<int>(std::clamp<std::int64_t>(kTableBytes / per_slot, 1, wanted));
 }
 std::size_t general_forward_bytes(const AttentionParams& p) noexcept {
-  if (p.cope.npos_max == 0) return 0;
   const std::int64_t blocks = std::int64_t{sequences_of(p)} * p.heads * general_forward_slots(p);
-  return static_cast<std::size_t>(blocks * 64 * logit_stride(p.cope.npos_max)) * sizeof(float);
+  return static_cast<std::size_t>(blocks * 64 * table_stride(p)) * sizeof(float);
 }
 
 ForwardPlan plan_forward(const AttentionParams& p, void* workspace) noexcept {
@@ -177,10 +195,10 @@ BackwardPlan plan_backward(const AttentionBackwardParams& b, void* workspace) no
   }
   if (p.cope.npos_max > 0) {
     space.logits = pieces.take<float>(heads * space.chunk * logit_stride(p.cope.npos_max));
-    space.dembedding = pieces.take<float>(plan.dembedding_partials * plan.dembedding_entries);
-    plan.level =
-        pieces.take<float>(plan.dembedding_partials > 0 ? kSumSplits * plan.dembedding_entries : 0);
   }
+  space.dembedding = pieces.take<float>(plan.dembedding_partials * plan.dembedding_entries);
+  plan.level =
+      pieces.take<float>(plan.dembedding_partials > 0 ? kSumSplits * plan.dembedding_entries : 0);
   space.dtoeplitz = pieces.take<float>(plan.dtoeplitz_partials * p.heads * p.toeplitz.span);
   space.dfire_segments =
       pieces.take<float>(plan.dfire_partials * p.heads * 2 * std::int64_t{p.fire.segments});

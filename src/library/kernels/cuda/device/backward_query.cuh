@@ -164,7 +164,8 @@ class BackwardQuery {
   __device__ void start_cope() {
     const int stride = logit_stride(p_.cope.npos_max);
     auto* tables = reinterpret_cast<float*>(smem_ + Layout::kTables);
-    fill_tables<T, kDim, kGroups>(p_, head_, base_, smem_ + Layout::kStart, tables, group_);
+    fill_tables<T, kDim, kGroups>(CopeLogits{p_, head_}, base_, smem_ + Layout::kStart, tables,
+                                  group_);
     if (has_plain()) {
       load_rows(p_.q, base_);
       settle();
@@ -469,8 +470,8 @@ class BackwardQuery {
   // registers any more, to that of the embedding.
   __device__ void finish_tables() {
     const TableRows own = table_rows();
-    const TableGradient<T, kDim, kGroups> tables(p_, base_, smem_ + Layout::kStart, group_, mine_,
-                                                 own.dz);
+    const TableGradient<T, kDim, kGroups> tables({p_, head_}, base_, smem_ + Layout::kStart, group_,
+                                                 mine_, own.dz);
     float totals[2] = {0.0f, 0.0f};
     if (saturated_) row_totals(p_, head_, rows_, totals);
     tables.settle(saturated_, totals);
@@ -509,7 +510,7 @@ class BackwardQuery {
 
   // `more`: after other gradients of the same rows.
   __device__ void store_queries(const Tensor4& to, float scale, bool more = false) const {
-    store_rows<T>(to, p_, s_, head_, query_, mine_, dq_, {scale, scale});
+    store_rows<T>(to, p_.head_dim, s_, head_, query_, mine_, dq_, {scale, scale});
     if (query_ >= s_.queries) return;
     const int block = (query_ - space_.first_query) / 64;
     mark_rows(space_.query_marks + sequence_head_ * (space_.chunk / 64) + block, !all_finite(dq_),

@@ -16,13 +16,16 @@ struct BackwardSpace {
       nullptr;  // [sequences, H, chunk / 64]: tiles before are saturated, or get nothing
   float* logits = nullptr;  // z: [sequences, H, chunk, logit_stride]
   // Partial sums of parameters' gradients, one per warpgroup that adds to them.
-  float* dtoeplitz = nullptr;   // [sequences, slots, groups, H, span]
-  float* dembedding = nullptr;  // [sequences, H, slots, groups, entries]
+  float* dtoeplitz = nullptr;  // [sequences, slots, groups, H, span]
+  // [sequences, H, slots, groups, entries], also of queries times distances; with a table per head
+  // [sequences, slots, H, entries].
+  float* dembedding = nullptr;
   // The general kernels' own, per block of threads: gradients of the logits of 64 rows, of FIRE's
   // segments for 64 rows, and partial sums of the latter.
-  float* dlogits = nullptr;         // [sequences, H, slots, 64, logit_stride]
-  float* fire_rows = nullptr;       // [sequences, H, slots, 64, segments, 2]
-  float* dfire_segments = nullptr;  // [sequences, slots, H, segments, 2]
+  float* dlogits = nullptr;          // [sequences, H, slots, 64, logit_stride]
+  float* relative_tables = nullptr;  // of 64 rows, shaped as dlogits
+  float* fire_rows = nullptr;        // [sequences, H, slots, 64, segments, 2]
+  float* dfire_segments = nullptr;   // [sequences, slots, H, segments, 2]
   // Sums over chunks where there are several: [B, Hkv, Tk, D].
   float* dk = nullptr;
   float* dv = nullptr;

@@ -1,11 +1,33 @@
-// CoPE's tables of position logits, z = q E. E is split into parts, a rounded value and rounded rests, so
-// that tensor cores keep 16 bits of it and more.
+// Tables of position logits, z = q E: CoPE's, and those of queries times distances. E is split into parts, a
+// rounded value and rounded rests, so that tensor cores keep 16 bits of it and more.
 #pragma once
 
 #include "kernels/cuda/device/planes.cuh"
 #include "kernels/cuda/device/scores.cuh"
 
 namespace posenc::cuda {
+
+// What position logits of a head are made from: npos entries of dim channels, or slopes times positions.
+struct CopeLogits {
+  const AttentionParams& p;
+  int head;
+  __device__ int npos() const { return p.cope.npos_max; }
+  __device__ int dim() const { return p.head_dim; }
+  __device__ float scale() const { return p.cope.logit_scale; }
+  __device__ const float* slopes() const { return p.cope.slopes; }
+  __device__ const float* embedding() const { return p.cope.pos_emb; }
+};
+struct RelativeLogits {
+  const AttentionParams& p;
+  int head;
+  __device__ int npos() const { return p.relative.entries; }
+  __device__ int dim() const { return p.relative.rank; }
+  __device__ float scale() const { return p.relative.factor; }
+  __device__ static const float* slopes() { return nullptr; }
+  __device__ const float* embedding() const {
+    return p.relative.table + head * p.relative.head_stride;
+  }
+};
 
 // A value and its rests into the planes of [channel][position].
 template <class M, int kCount, int kDim>
@@ -20,9 +42,9 @@ __device__ inline void store_parts_of(std::uint8_t* to, int channel, int positio
 }
 
 // Positions [first, first + 64) of E as kCount planes of kDim / 64 tiles of [64 channels][64 positions].
-template <class M, int kCount, int kDim>
-__device__ inline void load_embedding(std::uint8_t* to, const CopeTable& cope, int dim, int first,
-                                      int thread, int threads) {
+template <class M, int kCount, int kDim, class Logits>
+__device__ inline void load_embedding(std::uint8_t* to, const Logits& logits, int first, int thread,
+                                      int threads) {
   constexpr int kBatch = 8;  // loads under way together: there is little else to wait beside
 #pragma unroll 1
   for (int start = thread; start < kDim * 64; start += kBatch * threads) {
@@ -31,8 +53,8 @@ __device__ inline void load_embedding(std::uint8_t* to, const CopeTable& cope, i
     for (int b = 0; b < kBatch; ++b) {
       const int channel = (start + b * threads) / 64;
       const int n = first + (start + b * threads) % 64;
-      const bool real = channel < dim && n < cope.npos_max;
-      x[b] = real ? cope.logit_scale * cope.pos_emb[channel * cope.npos_max + n] : 0.0f;
+      const bool real = channel < logits.dim() && n < logits.npos();
+      x[b] = real ? logits.scale() * logits.embedding()[channel * logits.npos() + n] : 0.0f;
     }
 #pragma unroll
     for (int b = 0; b < kBatch; ++b) {
@@ -45,23 +67,23 @@ __device__ inline void load_embedding(std::uint8_t* to, const CopeTable& cope, i
 // Tables of the block's rows (64 per warpgroup) in `tables`, from the plain queries' tiles of
 // kGroups * 64 rows at `q`, by warpgroups 0 to kGroups - 1; one below only helps to copy. `scratch`
 // holds the planes of 64 positions. Ends with a barrier.
-template <class Kind, int kDim, int kGroups, int kThreads = kGroups * 128>
-__device__ inline void fill_tables(const AttentionParams& p, int head, std::uint32_t q,
-                                   std::uint8_t* scratch, float* tables, int group) {
-  const int npos = p.cope.npos_max;
+template <class Kind, int kDim, int kGroups, int kThreads = kGroups * 128, class Logits>
+__device__ inline void fill_tables(const Logits& logits, std::uint32_t q, std::uint8_t* scratch,
+                                   float* tables, int group) {
+  const int npos = logits.npos();
   const int stride = logit_stride(npos);
   const ThreadRows mine;
   float* row[2] = {tables + (64 * group + mine.row[0]) * stride,
                    tables + (64 * group + mine.row[1]) * stride};
-  if (p.cope.slopes != nullptr && group >= 0) {
-    const float slope = p.cope.slopes[head] * p.cope.logit_scale;
+  if (logits.slopes() != nullptr && group >= 0) {
+    const float slope = logits.slopes()[logits.head] * logits.scale();
     for (int n = mine.column; n <= npos; n += 4) {
       row[0][n] = row[1][n] = slope * static_cast<float>(min(n, npos - 1));
     }
   }
-  for (int first = 0; p.cope.slopes == nullptr && first < npos; first += 64) {
-    load_embedding<MmaOf<Kind>, kFloatPlanes<Kind>, kDim>(scratch, p.cope, p.head_dim, first,
-                                                          threadIdx.x, kThreads);
+  for (int first = 0; logits.slopes() == nullptr && first < npos; first += 64) {
+    load_embedding<MmaOf<Kind>, kFloatPlanes<Kind>, kDim>(scratch, logits, first, threadIdx.x,
+                                                          kThreads);
     publish_smem();
     threads_sync<kThreads>();
     if (group >= 0) {

@@ -81,7 +81,8 @@ class Forward {
     load_queries(plain ? p_.cope.plain_q : p_.q);
     if constexpr ((kMods & kCope) != 0) {
       auto* tables = reinterpret_cast<float*>(smem_ + Layout::kTables);
-      fill_tables<T, kDim, kGroups>(p_, head_, base_, smem_ + Layout::kQueries, tables, group_);
+      fill_tables<T, kDim, kGroups>(CopeLogits{p_, head_}, base_, smem_ + Layout::kQueries, tables,
+                                    group_);
       if (plain) load_queries(p_.q);
       const int stride = logit_stride(p_.cope.npos_max);
       cope_ = {p_.scale, p_.cope.gates_see_bias,

@@ -80,10 +80,10 @@ class GeneralForward {
   }
 
  private:
-  __device__ void load_queries(const Tensor4& x, int to) {
+  __device__ void load_queries(const Tensor4& x, int to, int dim) {
     __syncthreads();
     load_operand<Kind, kDim, false>(base_ + to, rows_of<T>(x, s_.batch, head_, s_.first_query),
-                                    query_, s_.queries, p_.head_dim);
+                                    query_, s_.queries, dim);
     settle_copies();
   }
 
@@ -91,22 +91,36 @@ class GeneralForward {
     chain_.start_rows(s_, query_);
     const bool has_cope = p_.cope.npos_max > 0;
     const Tensor4& plain = has_cope && p_.cope.plain_q.data != nullptr ? p_.cope.plain_q : p_.q;
-    load_queries(plain, 0);
+    const bool has_relative = !kGates && p_.relative.entries > 0;
+    if (has_relative && p_.relative.u.data != nullptr) {
+      load_queries(p_.relative.u, 0, p_.relative.rank);
+      start_relative();
+    }
+    load_queries(plain, 0, p_.head_dim);
+    if (has_relative && p_.relative.u.data == nullptr) start_relative();
     if (has_cope) start_cope();
-    if constexpr (kGates) load_queries(plain, Layout::kPlain);
-    if (plain.data != p_.q.data) load_queries(p_.q, 0);
+    if constexpr (kGates) load_queries(plain, Layout::kPlain, p_.head_dim);
+    if (plain.data != p_.q.data) load_queries(p_.q, 0, p_.head_dim);
     counted_ = !has_cope;
   }
   __device__ void start_cope() {
     const int stride = logit_stride(p_.cope.npos_max);
     float* tables = static_cast<float*>(p_.workspace) + block_slot() * 64 * stride;
-    fill_tables<Kind, kDim, 1>(p_, head_, base_, smem_ + Layout::kStaged, tables, 0);
+    fill_tables<Kind, kDim, 1>(CopeLogits{p_, head_}, base_, smem_ + Layout::kStaged, tables, 0);
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       z_[h] = tables + mine_.row[h] * stride;
       last_[h] = z_[h][p_.cope.npos_max - 1];
       carry_[h] = query_ + mine_.row[h] < s_.queries ? 0 : chain_.cope().last;
     }
+  }
+
+  __device__ void start_relative() {
+    const int stride = logit_stride(p_.relative.entries);
+    float* tables = static_cast<float*>(p_.workspace) + block_slot() * 64 * stride;
+    fill_tables<Kind, kDim, 1>(RelativeLogits{p_, head_}, base_, smem_ + Layout::kStaged, tables,
+                               0);
+    chain_.read_relative(tables + mine_.row[0] * stride, tables + mine_.row[1] * stride);
   }
 
   __device__ void visit(int key) {
@@ -160,7 +174,7 @@ class GeneralForward {
 
   __device__ void store_sticks() const {
     const float keep = p_.dropout_threshold != 0 ? p_.dropout_scale : 1.0f;
-    store_rows<T>(p_.out, p_, s_, head_, query_, mine_, out_, {keep, keep});
+    store_rows<T>(p_.out, p_.head_dim, s_, head_, query_, mine_, out_, {keep, keep});
     float lse[2];
 #pragma unroll
     for (int h = 0; h < 2; ++h) lse[h] = has_keys_[h] != 0 ? kLn2 * left_[h] : -INFINITY;

@@ -6,6 +6,7 @@
 #include "kernels/cuda/device/backward_key_walk.cuh"
 #include "kernels/cuda/device/general_block.cuh"
 #include "kernels/cuda/device/hidden_rows.cuh"
+#include "kernels/cuda/device/relative_window.cuh"
 #include "kernels/cuda/device/sticks.cuh"
 
 namespace posenc::cuda {
@@ -18,7 +19,10 @@ struct GeneralKeyLayout {
   static constexpr int kWeights = kStaged + kOperandBytes<Kind, kDim>;
   static constexpr int kWindows = kWeights + Planes<Kind>::kCount * kTileBytes;
   static constexpr int kTokens = kWindows + 2 * kGeneralWindow;  // [4 warps][64 keys]
-  static constexpr int kBytes = 1024 + kTokens + 4 * 64 * 4;
+  static constexpr int kRelative = kTokens + 4 * 64 * 4;
+  static constexpr int kBytes = 1024 + kRelative;
+  // Of a call with queries times distances.
+  static constexpr int kBytesWithRelative = kBytes + RelativeWindow<Kind, kDim>::kBytes;
 };
 
 // Parts of 64 channels of the gradients that a block of threads holds.
@@ -32,7 +36,7 @@ class GeneralKey {
   static constexpr int kCount = Planes<Kind>::kCount;
   static constexpr int kParts = kDim / 64;
   static constexpr int kOutParts = general_key_parts(kDim, kGates);
-  enum class Rows { kNone, kQueries, kPlain, kGradients };
+  enum class Rows { kNone, kQueries, kPlain, kGradients, kRelative };
 
  public:
   __device__ GeneralKey(const AttentionBackwardParams& b, const BackwardSpace& space,
@@ -89,13 +93,16 @@ class GeneralKey {
   // Rows of queries into shared memory, unless they are there.
   __device__ void need(Rows rows, int head, int query) {
     if (rows == Rows::kPlain && p_.cope.plain_q.data == nullptr) rows = Rows::kQueries;
+    if (rows == Rows::kRelative && p_.relative.u.data == nullptr) rows = Rows::kQueries;
     if (rows == staged_) return;
     staged_ = rows;
-    const Tensor4& x = rows == Rows::kQueries ? p_.q
-                       : rows == Rows::kPlain ? p_.cope.plain_q
-                                              : walk_.b.grad_out;
+    const Tensor4& x = rows == Rows::kQueries    ? p_.q
+                       : rows == Rows::kPlain    ? p_.cope.plain_q
+                       : rows == Rows::kRelative ? p_.relative.u
+                                                 : walk_.b.grad_out;
+    const int dim = rows == Rows::kRelative ? p_.relative.rank : p_.head_dim;
     stage_.template load<Kind, kDim, false>(rows_of<T>(x, walk_.s.batch, head, walk_.s.first_query),
-                                            query, walk_.s.queries, p_.head_dim, [] {});
+                                            query, walk_.s.queries, dim, [] {});
   }
 
   // Of the staged rows with own keys or values.
@@ -139,6 +146,7 @@ class GeneralKey {
         hide(walk_.s, mask_, mine_, query, walk_.first_key, gates);
       }
     }
+    if (has_relative()) fill_relative(head, query);
     const Seen seen = seen_of(walk_.s, mask_, mine_, query, walk_.first_key);
     Accum x;
     need(Rows::kQueries, head, query);
@@ -160,6 +168,18 @@ class GeneralKey {
       leave_out(query, seen, dgates_);
       add_staged(gates, dgates_);
     }
+  }
+  __device__ bool has_relative() const { return !kGates && p_.relative.entries > 0; }
+  __device__ RelativeWindow<Kind, kDim> relative_window() const {
+    return {smem_ + Layout::kRelative, smem_ + Layout::kWeights, mine_};
+  }
+  // Products of the tile's queries with its distances, where these have entries.
+  __device__ void fill_relative(int head, int query) {
+    const int distance = walk_.s.place(query) - walk_.first_key;
+    const RelativeEntries entries(p_.relative);
+    if (!entries.reaches(distance - 63, distance + 63)) return;
+    need(Rows::kRelative, head, query);
+    relative_window().fill(RelativeLogits{p_, head}, entries, distance, stage_);
   }
   // The gradient of the keys' parts: each warp sums over its rows, tile by tile.
   __device__ bool wants_tokens() const {
@@ -205,6 +225,10 @@ class GeneralKey {
     const Keep keep = keep_of(p_, walk_.s, head, query, walk_.first_key, mine_);
     Biases biases;
     chain.read_biases(walk_.s, query, walk_.first_key, biases);
+    if (has_relative()) {
+      relative_window().add(RelativeEntries(p_.relative), walk_.s.place(query) - walk_.first_key,
+                            biases);
+    }
     if (p_.breaks_sticks) {
       const float left[2] = {__uint_as_float(carry_[0]), __uint_as_float(carry_[1])};
       sticks_backward<true>(p_.scale, biases, mine_.column, rows, keep, seen, left, prefix_, x, y);

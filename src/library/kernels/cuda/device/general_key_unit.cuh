@@ -16,8 +16,10 @@ cudaError_t run_general_key(const AttentionBackwardParams& b, const BackwardSpac
       const dim3 grid(static_cast<unsigned>((longest_keys(b.forward) + 63) / 64 * kShares),
                       static_cast<unsigned>(b.forward.kv_heads),
                       static_cast<unsigned>(sequences_of(b.forward)));
-      return launch(general_key_kernel<Kind, kDim, kGates>, grid, 128,
-                    GeneralKeyLayout<Kind, kDim, kGates>::kBytes, stream, b, space);
+      using Layout = GeneralKeyLayout<Kind, kDim, kGates>;
+      const int bytes =
+          b.forward.relative.entries > 0 ? Layout::kBytesWithRelative : Layout::kBytes;
+      return launch(general_key_kernel<Kind, kDim, kGates>, grid, 128, bytes, stream, b, space);
     } else {
       return cudaErrorInvalidConfiguration;
     }

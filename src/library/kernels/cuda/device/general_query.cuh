@@ -73,15 +73,17 @@ class GeneralQuery {
 
  private:
   __device__ bool has_cope() const { return p_.cope.npos_max > 0; }
+  __device__ bool has_relative() const { return !kGates && p_.relative.entries > 0; }
   __device__ bool has_plain() const { return has_cope() && p_.cope.plain_q.data != nullptr; }
   // Gates of other keys ask something of the plain queries, the scores of the turned ones: where these
   // differ, the walk is made once for each.
   __device__ bool walks_twice() const { return kGates && has_plain(); }
 
-  __device__ void load_rows(const Tensor4& x, int to) {
+  __device__ void load_rows(const Tensor4& x, int to) { load_rows(x, to, p_.head_dim); }
+  __device__ void load_rows(const Tensor4& x, int to, int dim) {
     __syncthreads();
     load_operand<Kind, kDim, false>(base_ + to, rows_of<T>(x, s_.batch, head_, s_.first_query),
-                                    query_, s_.queries, p_.head_dim);
+                                    query_, s_.queries, dim);
     settle_copies();
   }
 
@@ -89,7 +91,12 @@ class GeneralQuery {
     chain_.start_rows(s_, query_);
     load_row_state(p_, space_.delta, s_, head_, query_, mine_, rows_);
     load_rows(b_.grad_out, Layout::kGradient);
+    if (has_relative() && p_.relative.u.data != nullptr) {
+      load_rows(p_.relative.u, 0, p_.relative.rank);
+      start_relative();
+    }
     load_rows(has_plain() ? p_.cope.plain_q : p_.q, 0);
+    if (has_relative() && p_.relative.u.data == nullptr) start_relative();
     if (has_cope()) start_cope();
     if constexpr (kGates) load_rows(has_plain() ? p_.cope.plain_q : p_.q, Layout::kPlain);
     if (has_plain()) load_rows(p_.q, 0);
@@ -99,7 +106,7 @@ class GeneralQuery {
     const int stride = logit_stride(p_.cope.npos_max);
     float* tables = sums_.logits(query_);
     float* dtables = sums_.dlogits();
-    fill_tables<Kind, kDim, 1>(p_, head_, base_, smem_ + Layout::kStaged, tables, 0);
+    fill_tables<Kind, kDim, 1>(CopeLogits{p_, head_}, base_, smem_ + Layout::kStaged, tables, 0);
     for (int i = threadIdx.x; i < 64 * stride; i += 128) dtables[i] = 0.0f;
     __syncthreads();
 #pragma unroll
@@ -111,6 +118,19 @@ class GeneralQuery {
       prefix_[h] = 0.0f;
       saturated_sums_[h] = 0.0f;
     }
+  }
+  __device__ void start_relative() {
+    const int stride = logit_stride(p_.relative.entries);
+    float* tables = sums_.relative_tables();
+    float* dtables = sums_.dlogits();
+    fill_tables<Kind, kDim, 1>(RelativeLogits{p_, head_}, base_, smem_ + Layout::kStaged, tables,
+                               0);
+    for (int i = threadIdx.x; i < 64 * stride; i += 128) dtables[i] = 0.0f;
+    __syncthreads();
+#pragma unroll
+    for (int h = 0; h < 2; ++h) tables_.dz[h] = dtables + mine_.row[h] * stride;
+    chain_.read_relative(tables + mine_.row[0] * stride, tables + mine_.row[1] * stride);
+    relative_.start(tables_.dz);
   }
   __device__ void start_fire() {
     const int entries = 2 * p_.fire.segments;
@@ -285,6 +305,7 @@ class GeneralQuery {
     }
     if (b_.dtoeplitz != nullptr) add_diagonals(key, x);
     if (wants_fire()) chain_.add_fire_gradient(x, fire_);
+    if (has_relative()) relative_.add(p_.relative, s_.place(query_) - key, mine_, x);
   }
   __device__ void add_diagonals(int key, const Accum& x) {
     Diagonals diagonals(reinterpret_cast<float*>(smem_ + Layout::kStrips), mine_);
@@ -317,7 +338,10 @@ class GeneralQuery {
   }
 
   __device__ void store_queries(const Tensor4& to, float scale) const {
-    store_rows<T>(to, p_, s_, head_, query_, mine_, dq_, {scale, scale});
+    store_queries(to, scale, p_.head_dim);
+  }
+  __device__ void store_queries(const Tensor4& to, float scale, int dim) const {
+    store_rows<T>(to, dim, s_, head_, query_, mine_, dq_, {scale, scale});
   }
   __device__ void scale_queries() {
 #pragma unroll
@@ -325,6 +349,10 @@ class GeneralQuery {
   }
 
   __device__ void store() {
+    if (has_relative()) {
+      store_relative();
+      return;
+    }
     if (!has_cope()) {
       store_queries(b_.dq, p_.scale);
       return;
@@ -343,11 +371,39 @@ class GeneralQuery {
     finish_tables();
     store_queries(separate ? b_.dplain_q : b_.dq, 1.0f);
   }
+  // What is added after the walk is of u, which may be the queries themselves.
+  __device__ void store_relative() {
+    const bool separate = p_.relative.u.data != nullptr;
+    if (separate) {
+      store_queries(b_.dq, p_.scale);
+      load_rows(p_.relative.u, 0, p_.relative.rank);
+#pragma unroll
+      for (int d = 0; d < kParts; ++d) zero(dq_[d]);
+    } else {
+      scale_queries();
+    }
+    relative_.finish(p_.relative, mine_);
+    __syncthreads();
+    const TableGradient<Kind, kDim, 1, RelativeLogits> tables(
+        {p_, head_}, base_, smem_ + Layout::kStaged, 0, mine_, tables_.dz);
+    tables.forget_unused_queries();
+    publish_smem();
+    for (int first = 0; first < p_.relative.entries; first += 64) {
+      tables.add_to_queries(first, dq_);
+      if (b_.drelative_table == nullptr) continue;
+      tables.add_to_embedding(first, sums_.relative_gradient());
+    }
+    if (separate) {
+      store_queries(b_.drelative_u, 1.0f, (p_.relative.rank + 7) / 8 * 8);
+    } else {
+      store_queries(b_.dq, 1.0f);
+    }
+  }
   __device__ void finish_tables() {
     const int plain = kGates ? Layout::kPlain : 0;
     if (!kGates && has_plain()) load_rows(p_.cope.plain_q, 0);
-    const TableGradient<Kind, kDim, 1> tables(p_, base_ + plain, smem_ + Layout::kStaged, 0, mine_,
-                                              tables_.dz);
+    const TableGradient<Kind, kDim, 1> tables({p_, head_}, base_ + plain, smem_ + Layout::kStaged,
+                                              0, mine_, tables_.dz);
     settle(tables);
     __syncthreads();
     if (p_.cope.slopes != nullptr) {
@@ -400,6 +456,7 @@ class GeneralQuery {
   float row_sums_[2];                       // over keys, of a term per token
   float saturated_sums_[2] = {0.0f, 0.0f};  // over saturated keys, with a softcap
   FireRowSums fire_[2];
+  RelativeGradient relative_;
   Accum dq_[kParts];
 };
 

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/device/fire.cuh"
 #include "kernels/cuda/device/gradients.cuh"
+#include "kernels/cuda/device/relative.cuh"
 #include "kernels/cuda/device/tokens.cuh"
 
 namespace posenc::cuda {
@@ -108,6 +109,14 @@ class GeneralChain {
   __device__ void read_biases(const Sequence& s, int query, int key, Biases& biases) {
     read_tables(biases);
     if (p_.tokens.at_key != nullptr) add_tokens(s, query, key, biases);
+    if (relative_[0] != nullptr) {
+      add_relative(p_.relative, relative_, s.place(query) - key, mine_, biases);
+    }
+  }
+  // Tables of queries times distances of the thread's two rows.
+  __device__ void read_relative(const float* first, const float* second) {
+    relative_[0] = first;
+    relative_[1] = second;
   }
 
   // db: the gradients at the biases; `sums` are those of the thread's two rows.
@@ -163,6 +172,7 @@ class GeneralChain {
   ThreadRows mine_;
   LongCopeScores cope_;
   float row_scale_[2] = {0.0f, 0.0f};
+  const float* relative_[2] = {nullptr, nullptr};
   FireSegment at_[2];      // of the thread's keys,
   FireSegment of_row_[2];  // and of all four threads' of a row
 };

@@ -30,7 +30,16 @@ class GeneralSums {
 
   // This block's own.
   __device__ float* dlogits() const {
-    return space_.dlogits + block_slot() * 64 * logit_stride(p_.cope.npos_max);
+    return space_.dlogits + block_slot() * 64 * table_stride(p_);
+  }
+  __device__ float* relative_tables() const {
+    return space_.relative_tables + block_slot() * 64 * table_stride(p_);
+  }
+  // Added up over everything that shares a table: of all heads, or of one.
+  __device__ float* relative_gradient() const {
+    const RelativeTable& table = p_.relative;
+    const std::int64_t block = table.head_stride != 0 ? partial() : block_slot();
+    return space_.dembedding + block * table.rank * table.entries;
   }
   __device__ float* dembedding(int entries) const {
     return space_.dembedding + block_slot() * entries;

@@ -10,9 +10,9 @@ namespace posenc::cuda {
 
 // Rows of `to` from `query` on, times `scale` of each of the thread's two.
 template <class T, int kParts>
-__device__ inline void store_rows(const Tensor4& to, const AttentionParams& p, const Sequence& s,
-                                  int head, int query, const ThreadRows& mine,
-                                  const Accum (&x)[kParts], const float (&scale)[2]) {
+__device__ inline void store_rows(const Tensor4& to, int dim, const Sequence& s, int head,
+                                  int query, const ThreadRows& mine, const Accum (&x)[kParts],
+                                  const float (&scale)[2]) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int own = query + mine.row[h];
@@ -22,7 +22,7 @@ __device__ inline void store_rows(const Tensor4& to, const AttentionParams& p, c
 #pragma unroll
     for (int i = 0; i < kParts * 8; ++i) {
       const int channel = 8 * i + 2 * mine.column;
-      if (channel < p.head_dim) {
+      if (channel < dim) {
         store_pair(row + channel, x[i / 8][i % 8][2 * h] * scale[h],
                    x[i / 8][i % 8][2 * h + 1] * scale[h]);
       }
@@ -66,7 +66,7 @@ __device__ inline void store_output(const AttentionParams& p, const Sequence& s,
     inverse[h] *= rest.share;
     lse[h] = rest.lse;
   }
-  store_rows<T>(p.out, p, s, head, query, mine, out, inverse);
+  store_rows<T>(p.out, p.head_dim, s, head, query, mine, out, inverse);
   store_row_numbers(p, s, head, query, mine, lse);
 }
 

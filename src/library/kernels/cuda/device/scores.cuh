@@ -55,6 +55,11 @@ __device__ inline float fraction_of(std::uint32_t position) {
 // Floats of a row of a table of position logits: one entry more than there are positions (the segment
 // past the last is flat), whole 16-byte words, and neighbouring rows in other banks.
 __host__ __device__ inline int logit_stride(int npos) { return (npos + 4) / 4 * 4; }
+// Of a call's tables: CoPE's, or those of queries times distances. 0: it has none.
+__host__ __device__ inline int table_stride(const AttentionParams& p) {
+  const int entries = p.cope.npos_max > 0 ? p.cope.npos_max : p.relative.entries;
+  return entries > 0 ? logit_stride(entries) : 0;
+}
 
 // A window of the table: the distances of kRows rows to 64 keys, and once more 8 banks on for the lanes
 // whose keys would be in the banks of others'.

@@ -137,8 +137,8 @@ struct StreamBlock {
     if constexpr ((kMods & kCope) != 0) {
       const bool plain = params.cope.plain_q.data != nullptr;
       settle_queries(plain ? params.cope.plain_q : params.q);
-      fill_tables<T, kDim, Of::kGroups, Of::kThreads>(params, head, base, smem + Layout::kQueries,
-                                                      tables(), warpgroup() - 1);
+      fill_tables<T, kDim, Of::kGroups, Of::kThreads>(
+          CopeLogits{params, head}, base, smem + Layout::kQueries, tables(), warpgroup() - 1);
       if (plain) settle_queries(params.q);
     } else {
       __syncthreads();

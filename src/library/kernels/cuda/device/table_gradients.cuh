@@ -1,4 +1,4 @@
-// From the gradients of CoPE's tables of position logits to those of the plain queries, the embedding or
+// From the gradients of tables of position logits to those of the plain queries, the embedding or
 // the slopes.
 #pragma once
 
@@ -9,7 +9,7 @@ namespace posenc::cuda {
 // Of the 64 rows of a warpgroup. `queries` are tiles of kGroups * 64 plain queries, `scratch` holds the
 // planes of 64 positions of the embedding, or a tile per plane and warpgroup; dz are the gradients of the
 // thread's two rows.
-template <class Kind, int kDim, int kGroups>
+template <class Kind, int kDim, int kGroups, class Logits = CopeLogits>
 class TableGradient {
   using M = MmaOf<Kind>;
   static constexpr int kCount = kFloatPlanes<Kind>;
@@ -17,15 +17,20 @@ class TableGradient {
   static constexpr int kThreads = kGroups * 128;
 
  public:
-  __device__ TableGradient(const AttentionParams& p, std::uint32_t queries, std::uint8_t* scratch,
+  __device__ TableGradient(const Logits& logits, std::uint32_t queries, std::uint8_t* scratch,
                            int group, const ThreadRows& mine, float* const (&dz)[2])
-      : p_(p), queries_(queries), scratch_(scratch), group_(group), mine_(mine), dz_(dz) {}
+      : logits_(logits),
+        queries_(queries),
+        scratch_(scratch),
+        group_(group),
+        mine_(mine),
+        dz_(dz) {}
 
   // The last entry's gradient; the entry past the end stood for it. Where there are saturated keys that nobody has added
   // up, it is what the other entries leave of the sum of the row's score gradients, which is `extra` (see row_totals).
   // Else `extra` is what is yet to be added.
   __device__ void settle(bool saturated, const float (&extra)[2]) const {
-    const int npos = p_.cope.npos_max;
+    const int npos = logits_.npos();
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       float others = 0.0f;
@@ -48,7 +53,7 @@ class TableGradient {
     for (int h = 0; h < 2; ++h) {
       int used = 0;
 #pragma unroll 8
-      for (int n = mine_.column; n < p_.cope.npos_max; n += 4) used |= dz_[h][n] != 0.0f;
+      for (int n = mine_.column; n < logits_.npos(); n += 4) used |= dz_[h][n] != 0.0f;
       used |= __shfl_xor_sync(~0u, used, 1);
       used |= __shfl_xor_sync(~0u, used, 2);
       if (used == 0) clear_query(mine_.row[h]);
@@ -57,7 +62,7 @@ class TableGradient {
 
   // dq += dz E^T over positions [first, first + 64), both in two parts of their bits.
   __device__ void add_to_queries(int first, Accum (&dq)[kParts]) const {
-    load_embedding<M, kCount, kDim>(scratch_, p_.cope, p_.head_dim, first, threadIdx.x, kThreads);
+    load_embedding<M, kCount, kDim>(scratch_, logits_, first, threadIdx.x, kThreads);
     publish_smem();
     threads_sync<kThreads>();
     if constexpr (kGroups == 1) {  // the general kernels, which compute again what is not finite
@@ -116,12 +121,12 @@ class TableGradient {
     float sum = 0.0f;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      for (int n = mine_.column; n < p_.cope.npos_max; n += 4) {
+      for (int n = mine_.column; n < logits_.npos(); n += 4) {
         sum = fmaf(static_cast<float>(n), dz_[h][n], sum);
       }
     }
     for (int step = 1; step < 32; step *= 2) sum += __shfl_xor_sync(~0u, sum, step);
-    if (mine_.lane == 0) to[threadIdx.x / 32 % 4] += p_.cope.logit_scale * sum;
+    if (mine_.lane == 0) to[threadIdx.x / 32 % 4] += logits_.scale() * sum;
   }
 
  private:
@@ -136,15 +141,15 @@ class TableGradient {
   }
   // dq += dz E^T over those positions that keys of the row have reached.
   __device__ void add_reached(int first, Accum (&dq)[kParts]) const {
-    const int npos = p_.cope.npos_max;
+    const int npos = logits_.npos();
 #pragma unroll 1
     for (int n = first; n < min(first + 64, npos); ++n) {
 #pragma unroll
       for (int i = 0; i < kParts * 32; ++i) {
         const float d = dz_[i / 2 % 2][n];
         const int channel = 64 * (i / 32) + 8 * (i / 4 % 8) + 2 * mine_.column + i % 2;
-        if (d == 0.0f || channel >= p_.head_dim) continue;
-        const float e = p_.cope.logit_scale * p_.cope.pos_emb[channel * npos + n];
+        if (d == 0.0f || channel >= logits_.dim()) continue;
+        const float e = logits_.scale() * logits_.embedding()[channel * npos + n];
         dq[i / 32][i / 4 % 8][i % 4] = fmaf(d, e, dq[i / 32][i / 4 % 8][i % 4]);
       }
     }
@@ -166,13 +171,13 @@ class TableGradient {
 #pragma unroll
     for (int i = 0; i < 32; ++i) {
       const int n = first + 8 * (i / 4) + 2 * mine_.column + i % 2;
-      x[i / 4][i % 4] = n < p_.cope.npos_max ? dz_[i / 2 % 2][n] : 0.0f;
+      x[i / 4][i % 4] = n < logits_.npos() ? dz_[i / 2 % 2][n] : 0.0f;
     }
   }
   // Pairs of entries where rows of `to` begin at even ones. All loads come before the first store: each
   // would wait for the one before.
   __device__ void add_entries(const Accum& x, int first_channel, int first, float* to) const {
-    if (p_.cope.npos_max % 2 == 0) {
+    if (logits_.npos() % 2 == 0) {
       add_pairs<true>(x, first_channel, first, to);
     } else {
       add_pairs<false>(x, first_channel, first, to);
@@ -194,8 +199,8 @@ class TableGradient {
     for (int i = 0; i < 16; ++i) {
       const int left = entries_left(i, first_channel, first);
       float* at = to + offset_of(i, first_channel, first);
-      const float2 sum = {fmaf(p_.cope.logit_scale, x[i / 2][2 * (i % 2)], sums[i].x),
-                          fmaf(p_.cope.logit_scale, x[i / 2][2 * (i % 2) + 1], sums[i].y)};
+      const float2 sum = {fmaf(logits_.scale(), x[i / 2][2 * (i % 2)], sums[i].x),
+                          fmaf(logits_.scale(), x[i / 2][2 * (i % 2) + 1], sums[i].y)};
       if (kEven && left > 0) *reinterpret_cast<float2*>(at) = sum;
       if (!kEven && left > 0) at[0] = sum.x;
       if (!kEven && left > 1) at[1] = sum.y;
@@ -204,15 +209,15 @@ class TableGradient {
   // Of the i-th pair of a thread's accumulators: where it belongs, and how many entries of the row there
   // are from there on.
   __device__ int offset_of(int i, int first_channel, int first) const {
-    return (first_channel + mine_.row[i % 2]) * p_.cope.npos_max + first + 8 * (i / 2) +
+    return (first_channel + mine_.row[i % 2]) * logits_.npos() + first + 8 * (i / 2) +
            2 * mine_.column;
   }
   __device__ int entries_left(int i, int first_channel, int first) const {
-    if (first_channel + mine_.row[i % 2] >= p_.head_dim) return 0;
-    return p_.cope.npos_max - (first + 8 * (i / 2) + 2 * mine_.column);
+    if (first_channel + mine_.row[i % 2] >= logits_.dim()) return 0;
+    return logits_.npos() - (first + 8 * (i / 2) + 2 * mine_.column);
   }
 
-  const AttentionParams& p_;
+  Logits logits_;
   std::uint32_t queries_;
   std::uint8_t* scratch_;
   int group_;
