@@ -15,6 +15,9 @@ namespace posenc::cuda {
 // Less than the smallest normal number is left of a row: exp2 makes 0 of all further weights.
 inline constexpr float kNothingLeft = -126.0f;
 
+// Of what a key leaves over what it takes: both stay normal numbers.
+inline constexpr float kMostExponent = 100.0f;
+
 // NaN counts as something: the walk goes on, and the row becomes NaN.
 __device__ inline bool nothing_left(const float (&carry)[2]) {
   return carry[0] < kNothingLeft && carry[1] < kNothingLeft;
@@ -42,7 +45,7 @@ struct StickShare {
 };
 __device__ inline StickShare stick_share(float score, bool visible) {
   float exponent = score * -kLog2e;
-  if (exponent > -kNothingLeft) exponent = -kNothingLeft;  // not fminf, which would lose a NaN
+  if (exponent > kMostExponent) exponent = kMostExponent;  // not fminf, which would lose a NaN
   const float odds = exp2_fast(exponent);
   const float taken = reciprocal_fast(1.0f + odds);
   return visible ? StickShare{taken, odds * taken} : StickShare{0.0f, 1.0f};
