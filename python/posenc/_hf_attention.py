@@ -9,10 +9,11 @@ from types import MappingProxyType
 from typing import Any, Mapping, NamedTuple, Optional
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from posenc import _hf_cache, functional
 from posenc._hf_masks import NAME, Visible, has_holes, read_mask
+from posenc.nn import TokenInputs
 from posenc.spec import Spec
 
 # Arguments of attention functions that change scores and that nothing here honours.
@@ -78,6 +79,33 @@ class Call:
     token_positions: Optional[Tensor] = None  # of all keys, where biases count other than places
     dropout: float = 0.0
     want_weights: bool = False
+
+
+@dataclass
+class LayerState:
+    """What a patched module remembers, as its attribute `_posenc`."""
+
+    spec: str  # the model's own rotations are told at every call instead: they may follow the length
+    own_spec: bool  # the caller's, not the model's
+    rotates: bool = False
+    sink: Optional[str] = None  # the attribute that is the logit of the spec's sink
+    inputs: Optional[TokenInputs] = None  # made by linear layers in the submodule `pos`
+    want_weights: bool = False  # for layers that are not told
+
+
+def params_of(module: nn.Module) -> Mapping[str, Tensor]:
+    params = dict(module.pos()) if "pos" in module._modules else {}
+    sink = module._posenc.sink
+    return params if sink is None else {**params, "sink.logit": getattr(module, sink)}
+
+
+def inputs_of(module: nn.Module, x: Tensor) -> Mapping[str, Tensor]:
+    makes = module._posenc.inputs
+    return makes.make(module.pos, x) if makes is not None else {}
+
+
+def dropout_of(module: nn.Module, probability: float) -> float:
+    return probability if module.training else 0.0
 
 
 def _named(params: Mapping[str, Tensor], spec: str) -> dict[str, Tensor]:

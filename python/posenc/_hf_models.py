@@ -11,38 +11,12 @@ from typing import Any, Callable, Mapping, Optional
 import torch
 from torch import Tensor, nn
 
-from posenc._hf_attention import Call, Rotation, attend, refuse_unknown, wants_weights
+from posenc._hf_attention import Call, Rotation, attend, dropout_of, inputs_of, params_of
+from posenc._hf_attention import refuse_unknown, wants_weights
+from posenc._hf_deberta import deberta_forward
 from posenc._hf_masks import has_holes, read_mask
-from posenc.nn import TokenInputs
 
 Projected = tuple[Tensor, Tensor, Tensor]
-
-
-@dataclass
-class LayerState:
-    """What a patched module remembers, as its attribute `_posenc`."""
-
-    spec: str  # the model's own rotations are told at every call instead: they may follow the length
-    own_spec: bool  # the caller's, not the model's
-    rotates: bool = False
-    sink: Optional[str] = None  # the attribute that is the logit of the spec's sink
-    inputs: Optional[TokenInputs] = None  # made by linear layers in the submodule `pos`
-    want_weights: bool = False  # for layers that are not told
-
-
-def _params(module: nn.Module) -> Mapping[str, Tensor]:
-    params = dict(module.pos()) if "pos" in module._modules else {}
-    sink = module._posenc.sink
-    return params if sink is None else {**params, "sink.logit": getattr(module, sink)}
-
-
-def _inputs(module: nn.Module, x: Tensor) -> Mapping[str, Tensor]:
-    makes = module._posenc.inputs
-    return makes.make(module.pos, x) if makes is not None else {}
-
-
-def _dropout(module: nn.Module, probability: float) -> float:
-    return probability if module.training else 0.0
 
 
 # Llama and its relatives, GPT-NeoX, Falcon: rotation.
@@ -117,13 +91,13 @@ def _rotary_forward(
         spec=rotation.spec if told else state.spec,
         scale=getattr(module, family.scale),
         causal=True,
-        params=_params(module),
-        inputs=_inputs(module, x),
+        params=params_of(module),
+        inputs=inputs_of(module, x),
         mask=mask,
         window=_window(module),
         positions=rotation.positions if told or state.own_spec else None,
         length=rotation.length,
-        dropout=_dropout(module, module.attention_dropout) if family.dropout else 0.0,
+        dropout=dropout_of(module, module.attention_dropout) if family.dropout else 0.0,
         want_weights=wants_weights(module, options),
     )
     return attend(q, k, v, call, cache, module.layer_idx)
@@ -197,11 +171,11 @@ def bloom_forward(
         spec=self._posenc.spec,
         scale=self.inv_norm_factor,
         causal=True,
-        params=_params(self),
-        inputs=_inputs(self, x),
+        params=params_of(self),
+        inputs=inputs_of(self, x),
         mask=attention_mask,
         token_positions=None if self._posenc.own_spec else _positions_past_holes(attention_mask),
-        dropout=_dropout(self, self.attention_dropout.p),
+        dropout=dropout_of(self, self.attention_dropout.p),
         want_weights=wants_weights(self, options),
     )
     rows = (q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2))
@@ -236,10 +210,10 @@ def mpt_forward(
         spec=self._posenc.spec,
         scale=self.softmax_scale,
         causal=True,
-        params=_params(self),
-        inputs=_inputs(self, hidden_states),
+        params=params_of(self),
+        inputs=inputs_of(self, hidden_states),
         mask=attention_mask,
-        dropout=_dropout(self, self.attn_dropout_p),
+        dropout=dropout_of(self, self.attn_dropout_p),
         want_weights=self._posenc.want_weights,
     )
     out, weights = attend(q, k, v, call, past_key_values, self.layer_idx)
@@ -273,9 +247,9 @@ def t5_forward(
         scale=1.0,
         causal=self.is_decoder and not crossing,
         params=params,
-        inputs={} if crossing else _inputs(self, hidden_states),
+        inputs={} if crossing else inputs_of(self, hidden_states),
         mask=mask,
-        dropout=_dropout(self, self.dropout),
+        dropout=dropout_of(self, self.dropout),
         want_weights=wants_weights(self, options),
     )
     q = _t5_heads(self, self.q(hidden_states))
@@ -295,7 +269,7 @@ def _t5_heads(module: nn.Module, x: Tensor) -> Tensor:
 
 def _t5_spec(module: nn.Module, table: Optional[Tensor]) -> tuple[str, Mapping[str, Tensor]]:
     if module._posenc.own_spec:
-        return module._posenc.spec, _params(module)
+        return module._posenc.spec, params_of(module)
     if table is None:
         return "none", {}
     return module._posenc.spec, {"t5.weight": table}
@@ -334,6 +308,7 @@ class Family:
 
     forward: Callable[..., Any]
     classes: tuple[str, ...]
+    package: str = ""  # of transformers.models, where several have classes of these names
     rotary: bool = False
     project: Callable[[nn.Module, Tensor], Projected] = _project_llama
     layer_type: Callable[[nn.Module], str] = lambda module: ""  # as hf_specs names it
@@ -343,6 +318,12 @@ class Family:
     softcap: Optional[str] = None  # the attribute that bounds scores
     sink: Optional[str] = None  # the attribute with a logit per head
     query_factor: Optional[Callable[[nn.Module, Tensor], Tensor]] = None
+    encoder: bool = False  # alone: tokens see those after them
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its classes, for messages."""
+        return tuple(f"{self.package}.{kind}" if self.package else kind for kind in self.classes)
 
 
 def _like_llama(*classes: str, **options: Any) -> Family:
@@ -379,6 +360,7 @@ FAMILIES = (
     Family(bloom_forward, ("BloomAttention",)),
     Family(mpt_forward, ("MptAttention",)),
     Family(t5_forward, ("T5Attention", "MT5Attention"), layer_type=_t5_type),
+    Family(deberta_forward, ("DisentangledSelfAttention",), "deberta_v2", encoder=True),
 )
 
 
@@ -387,4 +369,7 @@ def family_of(module: nn.Module) -> Optional[Family]:
     kind = type(module)
     if not kind.__module__.startswith("transformers.models."):
         return None
-    return next((f for f in FAMILIES if kind.__name__ in f.classes), None)
+    package = kind.__module__.split(".")[2]
+    return next(
+        (f for f in FAMILIES if kind.__name__ in f.classes and f.package in ("", package)), None
+    )

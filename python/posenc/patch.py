@@ -15,9 +15,9 @@ from typing import Any, Iterator, Mapping, Optional, Union
 import torch
 from torch import nn
 
-from posenc import _hf_masks
-from posenc._hf_attention import cut
-from posenc._hf_models import FAMILIES, LayerState, family_of, note_weights_wanted
+from posenc import _hf_deberta, _hf_masks
+from posenc._hf_attention import LayerState, cut
+from posenc._hf_models import FAMILIES, family_of, note_weights_wanted
 from posenc._hf_rotary import RotaryState, check_frequencies, hf_specs, rotary_forward
 from posenc._hf_rotary import rotates_by_type
 from posenc.functional import SpecLike
@@ -134,8 +134,8 @@ def _heads(module: nn.Module) -> tuple[int, int]:
     def first(*names: str) -> Optional[int]:
         return next((getattr(module, name) for name in names if hasattr(module, name)), None)
 
-    heads = first("num_heads", "n_heads") or module.config.num_attention_heads
-    return heads, first("head_dim", "head_size", "key_value_proj_dim")
+    heads = first("num_heads", "n_heads", "num_attention_heads") or module.config.num_attention_heads
+    return heads, first("head_dim", "head_size", "key_value_proj_dim", "attention_head_size")
 
 
 def _kv_heads(module: nn.Module, heads: int) -> int:
@@ -158,6 +158,8 @@ def _model_specs(found: list[tuple[str, nn.Module]]) -> dict[str, Spec]:
         return {"": Spec("alibi(slopes=mpt)")}
     if kind in ("T5Attention", "MT5Attention"):
         return {_layer_type(module): _t5_spec(module) for _, module in found}
+    if kind == "DisentangledSelfAttention":
+        return {"": Spec(_hf_deberta.model_spec(found[0][1]))}
     specs = hf_specs(found[0][1].config)
     if family_of(found[0][1]).query_factor is not None:  # computed with the queries
         specs = {kind: _without(spec, "temperature") for kind, spec in specs.items()}
@@ -244,7 +246,7 @@ def _add_projections(pos: nn.Module, inputs: TokenInputs, module: nn.Module, con
         dtype = named if isinstance(named, torch.dtype) else torch.get_default_dtype()
     width = getattr(module, "hidden_size", None) or getattr(module, "d_model", None)
     inputs.add_projections(
-        pos, width or module.config.hidden_size, device=weights[0].device, dtype=dtype
+        pos, width or config.hidden_size, device=weights[0].device, dtype=dtype
     )
     for declared in inputs.declared:
         projection = getattr(pos, declared.projection)
@@ -315,7 +317,7 @@ def _configs(model: nn.Module, found: list[tuple[str, nn.Module]]) -> list[Any]:
 
 
 def _refuse_features(config: Any, found: list[tuple[str, nn.Module]]) -> None:
-    if getattr(config, "is_causal", True) is False:
+    if getattr(config, "is_causal", True) is False and not family_of(found[0][1]).encoder:
         raise ValueError("[patch] is_causal=False in the config is not known")
     if type(found[0][1]).__name__ == "FalconAttention" and found[0][1].config.alibi:
         raise ValueError(
@@ -338,7 +340,7 @@ def _other_attention(model: nn.Module) -> list[str]:
 
 
 def _unknown(model: nn.Module) -> str:
-    known = ", ".join(kind for family in FAMILIES for kind in family.classes)
+    known = ", ".join(kind for family in FAMILIES for kind in family.names)
     kinds = sorted({type(m).__name__ for m in model.modules() if "Attention" in type(m).__name__})
     return (
         f"[patch] {type(model).__name__} has no attention that posenc knows; it has "

@@ -51,6 +51,21 @@ FALCON = dict(
     bos_token_id=1,
     eos_token_id=None,
 )
+DEBERTA = dict(
+    vocab_size=61,
+    hidden_size=32,
+    intermediate_size=48,
+    num_hidden_layers=2,
+    num_attention_heads=4,
+    max_position_embeddings=64,
+    pad_token_id=0,
+    hidden_dropout_prob=0.0,
+    attention_probs_dropout_prob=0.0,
+    relative_attention=True,
+    position_biased_input=False,
+    pos_att_type=["p2c", "c2p"],
+    norm_rel_ebd="layer_norm",
+)
 GEMMA = dict(head_dim=16, query_pre_attn_scalar=12, sliding_window=5)
 TWO_TYPES = dict(layer_types=["sliding_attention", "full_attention"])
 
@@ -105,6 +120,16 @@ FAMILIES = {
         "Mistral4Config",
         {**SMALL, **LATENT, "rope_parameters": {**YARN, "llama_4_scaling_beta": 0.5}},
     ),
+    "deberta-v3": ("DebertaV2Config", {**DEBERTA, "share_att_key": True, "position_buckets": 8}),
+    "deberta-v2": (
+        "DebertaV2Config",
+        {**DEBERTA, "share_att_key": True, "position_buckets": 8, "max_relative_positions": 10}
+        | {"conv_kernel_size": 3, "conv_act": "gelu"},
+    ),
+    "deberta-v2-no-buckets": (
+        "DebertaV2Config",
+        {**DEBERTA, "max_relative_positions": 9, "pos_att_type": ["c2p"]},
+    ),
     "llama": ("LlamaConfig", SMALL),
     "mistral": ("MistralConfig", {**SMALL, "sliding_window": 5, "head_dim": 8}),
     "qwen2": (
@@ -114,7 +139,8 @@ FAMILIES = {
     "qwen3": ("Qwen3Config", {**SMALL, "head_dim": 16}),
 }
 LATENT_ATTENTION = ("deepseek-v2", "deepseek-v3", "mistral4")  # values of another width
-OUTSIDE_REGISTRY = ("falcon", "falcon-grouped")
+ENCODERS = ("deberta-v3", "deberta-v2", "deberta-v2-no-buckets")  # masked language models
+OUTSIDE_REGISTRY = ("falcon", "falcon-grouped", *ENCODERS)
 REGISTERED = [name for name in FAMILIES if name not in OUTSIDE_REGISTRY]
 PATCHED = [name for name in FAMILIES if name not in LATENT_ATTENTION]
 
@@ -139,6 +165,8 @@ def build(name, implementation="eager", seed=3, **changes):
     torch.manual_seed(seed)
     config = make(**{**fields, **changes})
     auto = transformers.AutoModelForCausalLM
+    if name in ENCODERS:
+        auto = transformers.AutoModelForMaskedLM
     if type(config) in auto._model_mapping:
         return randomize(auto.from_config(config, attn_implementation=implementation).eval())
     model = getattr(transformers, kind.replace("Config", "ForCausalLM"), None)  # not in the mapping of Auto classes

@@ -57,6 +57,7 @@ MODELS = {
     "mt5": ("MT5Config", T5),
 }
 MODELS.update((n, hf_families.FAMILIES[n]) for n in hf_families.PATCHED if n not in MODELS)
+GENERATING = [name for name in MODELS if name not in hf_families.ENCODERS]
 SCHEDULES = {
     "default": {"rope_theta": 500000.0},
     "linear": {"factor": 4.0},
@@ -99,6 +100,8 @@ def build(name, implementation="eager", **changes):
     auto = transformers.AutoModelForCausalLM
     if config.is_encoder_decoder:
         auto = transformers.AutoModelForSeq2SeqLM
+    elif name in hf_families.ENCODERS:
+        auto = transformers.AutoModelForMaskedLM
     model = auto.from_config(config, attn_implementation=implementation).eval()
     return hf_families.randomize(model)
 
@@ -151,14 +154,16 @@ def test_logits(name, padding, device):
     assert_close(logits(model, given, use_cache=False), expected)
     assert_close(logits(model, given, use_cache=True), expected)
     attention = [m for m in model.modules() if type(m).__name__.endswith("Attention")]
-    inner = [m for m in attention if not type(m).__name__.startswith(("T5Layer", "MT5Layer"))]
+    outer = ("T5Layer", "MT5Layer", "DebertaV2Attention")
+    inner = [m for m in attention if not type(m).__name__.startswith(outer)]
     assert len(report.attention) == len(inner) and not report.untouched
     assert posenc.unpatch(model)
     assert torch.equal(logits(model, given, use_cache=False), expected)
 
 
 @pytest.mark.parametrize(
-    "name", ["llama", "gpt-neox", "qwen3", "bloom", "mpt", "t5", "gpt-oss", "llama4", "gemma3"]
+    "name",
+    ["llama", "gpt-neox", "qwen3", "bloom", "mpt", "t5", "gpt-oss", "llama4", "gemma3", "deberta-v3"],
 )
 def test_positions_matter_in_these_tests(name):
     model = build(name)
@@ -207,7 +212,7 @@ def test_tokens_that_see_nothing_are_as_sdpa_has_them():
 
 
 @pytest.mark.parametrize("how", [{}, {"num_beams": 2}, {"cache_implementation": "static"}])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", GENERATING)
 def test_generate(name, how, device):
     model = build(name).to(device)
     given = inputs(model, padding="left", device=device)
@@ -242,7 +247,7 @@ def test_schedules(name, schedule, tokens, device):
     assert_close(logits(model, short), logits(before, short))
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt-neox", "bloom", "mpt", "t5", "mistral"])
+@pytest.mark.parametrize("name", ["llama", "gpt-neox", "bloom", "mpt", "t5", "mistral", "deberta-v3"])
 def test_attention_weights(name):
     model = build(name)
     given = inputs(model, padding="right")
@@ -256,6 +261,8 @@ def test_attention_weights(name):
     for field in fields:
         assert len(getattr(found, field)) == 2
         for one, other in zip(getattr(found, field), getattr(expected, field)):
+            if name in hf_families.ENCODERS:  # weights of padding mean nothing
+                one, other = (w.transpose(1, 2)[real_tokens(model, given)] for w in (one, other))
             assert torch.allclose(one, other, atol=1e-5)
     assert model(**given).get(fields[0]) is None
 
@@ -273,7 +280,7 @@ def test_packed_sequences():
 
 
 def test_gradient_checkpointing():
-    for name in ("llama", "t5"):
+    for name in ("llama", "t5", "deberta-v3"):
         model = build(name).train()
         given = inputs(model)
         ids = given.get("decoder_input_ids", given["input_ids"])
@@ -457,6 +464,26 @@ def test_t5_with_specs_of_its_own():
         posenc.patch(model, {"encoder": "alibi"})
 
 
+@pytest.mark.parametrize("name", hf_families.ENCODERS)
+def test_deberta_past_the_farthest_distance(name, device):
+    """Row 0 of the table is read there alone."""
+    model = build(name, max_position_embeddings=16).to(device)
+    given = inputs(model, tokens=40, padding="right", device=device)
+    expected = logits(model, given)
+    posenc.patch(model)
+    assert_close(logits(model, given), expected)
+
+
+def test_deberta_with_other_encodings(device):
+    for spec in ("none", "rope", "alibi", "rope + fox"):
+        model = build("deberta-v3").to(device).train()
+        given = inputs(model, padding="right", device=device)
+        report = posenc.patch(model, spec)
+        assert report.specs == {"": posenc.Spec(spec)}
+        model(**given, labels=given["input_ids"]).loss.backward()
+        assert all(p.grad is not None for n, p in model.named_parameters() if ".pos." in n)
+
+
 def test_a_patched_model_can_be_copied_and_saved(tmp_path):
     model = build("llama")
     given = inputs(model)
@@ -474,7 +501,7 @@ def test_a_patched_model_can_be_copied_and_saved(tmp_path):
     assert_close(logits(loaded, given), expected)
 
 
-@pytest.mark.parametrize("name", ["llama", "bloom", "t5"])
+@pytest.mark.parametrize("name", ["llama", "bloom", "t5", "deberta-v3"])
 def test_double_precision(name):
     model = build(name).double()
     given = inputs(model, padding="right")  # left, transformers itself has no numbers here
@@ -484,9 +511,9 @@ def test_double_precision(name):
     assert_close(logits(model, given, use_cache=True), expected, 1e-6)
 
 
-@pytest.mark.parametrize("name", ["llama", "t5"])
+@pytest.mark.parametrize("name", ["llama", "t5", "deberta-v3"])
 def test_half_precision(name):
-    model = build(name, "sdpa").to(torch.bfloat16)
+    model = build(name, "eager" if name in hf_families.ENCODERS else "sdpa").to(torch.bfloat16)
     given = inputs(model)
     expected = logits(model, given).float()
     posenc.patch(model)

@@ -55,8 +55,7 @@ TEST(AttentionProperty, RelativeEncodingsSeeDistancesAlone) {
     int transforms = 0;
     for (const Encoding& encoding : problem.spec.encodings) {
       const Traits& about = traits(encoding);
-      const bool plane = std::holds_alternative<Relative2d>(encoding);  // has shifts of its own
-      relative = relative && !plane && (about.relative || about.site == Site::kInput);
+      relative = relative && (about.relative || about.site == Site::kInput);
       transforms += about.site == Site::kQueryKey ? 1 : 0;
     }
     if (!relative || transforms > 1) continue;  // turns of different pairs do not commute

@@ -35,7 +35,7 @@ struct Relative2d {
           "A trained number per head and pair of distances on a grid of height times width; "
           "separable: one per row distance plus one per column distance.",
       .paper = "Liu et al. 2021, arXiv 2103.14030",
-      .relative = true,
+      .relative = false,  // of two coordinates it is; a shift of one moves patches to other rows
       .extrapolates = true,
       .linear_attention = false,
   };
