@@ -76,3 +76,33 @@ def softcap_rows(args):
             ours, none = in_turn(with_backward(capped, inputs, grad_out), with_backward(plain, inputs, grad_out), 5)
             row(f"{spec} D{dim} with backward, over our plain kernel", f"{ours:.3f} ms", f"none {none:.3f} ms",
                 ours / none, 1.15 if spec == "softcap" else None)
+
+
+def prune_rows(args):
+    """FoX with gates of mean 0.97, with and without pruning, and no gates at all."""
+    tokens = 32768
+    for dim in (64, 128):
+        inputs = rows(1, HEADS, tokens, dim)
+        grad_out = torch.randn_like(inputs[0])
+        log_f = torch.nn.functional.logsigmoid(torch.randn(1, HEADS, tokens, 1, device="cuda") + 3.9)
+        log_f = log_f.requires_grad_()
+
+        def fox(spec):
+            return posenc.attention(*inputs, spec, inputs={"fox.log_f": log_f}, causal=True)
+
+        def plain():
+            return posenc.attention(*inputs, causal=True)
+
+        with torch.no_grad():
+            apart = ((fox("fox(prune=true)") - fox("fox")).norm() / fox("fox").norm()).item()
+            assert apart < 1e-2, f"results are {apart} apart"
+            ours, none = in_turn(lambda: fox("fox(prune=true)"), plain, 3, 3)
+            whole = milliseconds(lambda: fox("fox"), 3, 3)
+        row(f"fox(prune=true) D{dim} T {tokens} forward: times faster than none", f"{ours:.3f} ms",
+            f"none {none:.3f} ms", none / ours, 2.0, True)
+        row(f"fox(prune=true) D{dim} T {tokens} forward: times faster than fox", f"{ours:.3f} ms",
+            f"fox {whole:.3f} ms", whole / ours)
+        ours, none = in_turn(with_backward(lambda: fox("fox(prune=true)"), [*inputs, log_f], grad_out),
+                             with_backward(plain, inputs, grad_out), 3, 2)
+        row(f"fox(prune=true) D{dim} T {tokens} with backward: times faster than none", f"{ours:.3f} ms",
+            f"none {none:.3f} ms", none / ours, 2.0, True)

@@ -1,7 +1,7 @@
 """The CUDA kernels beside what PyTorch gives in the same process: one row per bar.
 
     python3 benchmarks/cuda_table.py [--only rope,attention,bias,cope,long,linear,decode,flex,float32,fire,
-                                      tokens,gates,angles,softcap,sticks,relative] [--quick]
+                                      tokens,gates,angles,softcap,prune,sticks,relative] [--quick]
 
 Times are medians of CUDA events after warm-up, in milliseconds. A ratio is ours over the reference's,
 except where the row says otherwise. Fresh random inputs; nothing is timed on zeros.
@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from cuda_timing import (  # before posenc, which it finds
     ROWS, both, eager_cope, guarded, in_turn, milliseconds, params_of, peak_bytes, row, rows, sdpa, with_backward)
 from cuda_general import fire_rows, float32_rows, gate_rows, token_rows
-from cuda_next import angle_rows, softcap_rows
+from cuda_next import angle_rows, prune_rows, softcap_rows
 from cuda_sticks import relative_rows, stick_rows
 
 import posenc
@@ -242,7 +242,7 @@ def decode_rows(args):
 GROUPS = {"rope": rope_rows, "attention": attention_rows, "bias": bias_rows, "cope": cope_rows,
           "long": long_rows, "linear": linear_rows, "decode": decode_rows, "flex": flex_rows,
           "float32": float32_rows, "fire": fire_rows, "tokens": token_rows, "gates": gate_rows,
-          "angles": angle_rows, "softcap": softcap_rows,
+          "angles": angle_rows, "softcap": softcap_rows, "prune": prune_rows,
           "sticks": stick_rows, "relative": relative_rows}
 
 

@@ -113,3 +113,31 @@ def test_two_runs_agree_bit_for_bit():
     again = both("fox", torch.bfloat16, gates(2, 4, 500), queries=500, keys=500, causal=True)[0]
     for a, b in zip(first[2], again[2]):
         assert torch.equal(a, b)
+
+
+def test_pruning_leaves_out_what_hardly_matters():
+    """Gates of mean 0.6: keys some hundred tokens away are left out, and a NaN among them does not show."""
+    values = gates(2, 4, 1500, bias=0.5)
+    torch.manual_seed(4)
+    got, want = both("fox", torch.bfloat16, values, queries=1500, keys=1500, causal=True)
+    torch.manual_seed(4)
+    pruned = both("fox(prune=true)", torch.bfloat16, values, queries=1500, keys=1500, causal=True)[0]
+    assert error(pruned[0], want[0]) < 1e-2
+    for g, p in zip(got[2], pruned[2]):
+        assert error(p, g) < 1e-2
+
+
+def test_pruned_values_are_not_read():
+    q, k, v = (torch.randn(1, 2, 2000, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    log_f = torch.full((1, 2, 2000, 1), -0.5, device="cuda")
+    v[:, :, 0] = float("nan")
+    for spec, shows in (("fox", True), ("fox(prune=true)", False), ("fox(prune=true) + alibi", True)):
+        out = posenc.attention(q, k, v, spec, inputs={"fox.log_f": log_f}, causal=True)
+        assert out[:, :, -1].isnan().any().item() == shows, spec
+        assert out[:, :, 5].isnan().all()
+
+
+def test_explain_says_that_keys_are_left_out():
+    shape = {"heads": 4, "queries": 512, "keys": 512, "head_dim": 64, "device": "cuda", "dtype": "bfloat16"}
+    assert "faded keys left out" in posenc.explain("rope + fox(prune=true)", **shape)
+    assert "faded keys left out" not in posenc.explain("alibi + fox(prune=true)", **shape)

@@ -63,6 +63,7 @@ class DeviceAttention {
   }
 
   AttentionBackwardParams params;
+  [[nodiscard]] const TokenDevice& tokens() const { return *tokens_; }
 
   void forward() {
     const std::size_t bytes = forward_workspace_bytes(params.forward);

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cmath>
+#include <numeric>
 
 #include "cases/attention_data.h"
 #include "kernels/cuda/device.h"
+#include "kernels/cuda/token_prune.h"
 #include "kernels/cuda/token_sums.h"
 
 namespace posenc::cuda::testing {
@@ -35,8 +37,20 @@ class TokenDevice {
              .segment_count = p.segment_count};
     launch_token_sums(scan_, queries_.as<double>(), keys_.as<double>(), nullptr).throw_if_error();
     params_.forward.tokens = {queries_.as<double>(), keys_.as<double>()};
+    const auto* fox = std::get_if<Fox>(&d_.spec.encodings[index]);
+    if (fox != nullptr && fox->prune && p.key_mask == nullptr) fill_kept();
     params_.dtoken_queries = dqueries_.as<float>();
     params_.dtoken_keys = dkeys_.as<float>();
+  }
+
+  // How many tiles of keys the tiles of queries leave out, all together.
+  [[nodiscard]] std::int64_t left_out() const {
+    const AttentionParams& p = params_.forward;
+    const auto tiles = static_cast<std::size_t>(p.batch * p.heads * p.tokens.query_tiles);
+    std::vector<std::int32_t> first(tiles);
+    check(cudaMemcpy(first.data(), p.tokens.first_kept, tiles * sizeof(std::int32_t),
+                     cudaMemcpyDeviceToHost));
+    return std::accumulate(first.begin(), first.end(), std::int64_t{0});
   }
 
   void bring_back() {
@@ -49,11 +63,17 @@ class TokenDevice {
   }
 
  private:
+  void fill_kept() {
+    AttentionParams& p = params_.forward;
+    kept_ = Bytes(std::vector<std::uint8_t>(token_prune_bytes(p), 0xff));
+    fill_token_prune(p, kept_.data(), p.tokens, nullptr).throw_if_error();
+  }
+
   cases::AttentionData& d_;
   std::size_t input_;
   AttentionBackwardParams& params_;
   TokenScan scan_;
-  Bytes x_, queries_, keys_, dqueries_, dkeys_, dx_;
+  Bytes x_, queries_, keys_, dqueries_, dkeys_, dx_, kept_;
 };
 
 }  // namespace posenc::cuda::testing

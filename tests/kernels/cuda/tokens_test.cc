@@ -75,6 +75,76 @@ TEST_F(CudaTokens, BesideBiasesAgreeWithTheReference) {
   }
 }
 
+// Gates that fade a key in some forty tokens.
+void strengthen_gates(AttentionProblem& problem) {
+  std::vector<double> log_f = problem.data.inputs[0].values();
+  for (double& x : log_f) x = std::min(x, 0.0) - 0.5;
+  problem.data.inputs[0].assign(log_f);
+}
+
+void check_pruned(const Case& c, double limit) {
+  AttentionProblem problem(c);
+  strengthen_gates(problem);
+  const auto want = problem.expected(true);
+  DeviceAttention device(problem);
+  EXPECT_GT(device.tokens().left_out(), 0) << cases::name_of(c);
+  testing::run_both(device, std::int64_t{512} << 20, 3);
+  const auto got = problem.results(true);
+  for (std::size_t n = 0; n < want.size(); ++n) {
+    const double allowed = testing::Judge::is_token(want[n]) ? 2.0 * limit : limit;
+    EXPECT_LE(testing::relative_error(got[n], want[n], 1e-2), allowed)
+        << cases::name_of(c) << ": " << want[n].name;
+  }
+  const auto first = problem.data.dk.bytes();
+  device.backward();
+  device.bring_back();
+  EXPECT_EQ(first, problem.data.dk.bytes()) << cases::name_of(c) << ": two runs differ";
+}
+
+TEST_F(CudaTokens, PrunedKeysHardlyMatter) {
+  for (const std::int64_t dim : {64, 128}) {
+    for (const std::int64_t kv_heads : {1, 2}) {
+      Case c = small("fox(prune=true)", 900, dim);
+      c.heads = 2;
+      c.kv_heads = kv_heads;
+      check_pruned(c, 2e-2);
+      c.queries = 500;
+      check_pruned(c, 2e-2);
+      c.queries = 1000;
+      check_pruned(c, 2e-2);
+      c.queries = 900;
+      c.causal = false;
+      check_pruned(c, 2e-2);
+      c.causal = true;
+      c.cumulative = {0, 60, 450, 900};
+      check_pruned(c, 2e-2);
+      c.cumulative.clear();
+      c.dtype = DType::kFloat32;
+      check_pruned(c, 2e-4);
+    }
+  }
+}
+
+// A NaN in a value that is left out does not show; that it does without pruning says that tiles are left out.
+TEST_F(CudaTokens, PrunedValuesAreNotRead) {
+  const auto last_row_is_nan = [](const char* spec, double gate) {
+    AttentionProblem problem(small(spec, 900));
+    std::vector<double> log_f = problem.data.inputs[0].values();
+    log_f.assign(log_f.size(), gate);
+    problem.data.inputs[0].assign(log_f);
+    std::vector<double> v = problem.data.v.values();
+    std::fill_n(v.begin(), 64, NAN);  // key 0 of head 0
+    problem.data.v.assign(v);
+    DeviceAttention device(problem);
+    testing::run_both(device, std::int64_t{512} << 20, 3);
+    return std::isnan(problem.data.out.values()[899 * 64]);
+  };
+  EXPECT_TRUE(last_row_is_nan("fox", -0.5));
+  EXPECT_FALSE(last_row_is_nan("fox(prune=true)", -0.5));
+  EXPECT_TRUE(last_row_is_nan("fox(prune=true)", -0.001));  // too little to leave anything out
+  EXPECT_TRUE(last_row_is_nan("fox(prune=true)", 0.5));     // sums that rise
+}
+
 TEST_F(CudaTokens, CopeBesideThemIsRefused) {
   AttentionProblem problem(small("cope(npos_max=8) + fox", 64));
   DeviceAttention device(problem);

@@ -91,6 +91,14 @@ int float_parts(const Terms& terms, const CudaProblem& problem) {
   return counts || problem.numbers == CudaNumbers::kExactFloat32 ? 3 : 2;
 }
 
+// The bound of fox.h speaks of scores without other terms.
+bool prunes_keys(const Terms& terms) {
+  const auto* fox = terms.token ? std::get_if<Fox>(&terms.spec.encodings[*terms.token]) : nullptr;
+  const bool others = !terms.biases.empty() || terms.fire || terms.cope || terms.relative_query ||
+                      terms.softcap || terms.breaks_sticks;
+  return fox != nullptr && fox->prune && !others;
+}
+
 std::string cuda_obstacle(const Terms& terms, const CudaProblem& problem) {
   if (!terms.obstacle.empty()) return terms.obstacle;
   if (std::string type = type_obstacle(problem); !type.empty()) return type;
@@ -141,6 +149,7 @@ std::string terms_of(const Terms& terms, const CudaProblem& problem) {
   if (terms.cope) add("cope");
   if (terms.relative_query) add("queries times distances");
   if (terms.token) add("a term per token (" + joined_names(terms, {*terms.token}) + ")");
+  if (prunes_keys(terms)) add("faded keys left out");
   if (terms.softcap) add("softcap");
   if (!terms.sinks.empty()) add("sink");
   if (terms.breaks_sticks) add("stick-breaking");

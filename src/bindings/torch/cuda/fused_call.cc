@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "kernels/cuda/fire_tables.h"
+#include "kernels/cuda/token_prune.h"
 #include "torch/composed/paths.h"
 #include "torch/cuda/bias_terms.h"
 #include "torch/cuda/stream.h"
@@ -180,6 +181,14 @@ void FusedCall::fill_tokens() {
   p.tokens = {token_queries_.data_ptr<double>(), token_keys_.data_ptr<double>()};
   cuda::launch_token_sums(token_scan, token_queries_.data_ptr<double>(),
                           token_keys_.data_ptr<double>(), current_stream(call_.device()))
+      .throw_if_error();
+  if (prunes_keys(terms) && p.key_mask == nullptr && p.scale > 0.0f) fill_kept();
+}
+
+void FusedCall::fill_kept() {
+  kept_ = at::empty({static_cast<std::int64_t>(cuda::token_prune_bytes(p))},
+                    at::TensorOptions(call_.device()).dtype(at::kByte));
+  cuda::fill_token_prune(p, kept_.data_ptr(), p.tokens, current_stream(call_.device()))
       .throw_if_error();
 }
 

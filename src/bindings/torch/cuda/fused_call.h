@@ -33,6 +33,7 @@ class FusedCall {
   void fill_tokens();
   void fill_relative();
   at::Tensor rows_of_queries(at::Tensor u);
+  void fill_kept();
   void fill_sinks();
   void fill_dropout();
 
@@ -50,7 +51,7 @@ class FusedCall {
  private:
   at::Tensor v_, plain_q_, gates_, segments_, table_, cope_table_, workspace_;
   at::Tensor relative_table_, relative_u_;
-  at::Tensor token_input_, token_queries_, token_keys_, fire_tables_, sinks_;
+  at::Tensor token_input_, token_queries_, token_keys_, kept_, fire_tables_, sinks_;
 };
 
 }  // namespace posenc::ops

@@ -73,6 +73,13 @@ struct FireTable {
 struct TokenTable {
   const double* at_query = nullptr;  // [B, H, Tq], contiguous; null: zeros
   const double* at_key = nullptr;    // [B, H, Tk], contiguous; null: no such term
+  // Tiles of 64 that are left out (token_prune.h): by tile of queries the first tile of keys, [sequences, H,
+  // query_tiles], and by tile of keys the end of the tiles of queries, [sequences, H, key_tiles]. Both rise along the
+  // tiles. Null: none is.
+  const std::int32_t* first_kept = nullptr;
+  const std::int32_t* end_kept = nullptr;
+  std::int32_t query_tiles = 0;
+  std::int32_t key_tiles = 0;
 };
 
 // Queries times distances (posenc/encodings/relative_query.h): factor u_i . table[:, entry] is added to a score, the

@@ -33,7 +33,7 @@ class BackwardKeyStream {
     group_ = warpgroup() - 1;
     key_ = b_.walk.first_key + 64 * group_;
     factor_ = b_.walk.p.scale * kLog2e;
-    if constexpr (Of::kHasSoftcap) softcap_ = Softcapped(b_.walk.p, false);
+    if constexpr (Of::kHasSoftcap) factor_ = Softcapped(b_.walk.p, false).of_score;
     keys_ = descriptor_word(b_.base + group_ * kTileBytes);
     first_ = descriptor_word(b_.base + Layout::kStart);
   }
@@ -214,18 +214,23 @@ class BackwardKeyStream {
   }
   template <bool kMasked>
   __device__ void make_bounded_weights(int tile, Accum& x, Fragment& weights) {
-    softcap_.apply(x);
+    const float factor = b_.walk.p.softcap * kLog2e;
+    const std::uint32_t shifts = smem_address(b_.rows_at(turn_.slot).scores) + 8 * mine_.column;
+#pragma unroll
+    for (int n = 0; n < 32; ++n) x[n / 4][n % 4] = tanh_fast(x[n / 4][n % 4] * factor_);
     if constexpr (kMasked) hide_scores(tile, x);  // weight 0
-    const auto* pairs =
-        reinterpret_cast<const float2*>(b_.rows_at(turn_.slot).scores) + mine_.column;
 #pragma unroll
     for (int n = 0; n < 8; ++n) {
-      const float2 shift = pairs[4 * n];
+      float shift[2];
+      asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
+                   : "=f"(shift[0]), "=f"(shift[1])
+                   : "r"(shifts + 32 * n)
+                   : "memory");
       float weight[4];
 #pragma unroll
       for (int e = 0; e < 4; ++e) {
         const float share = x[n][e];
-        weight[e] = exp2_fast(fmaf(share, softcap_.factor, e % 2 == 0 ? shift.x : shift.y));
+        weight[e] = exp2_fast(fmaf(share, factor, shift[e % 2]));
         x[n][e] = weight[e] * Softcapped::slope(share);
       }
       weights[n / 2][n % 2 * 2] = pack<T>(weight[0], weight[1]);
@@ -432,9 +437,8 @@ class BackwardKeyStream {
   const Sequence& s_;
   ThreadRows mine_;
   int group_;
-  int key_;  // first of the warpgroup
-  float factor_;
-  Softcapped softcap_;
+  int key_;              // first of the warpgroup
+  float factor_;         // of scores: to an exponent of two, or to what the softcap's tanh reads
   std::uint32_t keys_;   // low words of descriptors: the own keys,
   std::uint32_t first_;  // and the first stage
   typename Block::Turn turn_;

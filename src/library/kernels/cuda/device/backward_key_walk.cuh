@@ -26,6 +26,7 @@ struct KeyWalk {
     tiles = first < s.keys ? query_tiles(s, first, first + keys - 1, space.first_query,
                                          space.first_query + space.chunk)
                            : Range{0, 0};
+    if (p.tokens.end_kept != nullptr && tiles.first < tiles.end) leave_out(first + keys - 1);
   }
   // Whether there is neither something to add nor something to write.
   __device__ bool is_idle() const {
@@ -141,6 +142,16 @@ struct KeyWalk {
         *kept = value;
       }
     }
+  }
+
+  // Tiles of queries that keep none of the keys up to `last`, in any of the heads.
+  __device__ void leave_out(int last) {
+    const int tile = min(last, s.keys - 1) / kTile;
+    int end = 0;
+    for (int head = kv_head * heads; head < (kv_head + 1) * heads; ++head) {
+      end = max(end, p.tokens.end_kept[sequence_head(head) * p.tokens.key_tiles + tile]);
+    }
+    tiles.end = max(min(tiles.end, end), tiles.first);
   }
 
   const AttentionBackwardParams& b;

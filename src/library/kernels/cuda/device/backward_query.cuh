@@ -59,8 +59,8 @@ class BackwardQuery {
   __device__ void run_block(int block) {
     first_row_ = space_.first_query + block * kGroups * 64;
     query_ = first_row_ + 64 * group_;
-    tiles_ = key_tiles(s_, first_row_, first_row_ + kThreads / 2 - 1);
-    own_ = key_tiles(s_, query_, query_ + 63);
+    tiles_ = query_key_tiles<kMods>(p_, s_, head_, first_row_, first_row_ + kThreads / 2 - 1);
+    own_ = query_key_tiles<kMods>(p_, s_, head_, query_, query_ + 63);
     threads_sync<kThreads>();
     start();
     if constexpr ((kMods & kCope) != 0) {

@@ -58,7 +58,7 @@ class GeneralForward {
 #pragma unroll
     for (int d = 0; d < kParts; ++d) zero(out_[d]);
     start();
-    const Range tiles = key_tiles(s_, query_, query_ + 63);
+    const Range tiles = kept_key_tiles(p_, s_, head_, query_, query_ + 63);
 #pragma unroll 1
     for (int tile = tiles.end - 1; tile >= tiles.first; --tile) {
       if (p_.breaks_sticks && __syncthreads_and(nothing_left(left_)) != 0) break;

@@ -61,7 +61,7 @@ class GeneralQuery {
   __device__ void run_block(int block) {
     query_ = space_.first_query + 64 * block;
     if (query_ >= s_.queries) return;
-    tiles_ = key_tiles(s_, query_, query_ + 63);
+    tiles_ = kept_key_tiles(p_, s_, head_, query_, query_ + 63);
     start();
     if (has_cope()) find_carries();
     if (p_.breaks_sticks) find_sticks();

@@ -65,6 +65,14 @@ __device__ inline int query_blocks(const BackwardSpace& space, const Sequence& s
   return (rows + kGroups * 64 - 1) / (kGroups * 64);
 }
 
+// Tiles of keys of the rows [first, last].
+template <int kMods>
+__device__ inline Range query_key_tiles(const AttentionParams& p, const Sequence& s, int head,
+                                        int first, int last) {
+  if constexpr ((kMods & kTokens) != 0) return kept_key_tiles(p, s, head, first, last);
+  return key_tiles(s, first, last);
+}
+
 // Copies by kThreads threads, of one head.
 template <class T, int kDim, int kMods, int kGroups, class Layout, int kThreads>
 struct QueryTiles {
@@ -293,7 +301,8 @@ class QueryCopies {
 
  private:
   __device__ void copy_block(int first_row) {
-    const Range tiles = key_tiles(s_, first_row, first_row + kGroups * 64 - 1);
+    const Range tiles = query_key_tiles<kMods>(tiles_.params, s_, tiles_.head, first_row,
+                                               first_row + kGroups * 64 - 1);
     if constexpr (Layout::kHasFire) {
       spans_.read_rows(tiles_.params, s_, first_row + 16 * tiles_.thread, 16);
     }

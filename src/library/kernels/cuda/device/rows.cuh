@@ -77,6 +77,23 @@ __device__ inline Range key_tiles(const Sequence& s, int first, int last) {
   return {low / kTile, high / kTile + 1};
 }
 
+// The same without the tiles that a term per token leaves out; `first` begins a tile of queries.
+__device__ inline int first_kept_key(const AttentionParams& p, const Sequence& s, int head,
+                                     int first) {
+  if (p.tokens.first_kept == nullptr) return 0;
+  const std::int64_t row = static_cast<std::int64_t>(s.index) * p.heads + head;
+  const int tile = min(first, s.queries - 1) / kTile;
+  return kTile * p.tokens.first_kept[row * p.tokens.query_tiles + tile];
+}
+__device__ inline Range kept_key_tiles(const AttentionParams& p, const Sequence& s, int head,
+                                       int first, int last) {
+  Range tiles = key_tiles(s, first, last);
+  if (tiles.first < tiles.end) {
+    tiles.first = min(max(tiles.first, first_kept_key(p, s, head, first) / kTile), tiles.end);
+  }
+  return tiles;
+}
+
 // Tiles of queries from `first` to before `end` that see some key of [low, high].
 __device__ inline Range query_tiles(const Sequence& s, int low, int high, int first, int end) {
   high = min(high, s.keys - 1);

@@ -84,7 +84,8 @@ struct StreamBlock {
   }
   __device__ Range tiles_of(int first, int last) const {
     last = min(last, s.queries - 1);
-    const int low = s.lowest(first);
+    int low = s.lowest(first);
+    if constexpr ((kMods & kTokens) != 0) low = max(low, first_kept_key(params, s, head, first));
     const int high = last < first ? -1 : s.highest(last);
     if (high < low) return {0, 0};
     return {low / kStreamKeys, high / kStreamKeys + 1};
