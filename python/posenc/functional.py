@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from posenc._given import split_registered, with_given
+from posenc._linear_angles import linear_attention_by_angles, rotates_by_input
 from posenc.spec import Spec, _initial, wanted_inputs, wanted_parameters
 
 SpecLike = Union[str, Spec, Sequence[object]]
@@ -268,13 +269,22 @@ def linear_attention(
     cu_keys: Optional[Tensor] = None,
     q_positions: Optional[Tensor] = None,
     k_positions: Optional[Tensor] = None,
+    inputs: Inputs = None,
 ) -> Tensor:
     """Linear attention with encodings of site 2: time linear in the length.
 
     ``form`` is ``elu`` or ``relu`` (feature maps; the numerator alone is rotated, equation 19 of the
-    RoPE paper) or ``cosine``.
+    RoPE paper) or ``cosine``. ``rope(angles=input)`` and ``rope(angles=input_position)`` rotate by ``inputs``, as in
+    :func:`attention`; they are chunks of PyTorch's operations, with memory linear in the length.
     """
     text = _text(spec)
+    if "angles" in text and rotates_by_input(Spec(text)):
+        options = dict(
+            form=form, epsilon=epsilon, causal=causal, key_mask=key_mask, cu_queries=cu_queries, cu_keys=cu_keys
+        )
+        return linear_attention_by_angles(q, k, v, Spec(text), inputs or {}, options)
+    if inputs:
+        raise ValueError(f"[linear_attention] {text} reads no inputs but got {', '.join(sorted(inputs))}")
     return torch.ops.posenc.linear_attention(
         q,
         k,

@@ -284,12 +284,21 @@ class LinearAttention(_Projections):
     """Linear attention with encodings of site 2."""
 
     def __init__(
-        self, model_dim: int, heads: int, spec: SpecLike = "rope", *, form: str = "elu", **options
+        self,
+        model_dim: int,
+        heads: int,
+        spec: SpecLike = "rope",
+        *,
+        form: str = "elu",
+        input_layers: Optional[Mapping[str, nn.Module]] = None,
+        **options,
     ) -> None:
         super().__init__(model_dim, heads, spec, **options)
         if self._text != self.spec.text and self._text:
             raise ValueError(f"[LinearAttention] a registered bias needs a row of scores, but the spec is {self._text}")
         self.form = form
+        self._token_inputs = TokenInputs(self.spec, self.head_dim, heads, self.kv_heads)
+        self._token_inputs.add_projections(self, model_dim, options.get("bias", False), layers=input_layers)
 
     def forward(self, x: Tensor, key_mask: Optional[Tensor] = None) -> Tensor:
         out = functional.linear_attention(
@@ -301,6 +310,7 @@ class LinearAttention(_Projections):
             form=self.form,
             causal=self.causal,
             key_mask=key_mask,
+            inputs=self._token_inputs.make(self, x),
         )
         return self.out_proj(self._merge(out))
 
