@@ -8,7 +8,7 @@
 // key_mask hides fade nothing.
 // prune=true leaves out keys that are faded so far that they cannot matter: with R the largest norm of a query times the
 // largest of a key, times the scale, tiles of keys whose fading passes 2 R + ln(keys) + 10 together have less than e^-10
-// (5e-5) of a row's weight. It needs log f <= 0, holds for forward and backward alike, and is used by the CPU kernels
+// (5e-5) of a row's weight. It needs log f <= 0, holds for forward and backward alike, and is used on CPU and GPU
 // where no other term changes the scores; elsewhere nothing is left out. A NaN in a value that is left out does not show.
 // scaled=true multiplies the term by the scale of the scores, as the code of PaTH does; FoX does not.
 //
