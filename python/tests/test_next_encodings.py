@@ -32,6 +32,7 @@ SPECS = [
     "relative_2d(height=6, width=9, init_std=1) + relative_2d(height=6, width=9, separable=true)",
     "rope + grape_ap(rank=4) + alibi(trainable=true)",
     "grape_ap(rank=3, separate=true) + sink",
+    "rope + fox(bidirectional=true)",
     "stick_breaking",
     "rope + fox + alibi(trainable=true) + stick_breaking",
 ]

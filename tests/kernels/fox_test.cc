@@ -112,5 +112,30 @@ TEST(Fox, PruningStaysWithinItsBound) {
   EXPECT_TRUE(std::isnan(row_of_out(run("rope + fox(prune=true) + alibi", true), 599)));
 }
 
+// The rule is the same from both ends: tokens in the opposite order give outputs in the opposite order.
+TEST(Fox, BothSidesAreMirrorImages) {
+  const ref::AttentionShape shape{
+      .batch = 1, .heads = 1, .kv_heads = 1, .queries = 7, .keys = 7, .head_dim = 4};
+  AttentionCase there = random_case("fox(bidirectional=true)", shape, {}, 9);
+  AttentionCase back = there;
+  for (auto* tensor : {&back.q, &back.k, &back.v}) {
+    for (std::size_t t = 0; t < 7; ++t) {
+      const auto* from = (tensor == &back.q   ? there.q
+                          : tensor == &back.k ? there.k
+                                              : there.v)
+                             .data();
+      std::copy_n(from + (6 - t) * 4, 4, tensor->begin() + static_cast<std::ptrdiff_t>(t * 4));
+    }
+  }
+  std::reverse(back.of_encodings[0].begin(), back.of_encodings[0].end());
+  const auto forwards = there.forward().out;
+  const auto backwards = back.forward().out;
+  for (std::size_t t = 0; t < 7; ++t) {
+    for (std::size_t c = 0; c < 4; ++c) {
+      EXPECT_NEAR(forwards[t * 4 + c], backwards[(6 - t) * 4 + c], 1e-14);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace posenc

@@ -187,6 +187,7 @@ const std::vector<std::string>& many_specs() {
       "relative_2d(height=2, width=3)",
       "relative_2d(height=3, width=2, separable=true) + cope(npos_max=3, gates_see_bias=true)",
       "grape_ap(rank=3)",
+      "rope + fox(bidirectional=true) + fox",
       "rope + grape_ap(rank=2, scale=0.7, separate=true) + stick_breaking",
       "stick_breaking",
       "rope + alibi + fox + cope(npos_max=3) + softcap(cap=1.5) + stick_breaking",

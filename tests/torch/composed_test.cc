@@ -165,6 +165,7 @@ const std::vector<std::string>& specs() {
        "relative_query(extent=4, bidirectional=true, buckets=log, max_distance=6, vectors=true)",
        "relative_2d(height=2, width=3) + relative_2d(height=3, width=2, separable=true)",
        "rope + grape_ap(rank=3) + grape_ap(rank=2, separate=true, scale=0.5)",
+       "fox(bidirectional=true, scaled=true) + fox",
        "relative_query(extent=4, beyond=clip, source=input, rank=3) + relative_query(extent=2)",
        "alibi(trainable=true) + fox + softcap(cap=1) + stick_breaking"});
   return kSpecs;

@@ -10,6 +10,9 @@
 // largest of a key, times the scale, tiles of keys whose fading passes 2 R + ln(keys) + 10 together have less than e^-10
 // (5e-5) of a row's weight. It needs log f <= 0, holds for forward and backward alike, and is used on CPU and GPU
 // where no other term changes the scores; elsewhere nothing is left out. A NaN in a value that is left out does not show.
+// bidirectional=true is for attention that also sees keys after the query: these are faded by the tokens from the query
+// to the one before the key, SUM_{t=i}^{j-1} log f_t, which is the same rule read from the other end. Without it a key
+// after the query would get c_i - c_j, which is no fading.
 // scaled=true multiplies the term by the scale of the scores, as the code of PaTH does; FoX does not.
 //
 // Lin et al. 2025, "Forgetting Transformer: Softmax Attention with a Forget Gate", arXiv 2503.02130.
@@ -24,6 +27,7 @@ namespace posenc {
 struct Fox {
   bool scaled = false;
   bool prune = false;
+  bool bidirectional = false;
 
   static constexpr Traits kTraits{
       .name = "fox",
@@ -47,9 +51,11 @@ struct Fox {
     visit(
         "prune", self.prune,
         FieldRule{.doc = "leave out keys whose weight is below 5e-5 of the row", .advanced = true});
+    visit("bidirectional", self.bidirectional,
+          FieldRule{.doc = "fade keys after the query, too, by the tokens between"});
   }
   [[nodiscard]] TokenForm token_form(double scale) const {
-    return {.factor = scaled ? scale : 1.0, .running = true};
+    return {.factor = scaled ? scale : 1.0, .running = true, .both_sides = bidirectional};
   }
 
   bool operator==(const Fox&) const = default;

@@ -2,6 +2,7 @@
 //
 //   running:  s_ij += c_i - c_j,   c_t = factor SUM_{u <= t} x_u      tokens in the order of their sequence
 //   else:     s_ij += factor x_j
+//   both_sides:  running for keys up to the query; for those after it s_ij += c_{j-1} - c_{i-1}
 //
 // An encoding that is one declares its input x with token_inputs() and has a member token_form. Tokens that key_mask
 // hides add nothing to c. Positions that a caller gives do not matter: only the order of the tokens does. c is a sum
@@ -18,6 +19,7 @@ namespace posenc {
 struct TokenForm {
   double factor = 1.0;
   bool running = true;
+  bool both_sides = false;
 };
 
 template <class E>

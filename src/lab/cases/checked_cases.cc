@@ -60,6 +60,8 @@ const std::vector<std::string>& attention_specs() {
       "rope + relative_2d(height=4, width=9, init_std=1) + cope(npos_max=16) + sink",
       "rope + grape_ap(rank=5, separate=true) + alibi(trainable=true)",
       "grape_ap(rank=3, scale=0.5) + softcap(cap=3) + stick_breaking",
+      "rope + fox(bidirectional=true) + alibi(trainable=true)",
+      "fox(bidirectional=true, scaled=true) + fox + sink",
       "rope + alibi(trainable=true) + fox + stick_breaking",
       "relative_query(extent=30, init_std=1) + softcap(cap=1.5) + stick_breaking",
       "fire(init_threshold=20) + cope(npos_max=8) + stick_breaking",

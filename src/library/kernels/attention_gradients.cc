@@ -403,6 +403,8 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
       for (std::size_t i = 0; i < sum.pairs.size(); ++i) {
         std::transform(other.pairs[i].rows.begin(), other.pairs[i].rows.end(),
                        sum.pairs[i].rows.begin(), sum.pairs[i].rows.begin(), std::plus<>());
+        std::transform(other.pairs[i].sums.begin(), other.pairs[i].sums.end(),
+                       sum.pairs[i].sums.begin(), sum.pairs[i].sums.begin(), std::plus<>());
       }
       add_angles(setup, other, sum);
       std::transform(other.dtoken_sums.begin(), other.dtoken_sums.end(), sum.dtoken_sums.begin(),

@@ -36,7 +36,10 @@ class KeyProducts : public PairTerm {
   }
 
   [[nodiscard]] PairGradients zero_gradients(const Segment& /*segment*/) const override {
-    return {.numbers = {}, .table = std::vector<float>(group_tables() * dim() * span_), .rows = {}};
+    return {.numbers = {},
+            .table = std::vector<float>(group_tables() * dim() * span_),
+            .rows = {},
+            .sums = {}};
   }
 
   void add_gradients(const PairBlock& block, const float* dvalues, PairGradients& to,

@@ -34,10 +34,10 @@ class PathWalk : public PairTerm {
 
   [[nodiscard]] PairGradients zero_gradients(const Segment& segment) const override {
     const auto keys = static_cast<std::size_t>(segment.keys);
-    return {
-        .numbers = std::vector<double>(static_cast<std::size_t>(group()), 0.0),
-        .table = {},
-        .rows = std::vector<float>(inputs() * static_cast<std::size_t>(group()) * keys * rank_)};
+    return {.numbers = std::vector<double>(static_cast<std::size_t>(group()), 0.0),
+            .table = {},
+            .rows = std::vector<float>(inputs() * static_cast<std::size_t>(group()) * keys * rank_),
+            .sums = {}};
   }
 
   void add_gradients(const PairBlock& block, const float* dvalues, PairGradients& to,

@@ -26,8 +26,10 @@ std::vector<std::unique_ptr<PairTerm>> make_pair_terms(const AttentionSetup& set
       all.push_back(make_plane_term(setup, index));
     } else if (std::holds_alternative<RelativeQuery>(encoding)) {
       all.push_back(make_key_products(setup, index));
-    } else {
+    } else if (std::holds_alternative<GrapeAp>(encoding)) {
       all.push_back(make_path_term(setup, index));
+    } else {
+      all.push_back(make_two_sided_term(setup, index));
     }
   }
   return all;

@@ -30,6 +30,7 @@ struct PairGradients {
   std::vector<double> numbers;  // of parameters
   std::vector<float> table;     // of a table that parameters make
   std::vector<float> rows;      // of inputs, a row per key
+  std::vector<double> sums;     // of sums over tokens, a number per key
 };
 
 class PairTerm {
@@ -80,6 +81,7 @@ std::vector<std::unique_ptr<PairTerm>> make_pair_terms(const AttentionSetup& set
 std::unique_ptr<PairTerm> make_plane_term(const AttentionSetup& setup, std::size_t encoding);
 std::unique_ptr<PairTerm> make_key_products(const AttentionSetup& setup, std::size_t encoding);
 std::unique_ptr<PairTerm> make_path_term(const AttentionSetup& setup, std::size_t encoding);
+std::unique_ptr<PairTerm> make_two_sided_term(const AttentionSetup& setup, std::size_t encoding);
 
 // The sum of all terms of a block of queries, [keys][kQueryBlock].
 void fill_pairs(const AttentionSetup& setup, const Segment& segment, std::int64_t head,

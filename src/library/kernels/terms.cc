@@ -15,7 +15,8 @@ struct AddTerm {
   std::size_t index;
 
   template <class E>
-  void operator()(const E& /*encoding*/) const {
+  void operator()(const E& encoding) const {
+    static_cast<void>(encoding);
     if constexpr (RotaryEncoding<E>) {
       terms.rotary.push_back(index);
     } else if constexpr (std::same_as<E, Temperature>) {
@@ -24,8 +25,7 @@ struct AddTerm {
       static_assert(DistanceBias<E>, "a bias that is not Toeplitz needs a modifier of its own");
       terms.biases.push_back(index);
     } else if constexpr (TokenTerm<E>) {
-      if (terms.token) obstacle("more than one term per token");
-      terms.token = index;
+      add_token(encoding.token_form(1.0));
     } else if constexpr (std::same_as<E, Sink>) {
       terms.sinks.push_back(index);
     } else if constexpr (std::same_as<E, StickBreaking>) {
@@ -58,6 +58,14 @@ struct AddTerm {
   void operator()(const Softcap& softcap) const {
     if (terms.softcap) obstacle("more than one softcap");
     terms.softcap = softcap.cap;
+  }
+  void add_token(const TokenForm& form) const {
+    if (form.both_sides) {
+      terms.pairs.push_back(index);
+      return;
+    }
+    if (terms.token) obstacle("more than one term per token");
+    terms.token = index;
   }
   void obstacle(std::string what) const {
     if (terms.obstacle.empty()) terms.obstacle = std::move(what);

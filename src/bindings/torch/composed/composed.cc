@@ -117,7 +117,14 @@ at::Tensor token_term(const ComposedCall& call, const at::Tensor& input, const T
   if (!form.running) return x.unsqueeze(2);
   const at::Tensor at_query = at::matmul(x, call.tokens->key_counts(Role::kQuery).t());
   const at::Tensor at_key = at::matmul(x, call.tokens->key_counts(Role::kKey).t());
-  return at_query.unsqueeze(3) - at_key.unsqueeze(2);
+  const at::Tensor up_to = at_query.unsqueeze(3) - at_key.unsqueeze(2);
+  if (!form.both_sides) return up_to;
+  // The sums before a token: without its own number.
+  const at::Tensor own = at::matmul(x, call.tokens->own_keys().t());
+  const at::Tensor after = (at_key - x).unsqueeze(2) - (at_query - own).unsqueeze(3);
+  const at::Tensor later =
+      call.tokens->q_places().unsqueeze(1) < call.tokens->k_places().unsqueeze(0);
+  return at::where(later, after, up_to);
 }
 
 at::Tensor sum_of_token_terms(const ComposedCall& call, double scale, at::ScalarType type) {

@@ -59,6 +59,10 @@ NonFinite::Readers NonFinite::readers_of(std::size_t input) const {
   const Terms& terms = cleaned_.prepared->plan.terms();
   const Encoding& encoding = terms.spec.encodings[terms.inputs[input].encoding];
   if (std::holds_alternative<RelativeQuery>(encoding)) return {true, false, false};
+  if (const auto* grape = std::get_if<GrapeAp>(&encoding)) {
+    const bool of_queries = input == first_input(terms.inputs, terms.inputs[input].encoding);
+    return {of_queries, !(grape->separate && of_queries), false};
+  }
   const auto* rope = std::get_if<Rope>(&encoding);
   return {rope != nullptr, true, rope != nullptr && rope->running};
 }

@@ -28,9 +28,12 @@ struct HeadGradients {
   std::vector<double> rotated_v;
   std::vector<std::vector<double>> running;  // of running sums, where an input has them
   SpecParameters& parameters;
-  std::vector<double>
-      at_query;  // [Tk], of the sums c of every token term, as queries and as keys read them
+  // [Tk], of the sums c of every token term: as queries and as keys read them, and what of it comes from keys after the
+  // query.
+  std::vector<double> at_query;
   std::vector<double> at_key;
+  std::vector<double> later_query;
+  std::vector<double> later_key;
 };
 
 HeadGradients head_gradients(const AttentionCall& call, const Head& head, AttentionGradients& all) {
@@ -44,6 +47,8 @@ HeadGradients head_gradients(const AttentionCall& call, const Head& head, Attent
       std::vector<double>(static_cast<std::size_t>(size), 0.0),
       {},
       all.parameters,
+      std::vector<double>(call.shape.keys, 0.0),
+      std::vector<double>(call.shape.keys, 0.0),
       std::vector<double>(call.shape.keys, 0.0),
       std::vector<double>(call.shape.keys, 0.0)};
   for (std::size_t i = 0; i < call.token_inputs.size(); ++i) {
@@ -312,6 +317,9 @@ void row_backward(const AttentionCall& call, const Head& head, std::int64_t quer
   for (std::size_t j = 0; j < drow.score.size(); ++j) {
     gradient.at_key[j] -= drow.score[j];
     if (row.own_key) gradient.at_query[*row.own_key] += drow.score[j];
+    if (!row.later[j]) continue;
+    gradient.later_key[j] -= drow.score[j];
+    if (row.own_key) gradient.later_query[*row.own_key] += drow.score[j];
   }
   bias_backward(call, head, row, query, drow, gradient.parameters);
   raw_backward(call, head, row, query, drow.raw, gradient);
@@ -345,6 +353,12 @@ void tokens_backward(const AttentionCall& call, const Head& head, HeadGradients&
     std::vector<double> dsums = gradient.at_key;
     if (term.form.running) add_scaled(1.0, gradient.at_query, dsums);
     for (const Sequence& s : key_sequences(call)) {
+      for (std::size_t n = 0; term.form.both_sides && n < s.count; ++n) {
+        // c_{j-1} - c_{i-1} in place of c_i - c_j.
+        const double later = gradient.later_key[s.first + n] + gradient.later_query[s.first + n];
+        dsums[s.first + n] -= later;
+        if (n > 0) dsums[s.first + n - 1] -= later;
+      }
       token_sums_backward(term.form, std::span<const double>(dsums).subspan(s.first, s.count),
                           real_keys(call, head.batch, s),
                           gradient.of_encodings[term.input].subspan(s.first, s.count));

@@ -130,8 +130,11 @@ std::vector<double> token_terms(const Head& head, const Row& row) {
   for (const HeadTokenTerm& term : head.token_terms) {
     // 0 before the first key
     const double at_query = row.own_key ? term.sums.at_query[*row.own_key] : 0.0;
+    const double before = row.own_key ? term.before[*row.own_key] : 0.0;
     for (std::size_t j = 0; j < sum.size(); ++j) {
-      if (row.visible[j]) sum[j] += at_query - term.sums.at_key[j];
+      if (!row.visible[j]) continue;
+      const bool later = term.form.both_sides && row.later[j];
+      sum[j] += later ? term.before[j] - before : at_query - term.sums.at_key[j];
     }
   }
   return sum;
@@ -364,7 +367,8 @@ std::vector<double> running_sums(const AttentionCall& call, const Head& head, st
 HeadTokenTerm head_term(const AttentionCall& call, const Head& head, std::size_t encoding) {
   HeadTokenTerm term{.input = first_input(call.token_inputs, encoding),
                      .form = *token_form(call.spec.encodings[encoding], call.scale),
-                     .sums = {}};
+                     .sums = {},
+                     .before = {}};
   for (const Sequence& s : key_sequences(call)) {
     const TokenSums part =
         token_sums(term.form, head.of_encodings[term.input].subspan(s.first, s.count),
@@ -374,6 +378,11 @@ HeadTokenTerm head_term(const AttentionCall& call, const Head& head, std::size_t
     };
     append(part.at_query, term.sums.at_query);
     append(part.at_key, term.sums.at_key);
+    for (std::size_t t = 0; t < s.count; ++t) {
+      // A token that is not finite shows in the rows that see it.
+      const double sum = t == 0 ? 0.0 : part.at_query[t - 1];
+      term.before.push_back(std::isfinite(part.at_key[t]) ? sum : part.at_key[t]);
+    }
   }
   return term;
 }
@@ -441,6 +450,9 @@ Row evaluate_row(const AttentionCall& call, const Head& head, std::int64_t query
   row.visible = visible_keys(call, head, query);
   row.relative_sum.assign(row.visible.size(), 0.0);
   row.own_key = own_key(call, query);
+  for (const std::int64_t place : call.mask.keys().place) {
+    row.later.push_back(place > call.mask.queries().place[query]);
+  }
   row.plain_q = query_with_content(call, head, q);
   row.rotated_q = row.plain_q;
   call.transforms.apply(Role::kQuery, query_token(call, head, row, query), row.rotated_q);

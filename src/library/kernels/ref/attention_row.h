@@ -37,7 +37,8 @@ struct AttentionCall {
 struct HeadTokenTerm {
   std::size_t input;  // index into AttentionCall::token_inputs
   TokenForm form;
-  TokenSums sums;  // of every key, each sequence for itself
+  TokenSums sums;              // of every key, each sequence for itself
+  std::vector<double> before;  // of the keys before each
 };
 
 // Tokens first .. first + count - 1 of the keys, which are one sequence.
@@ -133,6 +134,7 @@ struct Row {
   std::vector<double> dropout;         // factor of each weight
   double lse;                          // -infinity when no key is seen
   std::optional<std::size_t> own_key;  // the key at the query's own place
+  std::vector<bool> later;             // keys after it
 
   [[nodiscard]] bool blind() const {  // no key is visible
     return std::find(visible.begin(), visible.end(), true) == visible.end();
