@@ -272,6 +272,11 @@ class HostHead {
     }
     __syncwarp();
   }
+  // Whether sticks are broken by raw scores alone.
+  [[nodiscard]] bool is_plain() const {
+    return p_.toeplitz.table == nullptr && p_.fire.segments == 0 && p_.tokens.at_key == nullptr &&
+           p_.relative.entries == 0;
+  }
   // As the kernels do, until nothing is left.
   void break_all(GeneralChain& chain, const ThreadRows& mine) {
     float left[2] = {0.0f, 0.0f};
@@ -303,7 +308,12 @@ class HostHead {
     for (int h = 0; h < 2; ++h) any[h] |= seen.bits[h];
     Biases biases;
     chain.read_biases(s_, 0, key, biases);
-    break_sticks(p_.scale, biases, seen, mine.column, x, left);
+    if (is_plain()) {
+      replace_hidden(seen, -INFINITY, x);
+      break_sticks(PlainSticks<true>{p_.scale * kLog2e}, mine.column, x, left);
+    } else {
+      break_sticks(GeneralSticks{p_.scale, biases, seen}, mine.column, x, left);
+    }
     weights.write(key, mine, x);
     __syncwarp();
     for (int h = 0; h < 2 && mine.column == 0; ++h) add_values(mine.row[h], key, 1.0f);
@@ -358,8 +368,8 @@ class HostHead {
     }
   }
   // Weights, and both kernels' gradients.
-  void differentiate_sticks(GeneralChain& chain, const ThreadRows& mine, int tile,
-                            const RowState& rows, float (&prefix)[2], FireRowSums (&fire)[2]) {
+  void visit_sticks(GeneralChain& chain, const ThreadRows& mine, int tile, const RowState& rows,
+                    float (&prefix)[2], FireRowSums (&fire)[2]) {
     const int key = 64 * tile;
     float left[2];
     for (int h = 0; h < 2; ++h) {
@@ -379,14 +389,24 @@ class HostHead {
     if (p_.fire.segments > 0) chain.add_fire_gradient(x, fire);
     raw.read(key, mine, x);
     dweights.read(key, mine, y);
-    sticks_backward<true>(p_.scale, biases, mine.column, rows, keep_all(), seen, left, again, x, y);
+    if (is_plain()) {  // as the tuned kernels
+      replace_hidden(seen, -INFINITY, x);
+      replace_hidden(seen, 0.0f, y);
+      differentiate_sticks<true>(PlainSticks<true>{p_.scale * kLog2e}, mine.column, rows, left,
+                                 again, x, y);
+      replace_hidden(seen, 0.0f, x);
+      replace_hidden(seen, 0.0f, y);
+    } else {
+      sticks_backward<true>(p_.scale, biases, mine.column, rows, keep_all(), seen, left, again, x,
+                            y);
+    }
     weights.write(key, mine, x);
     dscores.write(key, mine, y);
   }
   void differentiate(GeneralChain& chain, const ThreadRows& mine, int tile, const RowState& rows,
                      const GeneralTables& tables, float (&prefix)[2], FireRowSums (&fire)[2]) {
     if (p_.breaks_sticks) {
-      if (tile >= first_counting) differentiate_sticks(chain, mine, tile, rows, prefix, fire);
+      if (tile >= first_counting) visit_sticks(chain, mine, tile, rows, prefix, fire);
       return;
     }
     const int key = 64 * tile;

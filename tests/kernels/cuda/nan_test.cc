@@ -210,6 +210,7 @@ constexpr const char* kTuned[] = {"none",
                                   "cope(npos_max=8)",
                                   "cope(npos_max=256)",
                                   "cope(npos_max=8, variant=alibi)",
+                                  "stick_breaking",
                                   "kerple + cope(npos_max=16, gates_see_bias=true)"};
 constexpr const char* kGeneral[] = {
     "fire(width=16, init_threshold=20)",        "relative + cope(npos_max=300)",

@@ -3,10 +3,9 @@
 // turned); nothing here allocates, and every launch is asynchronous on the stream.
 //
 // Two families of kernels serve a call. The tuned ones: bfloat16 and float16, Toeplitz biases, a softcap with or without
-// these, CoPE with gates from the scores and up to kTunedPositions positions, FIRE or a term per token without other
-// terms. The general ones (general.h) serve the rest: float32, CoPE with gates of other keys, long tables, FIRE and a
-// term per token with other terms, dropout or a padding mask, stick-breaking, queries times
-// distances.
+// these, CoPE with gates from the scores and up to kTunedPositions positions, FIRE, a term per token or stick-breaking
+// without other terms. The general ones (general.h) serve the rest: float32, CoPE with gates of other keys, long tables,
+// queries times distances, and FIRE, a term per token or stick-breaking with other terms, dropout or a padding mask.
 //
 // Not served (launch_* then says kUnsupported): channels above 256 or no multiple of 8, and the few
 // combinations whose tiles do not fit into the shared memory of the GPU.

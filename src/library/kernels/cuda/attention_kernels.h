@@ -22,6 +22,7 @@ inline constexpr int kChainCope = 2;
 // Each alone, and only in kernels with a copying warpgroup.
 inline constexpr int kChainTokens = 4;
 inline constexpr int kChainFire = 8;
+inline constexpr int kChainSticks = 32;
 // Alone or with Toeplitz biases.
 inline constexpr int kChainSoftcap = 16;
 // Tables of many positions leave less shared memory: such calls take the compact sizes.
@@ -37,6 +38,7 @@ constexpr Sizes forward_sizes(int dim, int chain, bool compact) {
 // More than two stages: products overlap.
 constexpr Sizes backward_query_sizes(int dim, int chain, bool compact) {
   if (compact || dim == 256) return {1, 1, 1};
+  if (chain == kChainSticks) return {2, 4, 1};
   if (dim == 128) return (chain & kChainCope) == 0 ? Sizes{2, 4, 1} : Sizes{2, 2, 1};
   if ((chain & kChainCope) == 0) return {3, 4, 1};
   return chain == kChainCope ? Sizes{3, 4, 1} : Sizes{2, 4, 1};
@@ -61,6 +63,7 @@ constexpr int backward_key_shares(int dim) { return dim / 64 / backward_key_part
 inline constexpr int kShortRows = 128;
 
 inline int chain_of(const AttentionParams& p) {
+  if (p.breaks_sticks) return kChainSticks;
   if (p.tokens.at_key != nullptr) return kChainTokens;
   if (p.fire.segments > 0) return kChainFire;
   return (p.toeplitz.table != nullptr ? kChainToeplitz : 0) |

@@ -144,7 +144,7 @@ void take_general(const AttentionBackwardParams& b, BackwardPlan& plan, Pieces& 
 }  // namespace
 
 bool only_general(const AttentionParams& p) noexcept {
-  if (p.element == Element::kFloat32 || p.breaks_sticks || p.relative.entries > 0) return true;
+  if (p.element == Element::kFloat32 || p.relative.entries > 0) return true;
   const CopeTable& cope = p.cope;
   return cope.npos_max > 0 &&
          (cope.gate_k.data != nullptr || cope.npos_max < 2 || cope.npos_max > kTunedPositions);

@@ -86,7 +86,7 @@ std::int64_t lay_out(DecodeParams& p) {
 bool is_decode(const AttentionParams& params) noexcept {
   return params.queries <= kMostDecodeQueries && params.segments == nullptr &&
          params.dropout_threshold == 0 && params.tokens.at_key == nullptr &&
-         params.fire.segments == 0 && !only_general(params);
+         params.fire.segments == 0 && !params.breaks_sticks && !only_general(params);
 }
 
 std::size_t decode_workspace_bytes(const AttentionParams& params) noexcept {

@@ -99,11 +99,16 @@ class BackwardKeyStream {
   }
 
   __device__ int key_of_row(int h) const {
-    return Of::kHasCope ? key_of_slot(mine_.row[h]) : mine_.row[h];
+    return Of::kScansKeys ? key_of_slot(mine_.row[h]) : mine_.row[h];
   }
 
   // Nothing is under way between tiles, but dk of the last one may be pending.
   __device__ void visit(int tile, bool seen, bool whole) {
+    if constexpr (Of::kHasSticks) {
+      if (seen && counts()) count(tile);
+      release(turn_.slot);
+      return;
+    }
     if (!seen || counts()) {
       settle();
       if constexpr (Of::kHasCope) {
@@ -130,7 +135,7 @@ class BackwardKeyStream {
     pending_ = true;
   }
   __device__ bool counts() const {
-    if constexpr (!Of::kHasCope) return false;
+    if constexpr (!Of::kScansKeys) return false;
     const int* counted = b_.rows_at(turn_.slot).counted + 2 * group_;
     return !__all_sync(~0u, counted[0] != 0 && counted[1] != 0);
   }
@@ -347,13 +352,13 @@ class BackwardKeyStream {
     }
   }
 
-  // A tile that CoPE counts, step by step.
+  // A tile that CoPE counts, or of sticks, step by step.
   __device__ void count(int tile) {
     const typename Block::Rows& state = b_.rows_at(turn_.slot);
     RowState rows;
     std::uint32_t carry[2];
     float prefix[2];
-    const float* z[2];
+    const float* z[2] = {nullptr, nullptr};
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const int row = mine_.row[h];
@@ -361,8 +366,10 @@ class BackwardKeyStream {
       rows.delta[h] = rows.lse2[h] == INFINITY ? 0.0f : -state.grads[row];
       carry[h] = state.carry[64 * group_ + row];
       prefix[h] = state.prefix[64 * group_ + row];
-      z[h] = reinterpret_cast<const float*>(b_.smem + b_.table_at(slot_)) +
-             row * logit_stride(b_.walk.p.cope.npos_max);
+      if constexpr (Of::kHasCope) {
+        z[h] = reinterpret_cast<const float*>(b_.smem + b_.table_at(slot_)) +
+               row * logit_stride(b_.walk.p.cope.npos_max);
+      }
     }
     Accum x;
     Accum y;
@@ -384,7 +391,13 @@ class BackwardKeyStream {
     const Seen seen = seen_of(s_, nullptr, mine_, tile * 64, key_);
     replace_hidden(seen, -INFINITY, x);
     replace_hidden(seen, 0.0f, y);
-    differentiate(rows, z, carry, prefix, x, y);
+    if constexpr (Of::kHasSticks) {
+      const float left[2] = {__uint_as_float(carry[0]), __uint_as_float(carry[1])};
+      differentiate_sticks<true>(PlainSticks<true>{factor_}, mine_.column, rows, left, prefix, x,
+                                 y);
+    } else {
+      differentiate(rows, z, carry, prefix, x, y);
+    }
     replace_hidden(seen, 0.0f, x);
     replace_hidden(seen, 0.0f, y);
     add_counted(queries, x, y);

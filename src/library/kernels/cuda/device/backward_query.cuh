@@ -6,6 +6,7 @@
 #include "kernels/cuda/device/gradients.cuh"
 #include "kernels/cuda/device/output.cuh"
 #include "kernels/cuda/device/query_stream.cuh"
+#include "kernels/cuda/device/sticks.cuh"
 #include "kernels/cuda/device/table_gradients.cuh"
 
 namespace posenc::cuda {
@@ -22,6 +23,7 @@ class BackwardQuery {
   static constexpr int kAhead = Feed::kAhead;
   static constexpr bool kWide = (kMods & kCope) == 0;  // beside CoPE there are too few registers
   static constexpr bool kInOrder = Layout::kInOrder;
+  static constexpr bool kHasSticks = (kMods & kSticks) != 0;
 
  public:
   __device__ BackwardQuery(const AttentionBackwardParams& b, const BackwardSpace& space,
@@ -65,6 +67,11 @@ class BackwardQuery {
     start();
     if constexpr ((kMods & kCope) != 0) {
       find_carries();
+      feed_.let_copy(mine_.lane);
+    }
+    if constexpr (kHasSticks) {
+      find_sticks();
+      if (threadIdx.x == 0) feed_.begin_at(counting_);
       feed_.let_copy(mine_.lane);
     }
     walk_up();
@@ -149,6 +156,7 @@ class BackwardQuery {
 #pragma unroll
     for (int d = 0; d < kParts; ++d) zero(dq_[d]);
     if constexpr ((kMods & kCope) != 0) start_cope();
+    if constexpr (kHasSticks) prefix_[0] = prefix_[1] = 0.0f;
   }
 
   // Scores have the keys' parts alone.
@@ -277,6 +285,68 @@ class BackwardQuery {
     threads_sync<kThreads>();
   }
 
+  // What is left of the rows' sticks as each tile begins. The block's walk up begins at the first tile that something
+  // is left for.
+  __device__ void find_sticks() {
+    float left[2];
+#pragma unroll
+    for (int h = 0; h < 2; ++h) left[h] = in_chunk(h) ? 0.0f : -INFINITY;
+    const auto copies = feed_.copies(p_, s_, head_);
+    for (int i = 0; i < kAhead; ++i) fetch_keys(copies, i);
+    counting_ = tiles_.first;
+    const int count = tiles_.end - tiles_.first;
+#pragma unroll 1
+    for (int i = 0; i < count; ++i) {
+      const int tile = tiles_.end - 1 - i;
+      if constexpr (kAhead == 0) {
+        threads_sync<kThreads>();
+        fetch_keys(copies, i);
+      }
+      copies_wait<(kAhead > 0 ? kAhead - 1 : 0)>();
+      publish_smem();
+      if (nothing_left_by<kThreads>(left, 0)) {
+        counting_ = tile + 1;
+        break;
+      }
+      if constexpr (kAhead > 0) fetch_keys(copies, i + kAhead);
+      if (tile >= own_.first && tile < own_.end) break_tile(i, tile, left);
+    }
+    copies_wait<0>();
+    if (threadIdx.x % 128 == 0 && query_ - space_.first_query < space_.chunk) {
+      space_.first_counting[sequence_head_ * (space_.chunk / 64) +
+                            (query_ - space_.first_query) / 64] = counting_;
+    }
+    tiles_.first = counting_;
+    own_.first = max(own_.first, counting_);
+    threads_sync<kThreads>();
+  }
+  __device__ void break_tile(int i, int tile, float (&left)[2]) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      if (mine_.column != 0 || !in_chunk(h)) continue;
+      space_.carries[sums_at(tile, h)] = __float_as_uint(left[h]);
+    }
+    if (nothing_left_by<128>(left, group_ + 1)) return;
+    Accum x;
+    mma_begin();
+    multiply_own(base_, feed_.keys_at(i % kStages), x, false);
+    mma_commit();
+    mma_wait();
+    pin(x);
+    hide(s_, mask_, mine_, query_, tile * 64, x);
+    break_sticks(PlainSticks<true>{p_.scale * kLog2e}, mine_.column, x, left);
+  }
+  // As the tile begins; keeps the sum over keys before it for the keys' kernel.
+  __device__ void load_sticks(int tile, float (&left)[2]) const {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      left[h] = -INFINITY;
+      if (!in_chunk(h)) continue;
+      left[h] = __uint_as_float(space_.carries[sums_at(tile, h)]);
+      if (mine_.column == 0) space_.prefixes[sums_at(tile, h)] = prefix_[h];
+    }
+  }
+
   __device__ void walk_up() {
     whole_ = whole_tiles();
     const auto copies = feed_.copies(p_, s_, head_);
@@ -351,6 +421,8 @@ class BackwardQuery {
 
   // No branches here: they would make the products wait for each other.
   __device__ void overlap(int tile) {
+    float left[2];
+    if constexpr (kHasSticks) load_sticks(tile, left);
     Accum x;
     Accum y;
     multiply_tile(x, y);
@@ -359,7 +431,12 @@ class BackwardQuery {
     pin(x);
     pin(y);
     feed_.release_values(mine_.lane);
-    differentiate_simply(keep_all(), x, y);
+    if constexpr (kHasSticks) {
+      differentiate_sticks<false>(PlainSticks<false>{p_.scale * kLog2e}, mine_.column, rows_, left,
+                                  prefix_, x, y);
+    } else {
+      differentiate_simply(keep_all(), x, y);
+    }
     pin(y);
     mma_wait<0>();
 #pragma unroll
@@ -382,6 +459,8 @@ class BackwardQuery {
         }
       }
     }
+    float left[2];
+    if constexpr (kHasSticks) load_sticks(tile, left);
     Accum x;
     Accum y;
     multiply_tile(x, y);
@@ -400,7 +479,12 @@ class BackwardQuery {
       const Seen seen = seen_of(s_, mask_, mine_, query_, tile * 64);
       replace_hidden(seen, -INFINITY, x);
       replace_hidden(seen, 0.0f, y);
-      differentiate(keep_of(p_, s_, head_, query_, tile * 64, mine_), carry, x, y);
+      if constexpr (kHasSticks) {
+        differentiate_sticks<false>(PlainSticks<true>{p_.scale * kLog2e}, mine_.column, rows_, left,
+                                    prefix_, x, y);
+      } else {
+        differentiate(keep_of(p_, s_, head_, query_, tile * 64, mine_), carry, x, y);
+      }
       replace_hidden(seen, 0.0f, x);
       replace_hidden(seen, 0.0f, y);
     }
@@ -535,7 +619,7 @@ class BackwardQuery {
   Range own_;
   Range whole_;
   bool pending_ = false;  // whether the queries' product of the last tile is yet to be made
-  int counting_;          // the first tile that is not saturated
+  int counting_;          // the first tile that is not saturated, or that something is left for
   RowState rows_;
   CopeScores cope_;
   float last_[2];

@@ -44,13 +44,15 @@ inline bool may_stream(const AttentionParams& p) {
 
 // Whether a call has a term that only streams serve, and whether they serve this one.
 template <int kChain>
-constexpr bool kOnlyStreams = kChain == kChainTokens || kChain == kChainFire;
+constexpr bool kOnlyStreams =
+    kChain == kChainTokens || kChain == kChainFire || kChain == kChainSticks;
 inline bool only_streams(const AttentionParams& p) {
-  return p.tokens.at_key != nullptr || p.fire.segments > 0;
+  return p.tokens.at_key != nullptr || p.fire.segments > 0 || p.breaks_sticks;
 }
 inline bool may_stream_alone(const AttentionParams& p) {
-  const bool alone = p.toeplitz.table == nullptr && p.cope.npos_max == 0 &&
-                     (p.tokens.at_key == nullptr || p.fire.segments == 0);
+  const int terms = (p.tokens.at_key != nullptr ? 1 : 0) + (p.fire.segments > 0 ? 1 : 0) +
+                    (p.breaks_sticks ? 1 : 0);
+  const bool alone = p.toeplitz.table == nullptr && p.cope.npos_max == 0 && terms == 1;
   return POSENC_CUDA_90A && p.head_dim <= 128 && p.fire.segments <= kStreamSegments && alone &&
          may_stream(p);
 }
@@ -72,6 +74,8 @@ cudaError_t dispatch_chain(const AttentionParams& p, F&& f) {
         return f.template operator()<T, kChainSoftcap>();
       case kChainSoftcap | kChainToeplitz:
         return f.template operator()<T, (kChainSoftcap | kChainToeplitz)>();
+      case kChainSticks:
+        return f.template operator()<T, kChainSticks>();
       case kChainFire:
         return f.template operator()<T, kChainFire>();
       default:

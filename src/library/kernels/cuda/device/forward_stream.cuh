@@ -9,6 +9,7 @@
 #pragma once
 
 #include "kernels/cuda/device/output.cuh"
+#include "kernels/cuda/device/sticks.cuh"
 #include "kernels/cuda/device/stream.cuh"
 
 namespace posenc::cuda {
@@ -27,6 +28,7 @@ class StreamForward {
   static constexpr bool kHasTokens = (kMods & kTokens) != 0;
   static constexpr bool kHasFire = (kMods & kFire) != 0;
   static constexpr bool kHasSoftcap = (kMods & kSoftcap) != 0;
+  static constexpr bool kHasSticks = (kMods & kSticks) != 0;
   static constexpr bool kHasWindow = kHasBias || kHasFire;
   static constexpr bool kHasStart = kHasWindow || kHasTokens;  // of accumulators, in shared memory
 
@@ -57,6 +59,11 @@ class StreamForward {
 #pragma unroll
     for (int d = 0; d < kParts; ++d) zero(out_[d]);
     for (int i = 0; i < first; ++i) pass(i);
+    if constexpr (kHasSticks) {
+      for (int i = break_all(first, end); i < count; ++i) pass(i);
+      store_sticks();
+      return;
+    }
     if (first < end) {
       visit(first);
       walk(first + 1, end);
@@ -106,6 +113,80 @@ class StreamForward {
     for (; i < end && sees_whole(i); ++i) step<false>(i);
 #pragma unroll 1
     for (; i < end; ++i) step<true>(i);
+  }
+  // Sticks, until nothing is left; returns the tile that comes next. Nothing has to be scaled, so tiles differ from
+  // those of a softmax in how scores become weights alone.
+  __device__ int break_all(int first, int end) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) left_[h] = query_ + mine_.row[h] < b_.s.queries ? 0.0f : -INFINITY;
+    if (first >= end) return end;
+    break_first(first);
+    int i = first + 1;
+#pragma unroll 1
+    for (; i < end && !nothing_left_by<128>(left_, group_ + 1); ++i) {
+      if (sees_whole(i)) {
+        break_next<false>(i);
+      } else {
+        break_next<true>(i);
+      }
+    }
+    add_output(i - 1);
+    return i;
+  }
+  __device__ void break_first(int i) {
+    Scores x;
+    start_scores(i, x);
+    multiply_keys(i, x);
+    mma_wait<0>();
+    pin(x[0]);
+    pin(x[1]);
+    finish_scores<true>(i, x);
+    break_scores<true>(x);
+    keep_weights(x);
+  }
+  template <bool kMasked>
+  __device__ void break_next(int i) {
+    Scores x;
+    start_scores(i, x);
+    multiply_keys(i, x);
+    b_.wait(kFullValues, i - 1);
+    multiply_values(i - 1);
+    mma_wait<1>();
+    pin(x[0]);
+    pin(x[1]);
+    finish_scores<kMasked>(i, x);
+    break_scores<kMasked>(x);
+    pin(x[0]);  // the weights are made before the wait
+    pin(x[1]);
+    mma_wait<0>();
+    pin_out();
+    release(kFreeValues, i - 1);
+    keep_weights(x);
+  }
+  template <bool kMasked>
+  __device__ void break_scores(Scores& x) {
+#pragma unroll
+    for (int half = 1; half >= 0; --half) {
+      break_sticks(PlainSticks<kMasked>{factor_}, mine_.column, x[half], left_);
+    }
+  }
+  __device__ void keep_weights(const Scores& x) {
+    to_fragment<T>(x[0], weights_[0]);
+    to_fragment<T>(x[1], weights_[1]);
+  }
+  __device__ void store_sticks() {
+    const AttentionParams& p = b_.params;
+    store_rows<T>(p.out, p.head_dim, b_.s, b_.head, query_, mine_, out_, {1.0f, 1.0f});
+    float lse[2];
+    bool suspect = !all_finite(out_);
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int own = query_ + mine_.row[h];
+      lse[h] = b_.s.lowest(own) <= b_.s.highest(own) ? kLn2 * left_[h] : -INFINITY;
+      suspect |= own < b_.s.queries && left_[h] != left_[h];
+    }
+    store_row_numbers(p, b_.s, b_.head, query_, mine_, lse);
+    mark_block(p, b_.s, b_.head, query_, suspect);
   }
   // A tile of which the warpgroup sees nothing.
   __device__ void pass(int i) {
@@ -201,8 +282,7 @@ class StreamForward {
 #pragma unroll
       for (int i = 0; i < kParts * 32; ++i) out_[i / 32][i / 4 % 8][i % 4] *= shrink[i / 2 % 2];
     }
-    to_fragment<T>(x[0], weights_[0]);
-    to_fragment<T>(x[1], weights_[1]);
+    keep_weights(x);
   }
 
   // What needs no tensor cores is done before the turn.
@@ -270,7 +350,7 @@ class StreamForward {
   }
   __device__ void hide_scores(int i, Scores& x) {
     const int key = b_.tile(i) * kStreamKeys;
-    if constexpr (kHasCope) {
+    if constexpr (kHasCope || kHasSticks) {
       hide(b_.s, nullptr, mine_, query_, key, x[0]);
       hide(b_.s, nullptr, mine_, query_, key + 64, x[1]);
     } else {
@@ -311,7 +391,7 @@ class StreamForward {
   }
 
   Block b_;
-  Turns<Of::kGroups, !kHasCope> turns_;
+  Turns<Of::kGroups, !kHasCope && !kHasSticks> turns_;
   ThreadRows mine_;
   int group_;
   int query_;
@@ -322,6 +402,7 @@ class StreamForward {
   float last_[2] = {0.0f, 0.0f};  // CoPE's logit of the last position, as an exponent of two
   std::uint32_t carry_[2];
   float row_scale_[2];  // FIRE's
+  float left_[2];       // of the rows' sticks, as exponents of two
   Fragment weights_[2];
   Accum out_[kParts];
   OnlineSoftmax softmax_;

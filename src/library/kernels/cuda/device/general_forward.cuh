@@ -145,7 +145,7 @@ class GeneralForward {
     Biases biases;
     chain_.read_biases(s_, query_, key, biases);
     if (p_.breaks_sticks) {
-      break_sticks(p_.scale, biases, seen, mine_.column, x, left_);
+      break_sticks(GeneralSticks{p_.scale, biases, seen}, mine_.column, x, left_);
     } else {
       finish_general<kGates>(chain_.cope(), chain_.softcap(), biases, gates, counted_, z_, last_,
                              mine_.column, seen, x, carry_);

@@ -212,7 +212,7 @@ class GeneralQuery {
     Biases biases;
     chain_.read_biases(s_, query_, key, biases);
     const Seen seen = seen_of(s_, mask_, mine_, query_, key);
-    break_sticks(p_.scale, biases, seen, mine_.column, x, left);
+    break_sticks(GeneralSticks{p_.scale, biases, seen}, mine_.column, x, left);
   }
 
   // What the walk adds up: the gradient through the scores, and that through gates of other keys.

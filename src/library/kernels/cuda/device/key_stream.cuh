@@ -10,6 +10,7 @@
 #include "kernels/cuda/device/barriers.cuh"
 #include "kernels/cuda/device/fire_stream.cuh"
 #include "kernels/cuda/device/pair_window.cuh"
+#include "kernels/cuda/device/sticks.cuh"
 #include "kernels/cuda/device/tokens.cuh"
 
 namespace posenc::cuda {
@@ -17,13 +18,15 @@ namespace posenc::cuda {
 template <int kDim, int kMods>
 struct KeyStreamSizes {
   static constexpr bool kHasCope = (kMods & kCope) != 0;
+  static constexpr bool kHasSticks = (kMods & kSticks) != 0;
+  static constexpr bool kScansKeys = kHasCope || kHasSticks;  // in tiles of queries by keys
   static constexpr bool kHasFire = (kMods & kFire) != 0;
   static constexpr bool kHasSoftcap = (kMods & kSoftcap) != 0;
   static constexpr bool kHasWindow = kHasFire || (kMods & kToeplitz) != 0;  // biases, or psi
   static constexpr int kGroups = 2;                                         // that compute
-  static constexpr int kStages = kDim == 128 && kHasCope ? 3 : 4;
+  static constexpr int kStages = kDim == 128 && kScansKeys ? 3 : 4;
   static constexpr int kTableSlots = kDim == 128 ? 2 : kStages;  // CoPE's logits
-  static constexpr int kWeightTiles = kDim == 128 ? 1 : 2;       // per warpgroup, where CoPE counts
+  static constexpr int kWeightTiles = kDim == 128 ? 1 : 2;  // per warpgroup, of tiles with scans
   // Whether dk's product of a tile runs beside the next tile's scores, which holds its stage longer.
   static constexpr bool kDefer = kStages > 3;
   static constexpr int kThreads = (kGroups + 1) * 128;
@@ -40,10 +43,10 @@ struct KeyStreamRows {
   float scores
       [64];  // -lse / scale; with CoPE that of keys past its table; with a softcap -lse as an exponent of two
   float grads[64];  // -delta
-  float lse2[Of::kHasCope ? 64 : 1];
-  std::uint32_t carry[Of::kHasCope ? Of::kGroups * 64 : 1];
-  float prefix[Of::kHasCope ? Of::kGroups * 64 : 1];
-  int counted[4];  // whether 32 rows of `carry` are past the table
+  float lse2[Of::kScansKeys ? 64 : 1];
+  std::uint32_t carry[Of::kScansKeys ? Of::kGroups * 64 : 1];  // of sticks bits of a float
+  float prefix[Of::kScansKeys ? Of::kGroups * 64 : 1];
+  int counted[4];  // whether 32 rows of `carry` are past the table, or have nothing left
   alignas(16) float row_scale[Of::kHasFire ? 64 : 1];
   FireSpan spans[Of::kHasFire ? 4 * Of::kGroups : 1];  // by warp
   alignas(16) float window[Of::kHasWindow ? 2 * QueryWindow<Of::kKeys>::kCopy : 4];
@@ -58,7 +61,7 @@ struct KeyStreamLayout {
   static constexpr int kStage = 2 * kOperand;
   static constexpr int kStart = 2 * kOwn;
   static constexpr int kWeights = kStart + Of::kStages * kStage;
-  static constexpr int kGroupWeights = Of::kHasCope ? Of::kWeightTiles * kTileBytes : 0;
+  static constexpr int kGroupWeights = Of::kScansKeys ? Of::kWeightTiles * kTileBytes : 0;
   static constexpr int kRows = kWeights + Of::kGroups * kGroupWeights;
   static constexpr int kBarriers = kRows + Of::kStages * static_cast<int>(sizeof(Rows));
   static constexpr int kFireTable = kBarriers + 128;
@@ -135,7 +138,7 @@ class KeyStreamCopies {
   using Of = KeyStreamSizes<kDim, kMods>;
   using Layout = KeyStreamLayout<kDim, kMods>;
   using Window = QueryWindow<Of::kKeys>;
-  static_assert(!Of::kHasCope || Of::kGroups == 2, "a thread has one row of one warpgroup");
+  static_assert(!Of::kScansKeys || Of::kGroups == 2, "a thread has one row of one warpgroup");
 
   // A tile of the walk.
   struct Place {
@@ -150,12 +153,12 @@ class KeyStreamCopies {
   __device__ void run() {
     const int count = walk_.count();
     if (count == 0) return;
-    walk_.template load_own<T, kDim, Of::kGroups, Of::kHasCope, 128>(walk_.p.k, b_.base, thread_);
-    walk_.template load_own<T, kDim, Of::kGroups, Of::kHasCope, 128>(
+    walk_.template load_own<T, kDim, Of::kGroups, Of::kScansKeys, 128>(walk_.p.k, b_.base, thread_);
+    walk_.template load_own<T, kDim, Of::kGroups, Of::kScansKeys, 128>(
         walk_.p.v, b_.base + Layout::kOwn, thread_);
     Place place{walk_.tiles.first, walk_.kv_head * walk_.heads};
     const int heads_end = place.head + walk_.heads;
-    if constexpr (Of::kHasCope) counting_ = walk_.first_counting(place.tile, place.head);
+    if constexpr (Of::kScansKeys) counting_ = walk_.first_counting(place.tile, place.head);
     read_rows(place, following(place), heads_end);
 #pragma unroll 1
     for (int n = 0; n < count; ++n) {
@@ -198,6 +201,7 @@ class KeyStreamCopies {
     const AttentionParams& p = walk_.p;
     const Sequence& s = walk_.s;
     const std::uint32_t to = b_.queries_at(turn_.slot);
+    if (Of::kHasSticks && !counts) return;
     load_tile<kDim, 64, false, 128>(to, rows_of<T>(p.q, s.batch, place.head, s.first_query),
                                     place.tile * 64, s.queries, p.head_dim, thread_);
     load_tile<kDim, 64, false, 128>(
@@ -246,7 +250,7 @@ class KeyStreamCopies {
       spans_.read_rows(p, s, place.tile * 64, 64);
       spans_.read_keys(p.fire, walk_.first_key + 16 * min(thread_, 4 * Of::kGroups - 1), 16);
     }
-    if constexpr (Of::kHasCope) {
+    if constexpr (Of::kScansKeys) {
       read_sums(place, real);
       if (next.head < heads_end) counting_ = walk_.first_counting(next.tile, next.head);
     }
@@ -254,10 +258,12 @@ class KeyStreamCopies {
   __device__ void read_sums(const Place& place, bool real) {
     const int row = thread_ % 64;
     const int key = walk_.first_key + thread_ / 64 * 64;
-    last_ = walk_.logits_of(
-        place.tile,
-        place.head)[row * logit_stride(walk_.p.cope.npos_max) + walk_.p.cope.npos_max - 1];
-    carry_ = walk_.cope_scores().last;
+    if constexpr (Of::kHasCope) {
+      last_ = walk_.logits_of(
+          place.tile,
+          place.head)[row * logit_stride(walk_.p.cope.npos_max) + walk_.p.cope.npos_max - 1];
+    }
+    carry_ = Of::kHasCope ? walk_.cope_scores().last : __float_as_uint(-INFINITY);
     prefix_ = 0.0f;
     if (real && key < walk_.s.keys && key / 64 >= counting_) {
       const std::int64_t at = walk_.sums_at(place.tile, place.head, key) + row;
@@ -265,7 +271,7 @@ class KeyStreamCopies {
       prefix_ = walk_.space.prefixes[at];
     }
   }
-  // Returns whether some key of the block is not past CoPE's table.
+  // Returns whether some key of the block is not past CoPE's table, or has something left.
   __device__ bool store_rows() {
     typename Block::Rows& rows = b_.rows_at(turn_.slot);
     const float unscaled = Of::kHasSoftcap ? kLog2e : 1.0f / walk_.p.scale;
@@ -277,7 +283,7 @@ class KeyStreamCopies {
     if (thread_ < 64) {
       const float constant = Of::kHasCope ? last_ : 0.0f;
       rows.scores[row] = value_ == -INFINITY ? -INFINITY : (constant - value_) * unscaled;
-      if (Of::kHasCope) rows.lse2[row] = value_ == -INFINITY ? INFINITY : value_ * kLog2e;
+      if (Of::kScansKeys) rows.lse2[row] = value_ == -INFINITY ? INFINITY : value_ * kLog2e;
     } else {
       rows.grads[row] = -value_;
     }
@@ -290,10 +296,16 @@ class KeyStreamCopies {
         rows.spans[thread_] = spans_.find(b_.fire_table(), walk_.p.fire.segments);
       }
     }
-    if constexpr (!Of::kHasCope) return false;
-    const CopeScores cope = walk_.cope_scores();
+    if constexpr (!Of::kScansKeys) return false;
     rows.carry[thread_] = carry_;
     rows.prefix[thread_] = prefix_;
+    if constexpr (Of::kHasSticks) {
+      const float left[2] = {__uint_as_float(carry_), __uint_as_float(carry_)};
+      const bool nothing = __all_sync(~0u, nothing_left(left));
+      if (thread_ % 32 == 0) rows.counted[thread_ / 32] = nothing ? 1 : 0;
+      return !nothing_left_by<128>(left, Of::kGroups + 1);
+    }
+    const CopeScores cope = walk_.cope_scores();
     const bool all = __all_sync(~0u, carry_ >= cope.last);
     if (thread_ % 32 == 0) rows.counted[thread_ / 32] = all ? 1 : 0;
     const std::uint32_t both[2] = {carry_, carry_};

@@ -47,7 +47,9 @@ struct QueryLayout {
                               : 0);
   static constexpr int kFireTable = kBarriers - kFireTableBytes;
   static constexpr int kTables = kBarriers + (kStream ? 128 : 0);
-  static_assert((2 * kKeySlots + kValueSlots + 1) * 8 <= 128);
+  static_assert((2 * kKeySlots + kValueSlots + 1) * 8 <= 120);
+  // The first tile of a block of rows that something is left for.
+  static constexpr int kFirstTile = kBarriers + 120;
   // The scratch of the tables' products must fit into the slots.
   static_assert(kWindows - kStart >= kGroups * 2 * kTileBytes);
   static int bytes(int npos) {
@@ -167,6 +169,18 @@ struct QueryBarriers {
   [[nodiscard]] __device__ std::uint32_t at(int i) const {
     return base + Layout::kBarriers + 8 * i;
   }
+  // By one of the computing threads before it says that the slots are free, and by those who copy after that.
+  __device__ void set_first_tile(int tile) const {
+    asm volatile("st.shared.s32 [%0], %1;" ::"r"(base + Layout::kFirstTile), "r"(tile) : "memory");
+  }
+  [[nodiscard]] __device__ int first_tile() const {
+    int tile;
+    asm volatile("ld.shared.s32 %0, [%1];"
+                 : "=r"(tile)
+                 : "r"(base + Layout::kFirstTile)
+                 : "memory");
+    return tile;
+  }
 #if POSENC_WGMMA
   __device__ void init(int groups) const {
     for (int i = 0; i < kKeys; ++i) barrier_init(full(i), 128);
@@ -266,6 +280,10 @@ class QueryFeed {
   __device__ void let_copy(int lane) const {
     if constexpr (kStream) barriers().arrive(barriers().begin(), lane);
   }
+  // The walk up begins there; before let_copy, by one thread.
+  __device__ void begin_at(int tile) const {
+    if constexpr (kStream) barriers().set_first_tile(tile);
+  }
 
  private:
   [[nodiscard]] __device__ QueryBarriers<Layout> barriers() const { return {base_}; }
@@ -291,7 +309,7 @@ class QueryCopies {
 
   __device__ void run() {
     for_each_block(query_blocks<kGroups>(space_, s_), [&](int block) {
-      if constexpr ((kMods & kCope) != 0) {
+      if constexpr ((kMods & kScans) != 0) {
         barrier_wait(barriers_.begin(), begun_);
         begun_ ^= 1;
       }
@@ -301,8 +319,9 @@ class QueryCopies {
 
  private:
   __device__ void copy_block(int first_row) {
-    const Range tiles = query_key_tiles<kMods>(tiles_.params, s_, tiles_.head, first_row,
-                                               first_row + kGroups * 64 - 1);
+    Range tiles = query_key_tiles<kMods>(tiles_.params, s_, tiles_.head, first_row,
+                                         first_row + kGroups * 64 - 1);
+    if constexpr ((kMods & kSticks) != 0) tiles.first = barriers_.first_tile();
     if constexpr (Layout::kHasFire) {
       spans_.read_rows(tiles_.params, s_, first_row + 16 * tiles_.thread, 16);
     }

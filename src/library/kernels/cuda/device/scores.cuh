@@ -7,7 +7,17 @@
 
 namespace posenc::cuda {
 
-enum Mods : int { kPlain = 0, kToeplitz = 1, kCope = 2, kTokens = 4, kFire = 8, kSoftcap = 16 };
+enum Mods : int {
+  kPlain = 0,
+  kToeplitz = 1,
+  kCope = 2,
+  kTokens = 4,
+  kFire = 8,
+  kSoftcap = 16,
+  kSticks = 32
+};
+// What goes along the keys of a row, which then lie in a thread as neighbours.
+inline constexpr int kScans = kCope | kSticks;
 
 inline constexpr float kLog2e = 1.4426950408889634f;
 inline constexpr float kLn2 = 0.6931471805599453f;

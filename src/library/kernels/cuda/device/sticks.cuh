@@ -23,6 +23,19 @@ __device__ inline bool nothing_left(const float (&carry)[2]) {
   return carry[0] < kNothingLeft && carry[1] < kNothingLeft;
 }
 
+// Of kThreads threads that meet at a named barrier.
+template <int kThreads>
+__device__ inline bool nothing_left_by(const float (&carry)[2], int barrier) {
+  int all;
+  asm volatile(
+      "{ .reg .pred p, q; setp.ne.s32 p, %1, 0; barrier.cta.red.and.pred q, %2, %3, p; "
+      "selp.s32 %0, 1, 0, q; }"
+      : "=r"(all)
+      : "r"(static_cast<int>(nothing_left(carry))), "r"(barrier), "n"(kThreads)
+      : "memory");
+  return all != 0;
+}
+
 // What the keys of the lanes after leave, and all keys of the row's tile, as logarithms.
 struct StickSuffix {
   float after;
@@ -38,28 +51,45 @@ __device__ inline StickSuffix stick_suffix(float own, int column) {
   return {after, __shfl_sync(~0u, own + after, 0, 4)};
 }
 
-// What a key takes and leaves of a stick; hidden keys take nothing.
+// What a key takes and leaves of a stick, from -log2(e) times its score; hidden keys take nothing.
 struct StickShare {
   float taken;
   float left;
 };
-__device__ inline StickShare stick_share(float score, bool visible) {
-  float exponent = score * -kLog2e;
+__device__ inline StickShare stick_share(float exponent, bool visible) {
   if (exponent > kMostExponent) exponent = kMostExponent;  // not fminf, which would lose a NaN
   const float odds = exp2_fast(exponent);
   const float taken = reciprocal_fast(1.0f + odds);
   return visible ? StickShare{taken, odds * taken} : StickShare{0.0f, 1.0f};
 }
 
+// Scores with biases, of which hidden ones may be anything.
+struct GeneralSticks {
+  float scale;
+  const Biases& biases;
+  const Seen& seen;
+  __device__ float exponent(int h, int j, float raw) const {
+    return fmaf(raw, scale, biases[h][j]) * -kLog2e;
+  }
+  __device__ bool visible(int h, int j, float) const { return (seen.bits[h] >> j & 1) != 0; }
+};
+// Raw scores alone; hidden ones are -infinity where there are any (kMasked).
+template <bool kMasked>
+struct PlainSticks {
+  float factor;  // of an exponent of two
+  __device__ float exponent(int, int, float raw) const { return raw * -factor; }
+  __device__ static bool visible(int, int, float raw) { return !kMasked || raw != -INFINITY; }
+};
+
 // Row h: raw scores to weights, carrying what is left on. `taken` are the keys' shares.
-__device__ inline void break_stick_row(float scale, const Biases& biases, const Seen& seen, int h,
-                                       int column, Accum& x, float (&taken)[16], float& carry) {
+template <class Terms>
+__device__ inline void break_stick_row(const Terms& terms, int h, int column, Accum& x,
+                                       float (&taken)[16], float& carry) {
   float left = 1.0f;
 #pragma unroll
   for (int j = 15; j >= 0; --j) {
     float& s = x[j / 2][2 * h + j % 2];
-    const StickShare share =
-        stick_share(fmaf(s, scale, biases[h][j]), (seen.bits[h] >> j & 1) != 0);
+    const StickShare share = stick_share(terms.exponent(h, j, s), terms.visible(h, j, s));
     taken[j] = share.taken;
     s = share.taken * left;
     left *= share.left;
@@ -72,30 +102,27 @@ __device__ inline void break_stick_row(float scale, const Biases& biases, const 
   carry += suffix.total;
 }
 
-__device__ inline void break_sticks(float scale, const Biases& biases, const Seen& seen, int column,
-                                    Accum& x, float (&carry)[2]) {
+template <class Terms>
+__device__ inline void break_sticks(const Terms& terms, int column, Accum& x, float (&carry)[2]) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     float taken[16];
-    break_stick_row(scale, biases, seen, h, column, x, taken, carry[h]);
+    break_stick_row(terms, h, column, x, taken, carry[h]);
   }
 }
 
-// x: raw scores, y: gradient at the weights. Leaves the gradient at the scores in y and, in x, the weights for the
-// values (kWeights) or that gradient, too; 0 for hidden pairs. `carry` is that of the tile's start, and `prefix`, the
-// sum of w dw over keys before, goes on from tile to tile. A NaN of a row's rest or output is one of all its keys.
-template <bool kWeights>
-__device__ inline void sticks_backward(float scale, const Biases& biases, int column,
-                                       const RowState& rows, const Keep& keep, const Seen& seen,
-                                       const float (&carry)[2], float (&prefix)[2], Accum& x,
-                                       Accum& y) {
-  replace_hidden(seen, 0.0f, y);
-  keep_some(keep, y);
+// x: raw scores, y: gradient at the weights, 0 for hidden pairs. Leaves the gradient at the scores in y and, in x, the
+// weights (kWeights) or that gradient, too. `carry` is that of the tile's start, and `prefix`, the sum of w dw over
+// keys before, goes on from tile to tile. A NaN of a row's rest or output is one of all its keys.
+template <bool kWeights, class Terms>
+__device__ inline void differentiate_sticks(const Terms& terms, int column, const RowState& rows,
+                                            const float (&carry)[2], float (&prefix)[2], Accum& x,
+                                            Accum& y) {
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     float taken[16];
     float left = rows.lse2[h] != rows.lse2[h] ? rows.lse2[h] : carry[h];
-    break_stick_row(scale, biases, seen, h, column, x, taken, left);
+    break_stick_row(terms, h, column, x, taken, left);
     float sum = 0.0f;
     float before[16];
 #pragma unroll
@@ -114,6 +141,19 @@ __device__ inline void sticks_backward(float scale, const Biases& biases, int co
     }
     prefix[h] += sums.total;
   }
+}
+
+// The same for any gradients at the weights, with dropout: 0 for hidden pairs, and weights as the values' gradient
+// reads them.
+template <bool kWeights>
+__device__ inline void sticks_backward(float scale, const Biases& biases, int column,
+                                       const RowState& rows, const Keep& keep, const Seen& seen,
+                                       const float (&carry)[2], float (&prefix)[2], Accum& x,
+                                       Accum& y) {
+  replace_hidden(seen, 0.0f, y);
+  keep_some(keep, y);
+  differentiate_sticks<kWeights>(GeneralSticks{scale, biases, seen}, column, rows, carry, prefix, x,
+                                 y);
   if (kWeights) keep_some(keep, x);
   replace_hidden(seen, 0.0f, x);
   replace_hidden(seen, 0.0f, y);

@@ -2,7 +2,7 @@
 // queries each, on tiles of 128 keys. Every tile has barriers of its own, so that warpgroups drift apart
 // and one's products run beside another's exponentials.
 //
-// Keys lie in their own order, or (CoPE) as two halves of 64 in the order of key_of_slot.
+// Keys lie in their own order, or (CoPE, sticks) as two halves of 64 in the order of key_of_slot.
 #pragma once
 
 #include "kernels/cuda/device/barriers.cuh"
@@ -238,7 +238,7 @@ class StreamCopies {
     if (has_tokens) b_.token_parts(i).store(thread_, part / p.scale);
   }
   __device__ void copy_rows(std::uint32_t to, const RowsOf<T>& from, int first) const {
-    if constexpr ((kMods & kCope) == 0) {
+    if constexpr ((kMods & kScans) == 0) {
       load_tile<kDim, kStreamKeys, false, 128>(to, from, first, b_.s.keys, b_.params.head_dim,
                                                thread_);
     } else {
