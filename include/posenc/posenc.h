@@ -5,7 +5,8 @@
 //   x_t  = token_t + SUM_a E_a(t)                          site 1  input      learned, sinusoidal
 //   q'_i = PROD_b T_b(i) q_i,  k'_j = PROD_b T_b(j) k_j    site 2  query/key  rope, xpos,
 //                                                                             temperature
-//   r_ij = scale * <q'_i, k'_j>                            the raw score
+//   r_ij = scale * <q'_i, k'_j>                            the raw score; path and wall, also of
+//          or scale * k'_j^T M_{j+1} ... M_i q'_i          site 2, have a step M for each token
 //   s_ij = r_ij + SUM_c B_c(h, i, j)                       site 3  bias       alibi, t5, kerple,
 //                                                                             fire, relative,
 //                                                                             relative_2d

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "capi/c_handles.h"
+#include "cases/attention_data.h"
 #include "cases/table.h"
 #include "posenc/kernels/rope.h"
 #include "support/catalog_specs.h"
@@ -56,6 +57,9 @@ class Both {
       inputs.emplace_back(std::array{std::int64_t{2}, info.head_count(4, 2), c.keys, info.channels},
                           dtype);
       inputs.back().fill_random(rng);
+      std::vector<double> fitted = inputs.back().values();
+      cases::fit_input(info, fitted);
+      inputs.back().assign(fitted);
     }
     dinputs = {inputs, inputs};
     for (Tensor& input : inputs) {

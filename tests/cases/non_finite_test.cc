@@ -79,6 +79,7 @@ struct OwnRow {
   bool alone = false;
   bool running = false;  // the row is a sum over the tokens up to it
   bool path = false;  // GRAPE-AP: it is multiplied with what the query passes on the way to a key
+  bool step = false;     // the row is a step on the way to keys before it
 };
 OwnRow own_row(const AttentionData& data, const Poison& poison) {
   if (poison.input != Input::kOfEncoding) return {};
@@ -87,6 +88,7 @@ OwnRow own_row(const AttentionData& data, const Poison& poison) {
   if (const auto* grape = std::get_if<GrapeAp>(&encoding)) {
     return {.read = true, .alone = grape->separate, .running = false, .path = true};
   }
+  if (is_chain(encoding)) return {.step = true};
   const auto* rope = std::get_if<Rope>(&encoding);
   return {.read = rope != nullptr, .running = rope != nullptr && rope->running};
 }
@@ -123,6 +125,19 @@ bool path_reads_poison(const ref::Mask& mask, const OwnRow& own, const std::vect
     any_before = true;
   }
   return (is_own && passes_any) || (!own.alone && passes_poison);
+}
+
+// Whether a query makes the step of a token: it is its own or an earlier one, is not hidden, and the query sees a key
+// before it.
+bool makes_step(const AttentionData& data, const ref::Mask& mask, const Poison& poison,
+                const std::vector<bool>& visible, std::int64_t query) {
+  const auto s = static_cast<std::size_t>(poison.token);
+  const auto i = static_cast<std::size_t>(query);
+  const bool hidden = data.key_mask[static_cast<std::size_t>(poison.batch * data.c.keys) + s] == 0;
+  if (hidden || mask.keys().sequence[s] != mask.queries().sequence[i]) return false;
+  const auto before = visible.begin() + static_cast<std::ptrdiff_t>(s);
+  return mask.keys().place[s] <= mask.queries().place[i] &&
+         std::find(visible.begin(), before, true) != before;
 }
 
 bool reads_poison(const ref::Mask& mask, const OwnRow& own, const std::vector<bool>& poisoned,
@@ -167,8 +182,9 @@ Rows predict(AttentionData& data, const Poison& poison) {
       }
       const bool blind = std::find(visible.begin(), visible.end(), true) == visible.end();
       const bool sees =
-          poison.on_queries()
-              ? i == poison.token
+          poison.on_queries() ? i == poison.token
+          : own.step
+              ? makes_step(data, mask, poison, visible, i)
               : reads_poison(mask, own, poisoned_keys(data, mask, poison, own.running), visible, i);
       if (!sees || blind) continue;
       const auto row = static_cast<std::size_t>((poison.batch * c.heads + h) * c.queries + i);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "cases/attention_data.h"
+
 namespace posenc::testing {
 namespace {
 
@@ -48,6 +50,7 @@ AttentionCase random_case(std::string_view spec, const ref::AttentionShape& shap
   problem.spec = parse_spec(spec);
   problem.shape = shape;
   problem.options = options;
+  if (chain_of(problem.spec)) problem.options.masking.causal = true;
   problem.parameters = random_parameters(
       problem.spec, {.head_dim = shape.head_dim, .heads = shape.heads, .model_dim = 0}, rng);
   problem.q = random_normal(shape.query_size(), rng);
@@ -57,6 +60,7 @@ AttentionCase random_case(std::string_view spec, const ref::AttentionShape& shap
     const std::int64_t heads = input.info.head_count(shape.heads, shape.kv_heads);
     problem.of_encodings.push_back(
         random_normal(shape.batch * heads * shape.keys * input.info.channels, rng));
+    cases::fit_input(input.info, problem.of_encodings.back());
   }
   problem.grad_out = random_normal(shape.query_size(), rng);
   return problem;
@@ -191,6 +195,12 @@ const std::vector<std::string>& many_specs() {
       "rope + grape_ap(rank=2, scale=0.7, separate=true) + stick_breaking",
       "stick_breaking",
       "rope + alibi + fox + cope(npos_max=3) + softcap(cap=1.5) + stick_breaking",
+      "path",
+      "path + fox(scaled=true) + alibi + sink",
+      "path + temperature(kind=ssmax) + cope(npos_max=3) + softcap(cap=1.5) + stick_breaking",
+      "wall",
+      "wall + fox + relative_query(extent=3) + cope(npos_max=3) + temperature(kind=ssmax)",
+      "wall + softcap(cap=1.5) + stick_breaking",
   };
   return specs;
 }

@@ -94,6 +94,17 @@ inline void keep_one_normaliser(Spec& spec) {
                   [](const Encoding& e) { return std::holds_alternative<Sink>(e); });
 }
 
+// A chain of steps takes the place of rotations and of other chains.
+inline void keep_one_product(Spec& spec) {
+  bool chain = false;
+  std::erase_if(spec.encodings, [&](const Encoding& e) {
+    const bool again = is_chain(e) && chain;
+    chain = chain || is_chain(e);
+    return again;
+  });
+  if (chain) std::erase_if(spec.encodings, [](const Encoding& e) { return is_rotary(e); });
+}
+
 // One to three encodings.
 inline Spec random_spec(Rng& rng) {
   Spec spec;
@@ -102,6 +113,7 @@ inline Spec random_spec(Rng& rng) {
     if (!std::holds_alternative<None>(encoding)) spec.encodings.push_back(std::move(encoding));
   }
   keep_one_normaliser(spec);
+  keep_one_product(spec);
   return spec;
 }
 

@@ -85,14 +85,21 @@ Parameters zero_parameters(const std::vector<ParameterInfo>& infos);
 // layer.
 struct InputInfo {
   enum class Heads { kQuery, kKey };
-  enum class Activation { kNone, kLogSigmoid };
+  // kUnitNorm: the channels of a head are divided by their length.
+  enum class Activation { kNone, kLogSigmoid, kTwiceSigmoid, kUnitNorm };
 
   std::string name;  // without the encoding's own name: "gate_k"
   Heads heads = Heads::kKey;
   std::int64_t channels = 0;
   bool float32 = false;    // float32 even where q has 16 bits; else of the type of q
   std::string projection;  // the name of the linear layer
-  Activation activation = Activation::kNone;  // after the layer; with one, the layer has a bias
+  Activation activation = Activation::kNone;  // after the layer
+  double shift = 0.0;                         // added before the activation
+
+  // Whether the layer has a bias in every module: gates need one.
+  [[nodiscard]] bool has_bias() const {
+    return activation == Activation::kLogSigmoid || activation == Activation::kTwiceSigmoid;
+  }
 
   [[nodiscard]] std::int64_t head_count(std::int64_t query_heads, std::int64_t key_heads) const {
     return heads == Heads::kQuery ? query_heads : key_heads;

@@ -15,6 +15,7 @@
 #include "posenc/encodings/key_bias.h"
 #include "posenc/encodings/learned.h"
 #include "posenc/encodings/none.h"
+#include "posenc/encodings/path.h"
 #include "posenc/encodings/relative.h"
 #include "posenc/encodings/relative_2d.h"
 #include "posenc/encodings/relative_query.h"
@@ -27,13 +28,15 @@
 #include "posenc/encodings/t5.h"
 #include "posenc/encodings/temperature.h"
 #include "posenc/encodings/token_term.h"
+#include "posenc/encodings/wall.h"
 #include "posenc/encodings/xpos.h"
 
 namespace posenc {
 
-using Encoding = std::variant<None, Learned, Sinusoidal, Rope, Xpos, Temperature, Alibi, T5, Kerple,
-                              Fire, Relative, Relative2d, Cope, RelativeQuery, GrapeAp, Fox,
-                              KeyBias, Sink, Softcap, StickBreaking>;
+using Encoding =
+    std::variant<None, Learned, Sinusoidal, Rope, Xpos, Temperature, Path, Wall, Alibi, T5, Kerple,
+                 Fire, Relative, Relative2d, Cope, RelativeQuery, GrapeAp, Fox, KeyBias, Sink,
+                 Softcap, StickBreaking>;
 
 // A bias of site 3 that reads two coordinates of a position.
 template <class E>
@@ -50,6 +53,11 @@ concept RotaryEncoding = requires(const E& config, const ModelShape& shape,
   make_rotary(config, shape, lengths);
 };
 
+// A chain of steps in place of the product of query and key: r_ij = scale k_j^T M_{j+1} ... M_i q_i, with a matrix M per
+// token. They need causal attention, and a spec has at most one.
+template <class E>
+concept ChainEncoding = std::same_as<E, Path> || std::same_as<E, Wall>;
+
 // How many encodings a site has. Code that names them one by one asserts their number, so that a new
 // one cannot be passed over in silence.
 template <class... Configs>
@@ -60,6 +68,7 @@ constexpr int encodings_at(Site site) { return count_at(site, static_cast<Encodi
 
 const Traits& traits(const Encoding& encoding);
 bool is_rotary(const Encoding& encoding);
+bool is_chain(const Encoding& encoding);
 // Whether it rotates queries and keys by their positions and nothing else: what a rotation apart from attention can do.
 bool rotates_by_position(const Encoding& encoding);
 

@@ -80,6 +80,11 @@ Spec at_length(Spec spec, const Lengths& lengths);
 // follows the length nor trains, and has angles from positions for keys alone. Keys of other specs are kept unrotated.
 std::optional<Encoding> cacheable_rotation(const Spec& spec);
 
+// The index of the chain of steps (path, wall) that a spec has in place of the product of query and key.
+std::optional<std::size_t> chain_of(const Spec& spec);
+// Throws Error where a spec has one and attention is not causal; `scope` is the operation that complains.
+void require_causal(std::string_view scope, const Spec& spec, bool causal);
+
 // The same spec with the precision of every encoding that has one set to this.
 Spec with_precision(Spec spec, Precision precision);
 // The same spec with every field on which systems disagree set as the named system sets it.

@@ -22,6 +22,20 @@ std::vector<std::int64_t> given_positions(const Case& c, std::int64_t tokens, st
 
 }  // namespace
 
+void fit_input(const InputInfo& info, std::vector<double>& values) {
+  using Activation = InputInfo::Activation;
+  const auto channels = static_cast<std::size_t>(info.channels);
+  for (std::size_t n = 0; n < values.size(); ++n) {
+    double& x = values[n];
+    if (info.activation == Activation::kLogSigmoid && info.shift > 0.0) x = -softplus(-x);
+    if (info.activation == Activation::kTwiceSigmoid) x = 2.0 / (1.0 + std::exp(-x));
+    if (info.activation != Activation::kUnitNorm || (n + 1) % channels != 0) continue;
+    double square = 0.0;
+    for (std::size_t c = n + 1 - channels; c <= n; ++c) square += values[c] * values[c];
+    for (std::size_t c = n + 1 - channels; c <= n; ++c) values[c] /= std::sqrt(square);
+  }
+}
+
 AttentionData::AttentionData(const Case& config)
     : c(config),
       spec(parse_spec(c.spec)),
@@ -36,6 +50,7 @@ AttentionData::AttentionData(const Case& config)
       dq(q),
       dk(k),
       dv(k) {
+  c.causal = c.causal || chain_of(spec);
   Rng rng(c.seed);
   q.fill_random(rng, 1.0, c.query_shift);
   k.fill_random(rng, 1.0, c.gate_shift);
@@ -47,6 +62,9 @@ AttentionData::AttentionData(const Case& config)
                         input.info.float32 ? DType::kFloat32 : c.dtype, c.order);
     dinputs.push_back(inputs.back());
     inputs.back().fill_random(rng);
+    std::vector<double> values = inputs.back().values();
+    fit_input(input.info, values);
+    inputs.back().assign(values);
     dinputs.back().fill(NAN);
   }
   for (Tensor* t : {&out, &dq, &dk, &dv}) t->fill(NAN);

@@ -17,6 +17,11 @@ struct ExactAttention {
   }
 };
 
+// Random numbers to values that an input may have: gates of at most 1 where larger ones are refused, factors between 0
+// and 2, rows of length one. Others stay as they are.
+void fit_input(const InputInfo& info, std::vector<double>& values);
+
+// A chain of steps needs causal attention: its cases are causal, whatever the Case says.
 struct AttentionData {
   explicit AttentionData(const Case& config);
 

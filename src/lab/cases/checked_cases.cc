@@ -65,6 +65,13 @@ const std::vector<std::string>& attention_specs() {
       "rope + alibi(trainable=true) + fox + stick_breaking",
       "relative_query(extent=30, init_std=1) + softcap(cap=1.5) + stick_breaking",
       "fire(init_threshold=20) + cope(npos_max=8) + stick_breaking",
+      "path",
+      "path + fox + alibi(trainable=true) + sink",
+      "path + cope(npos_max=8) + temperature(kind=ssmax) + softcap(cap=1.5)",
+      "path + stick_breaking",
+      "wall",
+      "wall + fox + relative_query(extent=30) + fire(init_threshold=20)",
+      "wall + cope(npos_max=8, gate_source=value) + stick_breaking",
   });
   return kSpecs;
 }
@@ -137,7 +144,7 @@ std::vector<Case> attention_cases() {
   std::vector<Case> all;
   for (const std::string& spec : attention_specs()) add_settings(spec, all);
   for (const char* spec : {"none", "rope + alibi", "cope(npos_max=8)", "rope + cope",
-                           "t5 + cope(npos_max=8, gate_source=separate)"}) {
+                           "t5 + cope(npos_max=8, gate_source=separate)", "path", "wall"}) {
     add_odd_sizes(spec, all);
   }
   // Windows that begin inside a tile of keys which nothing else cuts.

@@ -119,7 +119,7 @@ std::vector<TimedCase> timed_cases() {
       for (const char* spec :
            {"none", "rope", "alibi", "t5", "kerple", "fire", "relative", "cope", "fox", "sink",
             "softcap", "temperature", "relative_query(extent=1024, source=input, rank=16)",
-            "relative_query(extent=128, beyond=clip)", "stick_breaking"}) {
+            "relative_query(extent=128, beyond=clip)", "stick_breaking", "path", "wall"}) {
         add_attention(spec, spec, 0.0, d, with_backward, all);
       }
       add_attention("cope(closed gates)", "cope", 1.0, d, with_backward, all);

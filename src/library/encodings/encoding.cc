@@ -53,6 +53,10 @@ bool is_rotary(const Encoding& encoding) {
   return std::visit([]<class E>(const E& /*e*/) { return RotaryEncoding<E>; }, encoding);
 }
 
+bool is_chain(const Encoding& encoding) {
+  return std::visit([]<class E>(const E& /*e*/) { return ChainEncoding<E>; }, encoding);
+}
+
 bool rotates_by_position(const Encoding& encoding) {
   const auto* rope = std::get_if<Rope>(&encoding);
   return is_rotary(encoding) && (rope == nullptr || !(rope->reads_input() || rope->values));

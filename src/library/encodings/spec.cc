@@ -69,6 +69,24 @@ void require_one_normaliser(const Spec& spec) {
                .hint = "stick-breaking has no softmax that a sink could take a share of"});
 }
 
+// A chain takes the place of the product of query and key, which rotations are made for.
+void require_one_product(const Spec& spec) {
+  const std::optional<std::size_t> chain = chain_of(spec);
+  if (!chain) return;
+  const std::string name(traits(spec.encodings[*chain]).name);
+  Spec products;
+  for (const Encoding& e : spec.encodings) {
+    if (is_chain(e) || is_rotary(e)) products.encodings.push_back(e);
+  }
+  if (products.encodings.size() == 1) return;
+  throw Error(ErrorKind::kConflict, {.scope = name,
+                                     .key = "spec",
+                                     .rule = "must have one of path and wall, and no rotation,",
+                                     .value = to_text(products),
+                                     .hint = "rotations do not commute with the steps of " + name +
+                                             ": scores would depend on absolute positions"});
+}
+
 }  // namespace
 
 Spec bind_spec(const Value& value) {
@@ -131,6 +149,26 @@ Spec operator+(Spec a, const Spec& b) {
 void validate(const Spec& spec, const ModelShape& shape) {
   for (const Encoding& encoding : spec.encodings) validate(encoding, shape);
   require_one_normaliser(spec);
+  require_one_product(spec);
+}
+
+std::optional<std::size_t> chain_of(const Spec& spec) {
+  const auto found = std::find_if(spec.encodings.begin(), spec.encodings.end(), is_chain);
+  if (found == spec.encodings.end()) return std::nullopt;
+  return static_cast<std::size_t>(found - spec.encodings.begin());
+}
+
+void require_causal(std::string_view scope, const Spec& spec, bool causal) {
+  const std::optional<std::size_t> chain = chain_of(spec);
+  if (causal || !chain) return;
+  const std::string name(traits(spec.encodings[*chain]).name);
+  throw Error(ErrorKind::kConflict,
+              {.scope = std::string(scope),
+               .key = "causal",
+               .rule = "must be true with " + name,
+               .value = "false",
+               .hint = "a score of " + name +
+                       " has a step for every token from the key to the query; set causal=true"});
 }
 
 Spec input_part(const Spec& spec) { return part_of(spec, true); }

@@ -1,7 +1,7 @@
 // The checks of an attention call: everything is looked at before anything is written.
 #include <algorithm>
 
-#include "kernels/attention_plan.h"
+#include "kernels/attention_chain.h"
 #include "kernels/key_mask.h"
 #include "kernels/view_checks.h"
 
@@ -244,6 +244,7 @@ Status check_attention_inputs(const AttentionCall& call) noexcept {
   if (Status s = check_plain_keys(call); !s.ok()) return s;
   if (Status s = check_plane(call); !s.ok()) return s;
   try {
+    if (Status s = check_chain(call); !s.ok()) return s;
     return check_length(call);
   } catch (const std::exception& problem) {
     return {StatusCode::kInvalidArgument, problem.what()};
@@ -255,6 +256,7 @@ Status check_attention(const AttentionCall& call) noexcept {
   if (Status s = check_values(call); !s.ok()) return s;
   if (Status s = check_outputs(call); !s.ok()) return s;
   try {
+    if (Status s = check_gates(call); !s.ok()) return s;
     return check_parameters(call);
   } catch (const std::exception& problem) {
     return {StatusCode::kInvalidArgument, problem.what()};

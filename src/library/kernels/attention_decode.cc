@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/thread_pool.h"
+#include "kernels/attention_chain.h"
 #include "kernels/attention_reference.h"
 #include "kernels/cpu/decode_simd.h"
 #include "kernels/path_trace.h"
@@ -48,6 +49,7 @@ class Decoder {
     rows_ = rows;
     for (int t = 0; t < num_threads(); ++t) turners_.emplace_back(setup);
     key_rows_.assign(turners_.size(), AlignedFloats(setup.padded_dim));
+    step_rows_ = key_rows_;
     tables_.assign(turners_.size(), AlignedFloats(setup.cope_stride));
     products_.assign(turners_.size(), AlignedFloats(setup.relative_form.stride));
     relative_.resize(rows * setup.relative_form.channel_stride);
@@ -132,7 +134,9 @@ class Decoder {
     const cpu::CacheRows keys = cache(setup_.call->k, g, chunk);
     float* scores = scores_.data() + g.first_row * keys_ + static_cast<std::size_t>(chunk * kChunk);
     const float* queries = queries_.data() + g.first_row * setup_.padded_dim;
-    if (setup_.tables.empty() || setup_.call->keys_are_turned) {
+    if (setup_.state->chain) {
+      // The steps of a query follow each other: its row is scored in finish_row.
+    } else if (setup_.tables.empty() || setup_.call->keys_are_turned) {
       cpu::dot_rows(keys, queries, setup_.padded_dim, g.rows, scores, keys_);
     } else {
       score_turned(g, chunk, keys.count, queries, scores, worker);
@@ -173,6 +177,13 @@ class Decoder {
     float* scores = scores_.data() + row * keys_;
     std::fill(scores, scores + first, -kInfinity);
     std::fill(scores + end, scores + g.segment->keys, -kInfinity);
+    if (setup_.state->chain && first < end) {
+      chain_scores(setup_, *g.segment, g.kv_head, place, first,
+                   {queries_.data() + row * setup_.padded_dim, key_rows_[worker].data(),
+                    step_rows_[worker].data()},
+                   scores);
+      std::fill(scores + end, scores + g.segment->keys, -kInfinity);
+    }
     if (p.cope.npos > 0) read_gates(p, row, place, first, end, scores);
     if (p.toeplitz != nullptr) {
       for (std::int64_t m = first; m < end; ++m) scores[m] += p.toeplitz[place - m];
@@ -392,6 +403,7 @@ class Decoder {
   std::vector<cpu::SoftmaxRow> softmax_;
   std::vector<RowTurner> turners_;
   std::vector<AlignedFloats> key_rows_;
+  std::vector<AlignedFloats> step_rows_;  // of a chain
   std::vector<AlignedFloats> tables_;
   AlignedFloats relative_;  // [rows][channels of RelativeQuery]
   std::vector<AlignedFloats> products_;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/thread_pool.h"
+#include "kernels/attention_chain.h"
 #include "posenc/core/threads.h"
 
 namespace posenc {
@@ -158,12 +159,23 @@ void add_alpha(const AttentionSetup& setup, const std::vector<TaskGradients>& ta
 
 TaskGradients::TaskGradients(const AttentionSetup& setup, const Segment& in_segment,
                              std::int64_t of_kv_head)
-    : kv_head(of_kv_head), segment(in_segment) {
+    : kv_head(of_kv_head),
+      segment(in_segment),
+      segment_index(static_cast<std::size_t>(&in_segment - setup.segments.data())) {
   const AttentionPlan::State& state = *setup.state;
   const auto group = static_cast<std::size_t>(state.shape.heads / state.kv_heads);
   const std::size_t rows = static_cast<std::size_t>(segment.keys) * setup.padded_dim;
   dk.assign(rows, 0.0f);
   dv.assign(rows, 0.0f);
+  if (state.chain) {
+    dchain_keys.assign(rows, 0.0f);
+    dsteps.assign(rows, 0.0f);
+    dfactors.assign(static_cast<std::size_t>(segment.keys), 0.0f);
+    const std::size_t tiles =
+        (static_cast<std::size_t>(segment.keys) + cpu::kKeyBlock - 1) / cpu::kKeyBlock;
+    const cpu::ChainProblem form{.kind = setup.chain.kind};
+    dchain_tiles.assign(tiles * form.tile_size(setup.dim, setup.padded_dim), 0.0f);
+  }
   const Cope* cope = setup.cope();
   if (cope != nullptr) {
     if (has_gate_vectors(*cope)) dgate_keys.assign(rows, 0.0f);
@@ -220,6 +232,10 @@ cpu::BackwardOutputs TaskGradients::outputs(const AttentionSetup& setup, std::in
   out.dk = dk.data();
   out.dv = dv.data();
   out.dgate_keys = dgate_keys.data();
+  out.dchain_keys = dchain_keys.data();
+  out.dchain_tiles = dchain_tiles.data();
+  out.dsteps = dsteps.data();
+  out.dfactors = dfactors.data();
   if (!dtoeplitz.empty()) {
     out.dtoeplitz = dtoeplitz.data() + in_group * static_cast<std::size_t>(setup.distances.span()) +
                     setup.distances.before;
@@ -392,6 +408,7 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
   std::vector<RowTurner> turners(num_threads(), RowTurner(setup));
   const auto heads = static_cast<std::int64_t>(tasks.size() / splits);
   std::vector<AlignedFloats> plains(turners.size(), AlignedFloats(setup.padded_dim));
+  std::vector<AlignedFloats> scratch(turners.size(), chain_scratch(setup));
   parallel_for(heads, [&](std::int64_t index, int worker) {
     TaskGradients& sum = tasks[static_cast<std::size_t>(index) * splits];
     for (std::size_t s = 1; s < splits; ++s) {
@@ -406,6 +423,10 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
         std::transform(other.pairs[i].sums.begin(), other.pairs[i].sums.end(),
                        sum.pairs[i].sums.begin(), sum.pairs[i].sums.begin(), std::plus<>());
       }
+      add(other.dchain_keys, sum.dchain_keys);
+      add(other.dchain_tiles, sum.dchain_tiles);
+      add(other.dsteps, sum.dsteps);
+      add(other.dfactors, sum.dfactors);
       add_angles(setup, other, sum);
       std::transform(other.dtoken_sums.begin(), other.dtoken_sums.end(), sum.dtoken_sums.begin(),
                      sum.dtoken_sums.begin(), std::plus<>());
@@ -414,6 +435,7 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
     for (std::size_t i = 0; i < sum.pairs.size(); ++i) {
       setup.pairs[i]->write_inputs(sum.pairs[i], sum.segment, sum.kv_head, call.dinputs);
     }
+    write_chain_gradients(call, setup, scratch[worker], sum);
     if (gates_from_values) add(sum.dgate_keys, sum.dv);
     AlignedFloats& plain = plains[worker];
     for (std::int64_t j = 0; j < sum.segment.keys; ++j) {

@@ -35,9 +35,14 @@ class TaskGradients {
 
   std::int64_t kv_head;
   Segment segment;
-  AlignedFloats dk;  // [keys][padded_dim]
+  std::size_t segment_index;  // among those of the setup
+  AlignedFloats dk;           // [keys][padded_dim]
   AlignedFloats dv;
   AlignedFloats dgate_keys;
+  AlignedFloats dchain_keys;   // of a chain: as dk, of the keys of its tiles
+  AlignedFloats dchain_tiles;  // of its matrices
+  AlignedFloats dsteps;
+  AlignedFloats dfactors;
   std::vector<double> dtoken_sums;   // [heads of the group][keys]
   AlignedFloats dtoeplitz;           // [heads of the group][span]
   std::vector<double> dfire_slopes;  // [heads of the group][segments]

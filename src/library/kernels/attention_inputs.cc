@@ -173,7 +173,7 @@ bool may_prune(const AttentionSetup& setup) {
   const AttentionPlan::State& state = *setup.state;
   const auto* fox = state.token ? std::get_if<Fox>(&state.spec.encodings[*state.token]) : nullptr;
   const bool others = !state.biases.empty() || state.fire || state.cope || state.relative_query ||
-                      !state.pairs.empty() || state.softcap || state.breaks_sticks ||
+                      !state.pairs.empty() || state.chain || state.softcap || state.breaks_sticks ||
                       setup.call->mask.key_mask != nullptr;
   if (fox == nullptr || !fox->prune || others) return false;
   const std::int64_t rows = setup.call->q.batch() * state.shape.heads;

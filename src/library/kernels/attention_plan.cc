@@ -104,6 +104,7 @@ cpu::Workspace::Sizes AttentionSetup::workspace(std::int64_t keys, bool backward
           .keys = static_cast<std::size_t>(keys),
           .breaks_sticks = state->breaks_sticks,
           .has_pairs = !state->pairs.empty(),
+          .chains = state->chain.has_value(),
           .backward = backward};
 }
 
@@ -132,6 +133,7 @@ cpu::HeadProblem AttentionSetup::problem(const Segment& s, std::int64_t head) co
   p.keys = static_cast<std::size_t>(s.keys);
   p.k = k_of(s, kv_head);
   p.v = v_of(s, kv_head);
+  p.chain = chain_of(s, kv_head);
   p.place_offset = s.place_offset();
   const AttentionMask& mask = call->mask;
   p.window_left = bounded(mask.window_left);

@@ -68,6 +68,19 @@ struct AttentionSetup {
   std::vector<double> token_key;
   std::vector<float> largest_keys;  // norms, [segments, Hkv]; empty where nothing is pruned
 
+  // Path and Wall: what their tiles read, [B * Hkv][Tk][padded_dim] and [B * Hkv][Tk], and a matrix per tile.
+  struct Chain {
+    cpu::ChainProblem::Kind kind = cpu::ChainProblem::Kind::kNone;
+    AlignedFloats steps;
+    AlignedFloats factors;
+    AlignedFloats keys;
+    AlignedFloats tiles;
+    std::vector<std::size_t> first_matrix;  // of each segment, whose heads follow each other
+  };
+  Chain chain;
+  // `s` is one of the segments.
+  [[nodiscard]] cpu::ChainProblem chain_of(const Segment& s, std::int64_t kv_head) const;
+
   std::vector<std::vector<float>> sinks;  // [heads] of each
   // Divides a row and its log-sum-exp among its keys and the sinks of the head.
   void share_with_sinks(std::int64_t head, float* row, float& lse) const;

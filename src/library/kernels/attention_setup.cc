@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/thread_pool.h"
+#include "kernels/attention_chain.h"
 #include "kernels/attention_inputs.h"
 #include "kernels/attention_reference.h"
 #include "kernels/cpu/rows_simd.h"
@@ -201,6 +202,11 @@ Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool 
   }
   fill_cope(setup);
   fill_from_inputs(setup);
+  if (state.chain) {
+    const bool householder = std::holds_alternative<Path>(state.spec.encodings[*state.chain]);
+    setup.chain.kind =
+        householder ? cpu::ChainProblem::Kind::kHouseholder : cpu::ChainProblem::Kind::kGates;
+  }
   for (const std::size_t index : state.sinks) {
     const std::vector<double>& logits = (*call.parameters)[index][0];
     setup.sinks.emplace_back(logits.begin(), logits.end());
@@ -214,6 +220,7 @@ Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool 
     pack(setup, setup.gate_vectors(), Turn::kNot, setup.gate_rows);
   }
   find_largest_keys(setup);
+  fill_chain(setup);
   return {};
 }
 
@@ -242,6 +249,7 @@ std::int64_t forward_bytes(const AttentionCall& call, bool decodes) {
     bytes += state.shape.heads * distances_of(call, segments_of(call)).span() *
              static_cast<std::int64_t>(sizeof(float));
   }
+  if (!decodes) bytes += chain_bytes(call, row_bytes);
   if (state.token) {
     bytes += 2 * call.q.batch() * state.shape.heads * call.k.tokens() *
              static_cast<std::int64_t>(sizeof(double));
@@ -256,7 +264,8 @@ std::int64_t backward_bytes(const AttentionCall& call) {
   const auto row_bytes = static_cast<std::int64_t>(widest(call.q.channels()) * sizeof(float));
   const bool gates =
       state.cope && has_gate_vectors(std::get<Cope>(state.spec.encodings[*state.cope]));
-  std::int64_t per_head = 0;  // what a task keeps for the keys of its head
+  std::int64_t per_head =
+      chain_task_bytes(call, row_bytes);  // what a task keeps for the keys of its head
   for (const Segment& s : segments) {
     per_head += s.keys * row_bytes * (gates ? 3 : 2);
     if (state.token) per_head += group * s.keys * static_cast<std::int64_t>(sizeof(double));

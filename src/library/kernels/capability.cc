@@ -30,6 +30,7 @@ std::string terms_of(const AttentionCall& call) {
   if (!state.biases.empty()) {
     add(fmt::format("toeplitz table ({})", joined_names(state, state.biases)));
   }
+  if (state.chain) add(fmt::format("a chain of steps ({})", joined_names(state, {*state.chain})));
   if (state.rotates_values) add("values rotated");
   if (state.fire) add("fire");
   if (state.cope) add("cope");

@@ -21,6 +21,8 @@ struct AddTerm {
       terms.rotary.push_back(index);
     } else if constexpr (std::same_as<E, Temperature>) {
       terms.temperatures.push_back(index);
+    } else if constexpr (ChainEncoding<E>) {
+      terms.chain = index;
     } else if constexpr (BiasEncoding<E>) {
       static_assert(DistanceBias<E>, "a bias that is not Toeplitz needs a modifier of its own");
       terms.biases.push_back(index);

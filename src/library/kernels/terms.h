@@ -27,6 +27,7 @@ struct Terms {
   std::optional<std::size_t> token;           // of the one token term that is fused
   std::optional<std::size_t> relative_query;  // of the one of queries that is fused
   std::vector<std::size_t> pairs;             // of terms that are computed apart from the tiles
+  std::optional<std::size_t> chain;           // of steps, in place of the product of q and k
   std::vector<std::size_t> temperatures;
   std::vector<std::size_t> sinks;
   std::optional<double> softcap;  // of the one that is fused

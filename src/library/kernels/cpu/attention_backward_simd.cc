@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/cpu/attention_tile-inl.h"
+#include "kernels/cpu/chain_gradients-inl.h"
 #include "kernels/cpu/term_gradients-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -159,9 +160,19 @@ void add_products(const HeadProblem& p, const QueryBlock& b, const Tile& tile, b
 
 // The products that a tile's weights and score gradients feed.
 void accumulate_tile(const HeadProblem& p, const QueryBlock& b, const Tile& tile, bool careful,
-                     const BackwardInputs& in, const Workspace& w, const BackwardOutputs& out) {
+                     const BackwardInputs& in, Workspace& w, const BackwardOutputs& out) {
   add_products(p, b, tile, careful, w.scores.data(), in.grad_out, out.dv, {}, nullptr);
-  add_products(p, b, tile, careful, w.dscores.data(), b.rows, out.dk, p.k, out.dq);
+  if (!has_chain(p)) {
+    add_products(p, b, tile, careful, w.dscores.data(), b.rows, out.dk, p.k, out.dq);
+  } else if (!is_passed(p, b, tile)) {
+    meet_backward(p, b, tile, w, out);
+  } else {
+    lanes_to_rows(w.q_transposed.data(), p.dim, p.padded_dim, w.chain_rows.data());
+    const bool careful_too = careful || !chain_is_finite(p, tile, w, out.dq);
+    pass_backward(p, b, tile, careful_too, w, out);
+    add_products(p, b, tile, careful_too, w.dscores.data(), w.chain_rows.data(), out.dchain_keys,
+                 p.chain.keys, out.dq);
+  }
 }
 
 // Gates from keys of their own (or from values): their logits are products of plain queries.
@@ -181,6 +192,7 @@ void find_sticks(const HeadProblem& p, const QueryBlock& b, const KeyRange& rang
     std::copy(carry.begin(), carry.end(),
               w.carries.begin() + static_cast<std::ptrdiff_t>(t * kCarry));
     const Tile tile = tile_at(p, b, t);
+    if (has_chain(p)) load_top(p, t, w);
     maximum.fill(-kInfinity);
     scores_of(p, b, tile, w, no_logit, false, 0, carry.data(), maximum.data());
     break_tile<false>(p, tile, w, carry.data());
@@ -200,6 +212,7 @@ std::size_t find_carries(const HeadProblem& p, const QueryBlock& b, const KeyRan
     std::copy(carry.begin(), carry.end(),
               w.carries.begin() + static_cast<std::ptrdiff_t>(t * kCarry));
     if (stops_counting && saturated(p, carry.data())) return t + 1;
+    if (has_chain(p)) load_top(p, t, w);
     scores_of(p, b, tile_at(p, b, t), w, no_logit, false, 0, carry.data(), maximum.data());
   }
   return range.first_tile;
@@ -217,6 +230,7 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
     std::fill_n(out.dfire_scale, kQueryBlock, 0.0f);
   }
   const KeyRange range = kept_tiles(p, b);
+  if (has_chain(p)) find_tops(p, b, range, w);
   std::size_t first_counting = range.first_tile;
   PerQuery last_logit{};
   if (has_cope) {
@@ -244,6 +258,7 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
     const bool is_saturated = has_cope && t < first_counting;
     const bool careful = !finite_queries || !keys_are_finite(p, tile);
     ignored.fill(-kInfinity);
+    if (has_chain(p)) load_top(p, t, w);
     scores_of(p, b, tile, w, last_logit, is_saturated, kKeepPositions,
               w.carries.data() + t * kCarry, ignored.data());
     tile_product(p.v, tile, p.dim, w.g_transposed.data(), w.dscores.data());

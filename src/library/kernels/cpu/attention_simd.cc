@@ -121,6 +121,7 @@ void forward_pass(const HeadProblem& p, const QueryBlock& b, Workspace& w, bool 
     const Tile tile = tile_at(p, b, t);
     const PerQuery older = maximum;
     scores_of(p, b, tile, w, last_logit, is_saturated, 0, carry.data(), maximum.data());
+    if (has_chain(p)) pass_tile(p, b, tile, w);
     if (p.breaks_sticks) {
       break_tile<false>(p, tile, w, carry.data());
     } else {
@@ -179,7 +180,14 @@ Workspace::Workspace(const Sizes& s)
       dsheared(s.backward ? sheared.size() : 0),
       cap_slopes(s.backward && s.breaks_sticks ? gates.size() : 0),
       pairs(s.has_pairs ? (s.keys + kKeyBlock) * kQueryBlock : 0),
-      dpairs(s.backward ? pairs.size() : 0) {}
+      dpairs(s.backward ? pairs.size() : 0),
+      chain_next(s.chains ? q_transposed.size() : 0),
+      chain_tops(s.backward ? (s.keys + kKeyBlock - 1) / kKeyBlock * chain_next.size() : 0),
+      chain_marks(s.backward ? kKeyBlock / kStepBlock * chain_next.size() : 0),
+      chain_met(s.backward ? kStepBlock * chain_next.size() : 0),
+      chain_along(s.chains ? kStepBlock * kQueryBlock : 0),
+      chain_rows(s.backward ? chain_next.size() : 0),
+      chain_scratch(chain_rows.size()) {}
 
 void attention_forward_block(const HeadProblem& problem, const QueryBlock& block, Workspace& space,
                              float* out, float* lse) {

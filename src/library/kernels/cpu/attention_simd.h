@@ -18,6 +18,8 @@ namespace posenc::cpu {
 
 inline constexpr std::size_t kQueryBlock = 64;
 inline constexpr std::size_t kKeyBlock = 128;
+// Steps of a chain whose queries are kept for the backward.
+inline constexpr std::size_t kStepBlock = 16;
 
 // What a row carries from tile to tile. CoPE's gate sums: kQueryBlock whole parts, then as many fractions. Of a stick:
 // what is left, then what its logarithm has lost besides; where that is not 0, what is left counts as nothing.
@@ -78,6 +80,23 @@ struct RelativeProblem {
   }
 };
 
+// A chain of steps in place of the product of queries and keys (path.h, wall.h), as the kernel sees it. Above a tile of
+// keys a query has passed the steps of all tokens down to the tile's end: scores are then products with keys that the
+// steps of their own tile have been applied to, and one matrix takes the query past the tile. In the tiles of its own
+// token a query makes the steps one by one.
+struct ChainProblem {
+  enum class Kind { kNone, kHouseholder, kGates };
+  Kind kind = Kind::kNone;
+  Rows steps;                      // w, or the gates; 0, or 1, where a key is hidden
+  const float* factors = nullptr;  // b of every key
+  Rows keys;                       // as the end of their tile meets them
+  const float* tiles = nullptr;    // the matrices: [dim][padded_dim], or a diagonal [padded_dim]
+
+  [[nodiscard]] std::size_t tile_size(std::size_t dim, std::size_t padded_dim) const {
+    return kind == Kind::kHouseholder ? dim * padded_dim : padded_dim;
+  }
+};
+
 // One head of one sequence.
 struct HeadProblem {
   std::size_t dim = 0;
@@ -100,6 +119,7 @@ struct HeadProblem {
   FireProblem fire;
   CopeProblem cope;
   RelativeProblem relative;
+  ChainProblem chain;
   float softcap = 0.0f;        // bound of the scores; 0: none
   bool has_pairs = false;      // Workspace::pairs is a term of the scores
   bool breaks_sticks = false;  // in place of the softmax
@@ -141,6 +161,7 @@ class Workspace {
     std::size_t keys = 0;
     bool breaks_sticks = false;
     bool has_pairs = false;
+    bool chains = false;
     bool backward = false;
   };
   explicit Workspace(const Sizes& sizes);
@@ -163,6 +184,15 @@ class Workspace {
   AlignedFloats cap_slopes;  // of bounded scores that a stick is broken by
   AlignedFloats pairs;       // [keys][kQueryBlock], filled by the caller: a term of the scores
   AlignedFloats dpairs;      // its gradient; 0 where a key is hidden
+  // Of a chain: queries past a tile, [dim][kQueryBlock]; above every tile; above every kStepBlock keys of a tile; at
+  // every key of those; and rows of queries and of their gradients, [kQueryBlock][padded_dim].
+  AlignedFloats chain_next;
+  AlignedFloats chain_tops;
+  AlignedFloats chain_marks;
+  AlignedFloats chain_met;
+  AlignedFloats chain_along;  // [kStepBlock][kQueryBlock]: products with w
+  AlignedFloats chain_rows;
+  AlignedFloats chain_scratch;
   // Token terms of a tile, less those of the block's first query, as sums of two floats: where a query's and a
   // key's nearly cancel, the sum of the large parts is exact.
   std::array<float, kQueryBlock> query_terms{}, query_rests{};
@@ -188,6 +218,10 @@ struct BackwardOutputs {
   float* dk = nullptr;               // [keys][padded_dim]
   float* dv = nullptr;
   float* dgate_keys = nullptr;
+  float* dchain_keys = nullptr;   // of ChainProblem, likewise
+  float* dchain_tiles = nullptr;  // of its matrices
+  float* dsteps = nullptr;        // [keys][padded_dim]: of w, or of the logarithms of gates
+  float* dfactors = nullptr;      // [keys]
   float* dtoeplitz = nullptr;     // as HeadProblem::toeplitz
   double* dtoken_sums = nullptr;  // [keys], of the token term's sums
   float* dembedding = nullptr;    // [dim][npos stride], of the scaled table

@@ -9,6 +9,7 @@
 
 #include <array>
 
+#include "kernels/cpu/chain_tile-inl.h"
 #include "kernels/cpu/gemm-inl.h"
 #include "kernels/cpu/score_tile-inl.h"
 
@@ -206,7 +207,13 @@ inline void cap_scores(const HeadProblem& p, const QueryBlock& b, const Tile& ti
 inline void scores_of(const HeadProblem& p, const QueryBlock& b, const Tile& tile, Workspace& w,
                       const PerQuery& last_logit, bool is_saturated, int extra, float* carry,
                       float* maximum) {
-  tile_product(p.k, tile, p.dim, w.q_transposed.data(), w.scores.data());
+  if (!has_chain(p)) {
+    tile_product(p.k, tile, p.dim, w.q_transposed.data(), w.scores.data());
+  } else if (is_passed(p, b, tile)) {
+    tile_product(p.chain.keys, tile, p.dim, w.q_transposed.data(), w.scores.data());
+  } else {
+    meet_tile(p, b, tile, w);
+  }
   const bool counts = p.cope.npos > 0 && !is_saturated;
   if (counts && p.cope.gate_keys.data != nullptr) {
     tile_product(p.cope.gate_keys, tile, p.dim, w.plain_transposed.data(), w.gate_logits.data());

@@ -39,10 +39,13 @@ struct KeyRange {
   std::size_t end_tile;  // one past the last; equal to first_tile where nothing is seen
 };
 
+// A chain starts at a query's own token, also where a stick hides it.
 inline KeyRange visible_tiles(const HeadProblem& p, const QueryBlock& b) {
+  const bool chains = p.chain.kind != cpu::ChainProblem::Kind::kNone;
+  const std::int64_t right = chains ? std::max<std::int64_t>(p.window_right, 0) : p.window_right;
   const std::int64_t lowest = p.place_offset + static_cast<std::int64_t>(b.first) - p.window_left;
   const std::int64_t highest =
-      p.place_offset + static_cast<std::int64_t>(b.first + b.count) - 1 + p.window_right;
+      p.place_offset + static_cast<std::int64_t>(b.first + b.count) - 1 + right;
   const std::int64_t first = std::clamp<std::int64_t>(lowest, 0, static_cast<std::int64_t>(p.keys));
   const std::int64_t end =
       std::clamp<std::int64_t>(highest + 1, 0, static_cast<std::int64_t>(p.keys));

@@ -4,7 +4,9 @@
 //   dr_ij = ds_ij + (gates from r),   dB_ij = ds_ij + (gates that see biases)
 //   of a stick: ds_ij = w_ij dw_ij (1 - sigmoid(s_ij)) - sigmoid(s_ij) SUM_{t<j} w_it dw_it
 //   dq'_i += scale dr_ij k'_j,   dk'_j += scale dr_ij q'_i,   then both back through T
+//   with a chain of steps, q'_i is what key j meets of it (chain.h)
 #include "kernels/ref/attention_row.h"
+#include "kernels/ref/chain.h"
 #include "kernels/ref/checks.h"
 #include "kernels/ref/vectors.h"
 
@@ -264,13 +266,16 @@ void raw_backward(const AttentionCall& call, const Head& head, const Row& row, s
                   std::span<const double> draw, HeadGradients& gradient) {
   const std::int64_t D = call.shape.head_dim;
   std::vector<double> dq(D, 0.0);
+  std::vector<std::vector<double>> dchained(call.chain ? draw.size() : 0, dq);
   for (std::size_t j = 0; j < draw.size(); ++j) {
     if (!row.visible[j]) continue;
     const auto key = static_cast<std::int64_t>(j);
     const double factor = call.scale * draw[j];
-    add_scaled(factor, vector_at(std::span(head.rotated_k), key, D), dq);
-    add_scaled(factor, row.rotated_q, vector_at(std::span(gradient.rotated_k), key, D));
+    add_scaled(factor, vector_at(std::span(head.rotated_k), key, D), call.chain ? dchained[j] : dq);
+    add_scaled(factor, call.chain ? row.chained[j] : row.rotated_q,
+               vector_at(std::span(gradient.rotated_k), key, D));
   }
+  if (call.chain) dq = chain_backward(call, head, row, dchained, gradient.of_encodings);
   call.transforms.backward(Role::kQuery, query_token(call, head, row, query), row.plain_q, dq,
                            gradient.parameters, gradient_rows(call, gradient, row.own_key));
   add_scaled(1.0, dq, vector_at(gradient.q, query, D));

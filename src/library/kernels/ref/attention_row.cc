@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/ref/chain.h"
 #include "kernels/ref/checks.h"
 
 namespace posenc::ref {
@@ -51,7 +52,7 @@ std::vector<double> raw_scores(const AttentionCall& call, const Head& head, cons
     if (!row.visible[j]) continue;
     const auto key =
         vector_at(std::span(head.rotated_k), static_cast<std::int64_t>(j), call.shape.head_dim);
-    raw[j] = call.scale * dot(row.rotated_q, key);
+    raw[j] = call.scale * dot(call.chain ? row.chained[j] : row.rotated_q, key);
   }
   return raw;
 }
@@ -318,8 +319,10 @@ AttentionCall::AttentionCall(const Spec& spec_in, const SpecParameters& paramete
       token_inputs(posenc::token_inputs(spec, model_shape(shape))),
       breaks_sticks(
           std::any_of(spec.encodings.begin(), spec.encodings.end(),
-                      [](const Encoding& e) { return std::holds_alternative<StickBreaking>(e); })) {
+                      [](const Encoding& e) { return std::holds_alternative<StickBreaking>(e); })),
+      chain(chain_of(spec)) {
   check_numbers(options);
+  check_chain(*this);
 }
 
 bool is_running(const AttentionCall& call, std::size_t input) {
@@ -456,6 +459,7 @@ Row evaluate_row(const AttentionCall& call, const Head& head, std::int64_t query
   row.plain_q = query_with_content(call, head, q);
   row.rotated_q = row.plain_q;
   call.transforms.apply(Role::kQuery, query_token(call, head, row, query), row.rotated_q);
+  if (call.chain) row.chained = chained_queries(call, head, row);
   row.raw = raw_scores(call, head, row);
   row.bias = biases(call, head, row, query);
   row.tokens = token_terms(head, row);

@@ -31,6 +31,7 @@ struct AttentionCall {
   double scale;
   std::vector<SpecInput> token_inputs;  // what inputs.of_encodings holds
   bool breaks_sticks;                   // in place of the softmax
+  std::optional<std::size_t> chain;     // of steps, in place of the product of query and key
 };
 
 // A TokenTerm of the spec in one head.
@@ -119,10 +120,11 @@ struct RelativeTerm {
 struct Row {
   std::vector<bool> visible;
   std::vector<double> plain_q;    // [D]: the query, with the vectors that are added to it
-  std::vector<double> rotated_q;  // [D]
-  std::vector<double> raw;        // r_ij
-  std::vector<double> bias;       // SUM_c B_c
-  std::vector<double> tokens;     // SUM of the token terms
+  std::vector<double> rotated_q;             // [D]
+  std::vector<std::vector<double>> chained;  // the query as every key meets it (chain.h)
+  std::vector<double> raw;                   // r_ij
+  std::vector<double> bias;                  // SUM_c B_c
+  std::vector<double> tokens;                // SUM of the token terms
   std::vector<RelativeTerm> relative;
   std::vector<PathTerm> paths;
   std::vector<double> relative_sum;  // of both

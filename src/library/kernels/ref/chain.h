@@ -1,0 +1,22 @@
+// Chains of steps in place of the product of query and key (path.h, wall.h). A query is carried from its own token down
+// to the lowest key it sees; key j meets it as y_j, after the steps of all tokens above j.
+#pragma once
+
+#include "kernels/ref/attention_row.h"
+
+namespace posenc::ref {
+
+// Throws where the attention of a chain is not causal, or a gate is above 1.
+void check_chain(const AttentionCall& call);
+
+// y_j of every key from the query's own to the lowest visible one, [D] each; empty for hidden and other keys.
+std::vector<std::vector<double>> chained_queries(const AttentionCall& call, const Head& head,
+                                                 const Row& row);
+
+// `gradients` are those of row.chained, which become those before each step. Returns the gradient of the query, and adds
+// those of the chain's inputs to `inputs`, [Tk, channels] each.
+std::vector<double> chain_backward(const AttentionCall& call, const Head& head, const Row& row,
+                                   const std::vector<std::vector<double>>& gradients,
+                                   const std::vector<std::span<double>>& inputs);
+
+}  // namespace posenc::ref
