@@ -82,7 +82,7 @@ class TokenInputs:
             if i.name in given:
                 module.add_module(i.projection, given[i.name])
                 continue
-            width, biased = self._heads_of(i) * i.channels, bias or i.log_sigmoid
+            width, biased = self._heads_of(i) * i.channels, bias or i.has_bias
             layer = nn.Linear(model_dim, width, bias=biased, device=device, dtype=dtype)
             module.add_module(i.projection, layer)
 
@@ -92,8 +92,7 @@ class TokenInputs:
         for i in self.declared:
             y = getattr(module, i.projection)(x)
             y = y.float() if i.float32 and y.dtype != torch.float64 else y
-            y = nn.functional.logsigmoid(y) if i.log_sigmoid else y
-            made[i.name] = y.unflatten(-1, (self._heads_of(i), i.channels)).transpose(1, 2)
+            made[i.name] = i.activate(y.unflatten(-1, (self._heads_of(i), i.channels))).transpose(1, 2)
         return made
 
 
@@ -209,6 +208,8 @@ class Attention(_Projections):
         )
         if window_left < -1:
             raise ValueError(f"window_left must be -1 (no bound) or >= 0 but is {window_left}")
+        if self.spec.needs_causal and not causal:
+            raise ValueError(f"{self.spec.text} needs causal attention; pass causal=True")
         self.window_left = window_left
         self.dropout = dropout
         self._token_inputs = TokenInputs(self.spec, self.head_dim, heads, self.kv_heads)

@@ -250,9 +250,13 @@ def _add_projections(pos: nn.Module, inputs: TokenInputs, module: nn.Module, con
     )
     for declared in inputs.declared:
         projection = getattr(pos, declared.projection)
+        if declared.activation == "unit_norm":  # a direction: the factor beside it is near 0
+            continue
         nn.init.zeros_(projection.weight)
-        if declared.log_sigmoid:
-            nn.init.constant_(projection.bias, _forget_bias(config))
+        if declared.activation == "log_sigmoid":
+            nn.init.constant_(projection.bias, _forget_bias(config) - declared.shift)
+        if declared.activation == "twice_sigmoid":
+            nn.init.constant_(projection.bias, -_forget_bias(config))
 
 
 def _forget_bias(config: Any) -> float:

@@ -25,15 +25,29 @@ class Parameter:
 @dataclass(frozen=True)
 class Input:
     """A tensor [B, heads, Tk, channels] that attention reads for an encoding: ``cope.gate_k``. A module
-    makes it from its input with a linear layer called ``projection``, and a log-sigmoid after it where
-    ``log_sigmoid`` says so."""
+    makes it from its input with a linear layer called ``projection``, adds ``shift`` and applies ``activation``:
+    ``none``, ``log_sigmoid``, ``twice_sigmoid`` or ``unit_norm`` (over the channels of a head)."""
 
     name: str
     by_query_head: bool  # a head for each of the queries', or of the keys'
     channels: int
     float32: bool  # float32 even where q has 16 bits
     log_sigmoid: bool
+    activation: str
+    shift: float
+    has_bias: bool  # whether the linear layer has a bias in every module
     projection: str
+
+    def activate(self, y: torch.Tensor) -> torch.Tensor:
+        """What the layer's output, [..., channels] of a head, is to attention."""
+        y = y + self.shift if self.shift else y
+        if self.activation == "log_sigmoid":
+            return torch.nn.functional.logsigmoid(y)
+        if self.activation == "twice_sigmoid":
+            return 2 * torch.sigmoid(y)
+        if self.activation == "unit_norm":
+            return y * torch.rsqrt(y.square().sum(-1, keepdim=True) + 1e-6)
+        return y
 
 
 @lru_cache(maxsize=256)
@@ -156,6 +170,11 @@ class Spec:
         the length nor trains. None: keys are cached unrotated."""
         text = _info(self._text, 0, 0, 0)["cacheable_rotation"]
         return Spec(text) if text else None
+
+    @property
+    def needs_causal(self) -> bool:
+        """Whether attention must be causal: path and wall have a step for every token from a key to a query."""
+        return _info(self._text, 0, 0, 0)["needs_causal"]
 
     def part(self, *sites: str) -> "Spec":
         """The encodings of these sites alone: ``input``, ``query/key``, ``bias``, ``content``, ``softmax``."""

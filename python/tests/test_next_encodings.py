@@ -35,6 +35,11 @@ SPECS = [
     "rope + fox(bidirectional=true)",
     "stick_breaking",
     "rope + fox + alibi(trainable=true) + stick_breaking",
+    "path",
+    "path + fox + alibi(trainable=true) + sink",
+    "path + temperature(kind=log, floor=20, scale=0.5) + stick_breaking",
+    "wall",
+    "wall + fox + relative_query(extent=20, beyond=clip)",
 ]
 
 
@@ -85,6 +90,8 @@ def check(spec, device, dtype, queries=70, keys=70, **options):
     for i in parsed.inputs(dim, heads):
         shape = (2, heads if i.by_query_head else kv_heads, keys, i.channels)
         inputs[i.name] = torch.randn(shape).to(torch.float32 if i.float32 else dtype)
+        if spec.startswith(("path", "wall")) and i.name != "fox.log_f":
+            inputs[i.name] = i.activate(inputs[i.name] - i.shift)
     if "fox.log_f" in inputs:
         inputs["fox.log_f"] = -inputs["fox.log_f"].abs() / 4
     grad_out = torch.randn_like(rows[0])
@@ -120,6 +127,8 @@ def test_agrees_with_the_reference(spec, dtype, device):
 )
 @pytest.mark.parametrize("spec", SPECS)
 def test_masks(spec, options, device):
+    if posenc.Spec(spec).needs_causal and not options:
+        pytest.skip("needs causal attention")
     check(spec, device, torch.float32, **options)
 
 
@@ -227,3 +236,75 @@ def test_bad_inputs_are_named():
             posenc.rope(q, q, spec)
     with pytest.raises(Exception, match="running must be false"):
         posenc.attention(q, q, q, "rope(running=true)")
+
+
+def dense_scores(name, q, k, inputs):
+    """r_ij by the formula, with a matrix for every token: [B, H, T, T], without the scale."""
+    length = q.shape[2]
+    if name == "path":
+        w, b = inputs["path.w"], inputs["path.b"]
+        steps = torch.eye(q.shape[3], dtype=q.dtype) - b.unsqueeze(-1) * w.unsqueeze(-1) * w.unsqueeze(-2)
+    else:
+        steps = torch.diag_embed(inputs["wall.log_f"].exp())
+    scores = q.new_zeros(*q.shape[:2], length, length)
+    for i in range(length):
+        y = q[:, :, i]
+        for j in range(i, -1, -1):
+            scores[:, :, i, j] = (k[:, :, j] * y).sum(-1)
+            y = (steps[:, :, j] @ y.unsqueeze(-1)).squeeze(-1)
+    return scores
+
+
+@pytest.mark.filterwarnings("ignore:.*no fused kernel.*")
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("name", ["path", "wall"])
+def test_chains_are_products_of_matrices(name, device):
+    q, k, v = torch.randn(3, 2, 3, 40, 8, dtype=torch.float64).unbind(0)
+    inputs = {}
+    for i in posenc.Spec(name).inputs(8, 3):
+        inputs[i.name] = i.activate(torch.randn(2, 3, 40, i.channels, dtype=torch.float64) - i.shift)
+    scores = dense_scores(name, q, k, inputs) / 8**0.5
+    hidden = torch.ones(40, 40, dtype=torch.bool).triu(1)
+    want = scores.masked_fill(hidden, -torch.inf).softmax(-1) @ v
+    for dtype, limit in ((torch.float64, 1e-12), (torch.float32, 1e-5)):
+        rows = [x.to(device, dtype) for x in (q, k, v)]
+        given = {n: x.to(device, dtype) for n, x in inputs.items()}
+        out = posenc.attention(*rows, name, inputs=given, causal=True)
+        assert (out.cpu().double() - want).abs().max() < limit
+
+
+@pytest.mark.filterwarnings("ignore:.*no fused kernel.*")
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("spec", ["path", "wall", "path + fox + sink"])
+def test_modules_make_the_steps(spec, device):
+    torch.manual_seed(3)
+    layer = posenc.nn.Attention(32, 4, spec, kv_heads=2, causal=True).to(device)
+    x = torch.randn(2, 30, 32, device=device)
+    made = layer._token_inputs.make(layer, x)
+    if "path" in spec:
+        assert (made["path.w"].norm(dim=-1) - 1).abs().max() < 1e-4
+        assert made["path.b"].min() > 0 and made["path.b"].max() < 2
+    else:
+        assert made["wall.log_f"].max() < 0 and made["wall.log_f"].min() > -1e-2
+    out = layer(x)
+    cache = posenc.nn.KeyValueCache()
+    parts = [layer(part, cache=cache) for part in x.split([11, 1, 1, 17], dim=1)]
+    assert (torch.cat(parts, 1) - out).abs().max() < 1e-5
+    out.square().sum().backward()
+    for name, parameter in layer.named_parameters():
+        assert parameter.grad is not None and parameter.grad.isfinite().all(), name
+    with pytest.raises(ValueError, match="pass causal=True"):
+        posenc.nn.Attention(32, 4, spec)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_chains_refuse_what_they_cannot_mean(device):
+    q, k, v = torch.randn(3, 1, 2, 5, 8, device=device).unbind(0)
+    gates = torch.full((1, 2, 5, 8), -0.1, device=device)
+    with pytest.raises((RuntimeError, ValueError), match="set causal=true"):
+        posenc.attention(q, k, v, "wall", inputs={"wall.log_f": gates})
+    gates[0, 1, 3, 2] = 0.25
+    with pytest.raises((RuntimeError, ValueError), match="wall.log_f must be at most 0 but got 0.25"):
+        posenc.attention(q, k, v, "wall", inputs={"wall.log_f": gates}, causal=True)
+    with pytest.raises((RuntimeError, ValueError), match="do not commute"):
+        posenc.attention(q, k, v, "rope + wall", inputs={"wall.log_f": -gates}, causal=True)

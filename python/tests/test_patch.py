@@ -361,6 +361,8 @@ def step_logits(model, given, tokens, use_cache):
 @pytest.mark.parametrize("name", ["llama", "gpt-neox", "bloom", "mpt", "t5"])
 def test_every_spec_generates_and_trains(name, spec, device):
     """Generation from a cache, with padding and past trained lengths, is a pass over all tokens."""
+    if name == "t5" and posenc.Spec(spec).needs_causal:
+        pytest.skip("the encoder of T5 is not causal")
     changes = {"hidden_size": 32} if name == "gpt-neox" else {}
     if posenc.Spec(spec).follows_length:  # a second layer reads what was computed at other lengths
         layers = {"bloom": "n_layer", "mpt": "n_layers", "t5": "num_layers"}

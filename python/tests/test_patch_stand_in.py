@@ -127,7 +127,7 @@ def test_every_spec_trains(spec):
     wanted = [p.name for p in posenc.Spec(spec).parameters(8, 4) if p.trainable]
     for declared in posenc.Spec(spec).inputs(8, 4):
         wanted += [f"{declared.projection}.weight"]
-        wanted += [f"{declared.projection}.bias"] * declared.log_sigmoid
+        wanted += [f"{declared.projection}.bias"] * declared.has_bias
     attention = model.model.layers[0].self_attn
     found = dict(attention.pos.named_parameters()) if wanted else {}
     assert sorted(found) == sorted(wanted)

@@ -10,7 +10,9 @@ import posenc
 from test_functions import SPECS, params_of
 
 DEVICES = ["cpu"] + (["cuda"] if torch.cuda.is_available() else [])
-MORE = ["cope + cope(npos_max=4)", "fire + fire", "fox + key_bias", "cope + fox", "cope(gate_source=value)",
+MORE = ["path + fox", "wall", "grape_ap", "relative_2d", "fox(bidirectional=true)",
+        "relative_query(side=key)", "relative_query(vectors=true)",
+        "cope + cope(npos_max=4)", "fire + fire", "fox + key_bias", "cope + fox", "cope(gate_source=value)",
         "stick_breaking", "rope + fox + stick_breaking", "relative_query(extent=8, beyond=clip)",
         "rope + relative_query(extent=8, source=input, rank=3)", "relative_query(extent=4) + cope(npos_max=4)"]
 DTYPES = [torch.float32, torch.bfloat16, torch.float64]
@@ -21,7 +23,7 @@ CASES = [(spec, 16) for spec in SPECS + MORE] + [(spec, 20) for spec in SPECS + 
 def inputs_of(spec, heads, keys, dim, dtype, device):
     inputs = {}
     for info in posenc.Spec(spec).inputs(dim, heads):
-        exact = torch.float32 if info.channels == 1 and dtype != torch.float64 else dtype
+        exact = torch.float32 if info.float32 and dtype != torch.float64 else dtype
         shape = (1, heads, keys, info.channels)
         inputs[info.name] = -torch.rand(shape, device=device).to(exact)
     return inputs

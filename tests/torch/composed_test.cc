@@ -5,11 +5,13 @@
 #include <torch/torch.h>
 
 #include "cases/table.h"
+#include "posenc/core/error.h"
 #include "posenc/torch/ops.h"
 #include "torch/composed/biases.h"
 #include "torch/composed/linear.h"
 #include "torch/composed/paths.h"
 #include "torch/composed/rotations.h"
+#include "torch/fitted_input.h"
 
 namespace posenc {
 namespace {
@@ -50,8 +52,9 @@ struct Problem {
     call.k = k;
     call.v = v;
     for (const SpecInput& input : call.prepared->plan.terms().inputs) {
-      call.inputs.push_back(at::randn(
-          {2, input.info.head_count(kHeads, 2), s.keys, input.info.channels}, at::kDouble));
+      const at::Tensor normal = at::randn(
+          {2, input.info.head_count(kHeads, 2), s.keys, input.info.channels}, at::kDouble);
+      call.inputs.push_back(testing::fitted_input(input.info, normal));
     }
     call.parameters = joined_parameters(*call.prepared);
     call.tokens = &tokens;
@@ -94,10 +97,18 @@ Tensors composition_of(const Problem& p) {
   return listed(result.out, result.lse, ops::composed_attention_backward(p.call, p.grad_out));
 }
 
-constexpr std::array kResults = {"out", "lse", "dq", "dk", "dv", "dparameters", "dinputs"};
+constexpr std::array kResults = {"out",         "lse",     "dq",        "dk",       "dv",
+                                 "dparameters", "dinputs", "dinputs 2", "dinputs 3"};
 constexpr std::size_t kParameterResult = 5;
 
-void expect_reference(const Setting& s) {
+// A chain of steps needs causal attention.
+Setting causal_where_needed(Setting s) {
+  s.tokens.causal = s.tokens.causal || chain_of(parse_spec(s.spec));
+  return s;
+}
+
+void expect_reference(const Setting& setting) {
+  const Setting s = causal_where_needed(setting);
   torch::manual_seed(3);
   const Problem p(s);
   const Tensors want = reference_of(p, s);
@@ -109,7 +120,8 @@ void expect_reference(const Setting& s) {
 }
 
 // One token of one input is NaN in a head: the same rows are NaN, the others as in the reference.
-void expect_reference_with_nan(const Setting& s, std::size_t input, std::int64_t token) {
+void expect_reference_with_nan(const Setting& setting, std::size_t input, std::int64_t token) {
+  const Setting s = causal_where_needed(setting);
   torch::manual_seed(3);
   const Problem p(s);
   Tensors inputs = {p.q, p.k, p.v, p.grad_out};
@@ -167,7 +179,11 @@ const std::vector<std::string>& specs() {
        "rope + grape_ap(rank=3) + grape_ap(rank=2, separate=true, scale=0.5)",
        "fox(bidirectional=true, scaled=true) + fox",
        "relative_query(extent=4, beyond=clip, source=input, rank=3) + relative_query(extent=2)",
-       "alibi(trainable=true) + fox + softcap(cap=1) + stick_breaking"});
+       "alibi(trainable=true) + fox + softcap(cap=1) + stick_breaking",
+       "path",
+       "path + fox(scaled=true) + alibi(trainable=true) + cope(npos_max=3) + sink",
+       "wall",
+       "wall + temperature(kind=ssmax) + softcap(cap=1) + stick_breaking"});
   return kSpecs;
 }
 
@@ -189,7 +205,8 @@ TEST(ComposedAttention, KnowsMasksPositionsAndDropout) {
                                  "relative(max_distance=3) + cope(npos_max=3)",
                                  "rope(angles=input, running=true, values=true) + stick_breaking",
                                  "temperature(kind=log, floor=2) + "
-                                 "relative_query(extent=3, source=input, rank=2, beyond=clip)"}) {
+                                 "relative_query(extent=3, source=input, rank=2, beyond=clip)",
+                                 "path + fox", "wall + sink"}) {
     expect_reference({.spec = spec, .tokens = {.causal = true, .key_mask = mask}});
     expect_reference({.spec = spec, .tokens = {.causal = true, .cu_queries = cu}});
     expect_reference({.spec = spec,
@@ -201,6 +218,36 @@ TEST(ComposedAttention, KnowsMasksPositionsAndDropout) {
     expect_reference({.spec = spec, .tokens = {.causal = true}, .dropout = 0.4});
     expect_reference({.spec = spec, .tokens = {.causal = true}, .queries = 12, .keys = 9});
   }
+}
+
+// More than one tile of steps, the last of them cut.
+TEST(ComposedAttention, ChainsOfManyTilesAreTheReference) {
+  const at::Tensor cu = at::tensor({0, 70, 71, 150}, at::kLong);
+  const at::Tensor fewer = at::tensor({0, 3, 4, 80}, at::kLong);
+  for (const std::string spec : {"path", "wall"}) {
+    expect_reference({.spec = spec, .queries = 150, .keys = 150});
+    expect_reference({.spec = spec, .tokens = {.window_left = 40}, .queries = 33, .keys = 150});
+    expect_reference({.spec = spec, .tokens = {.cu_queries = cu}, .queries = 150, .keys = 150});
+    expect_reference(
+        {.spec = spec, .tokens = {.cu_queries = fewer, .cu_keys = cu}, .queries = 80, .keys = 150});
+  }
+}
+
+// Gates of 0, and sums of logarithms far below the smallest float.
+TEST(ComposedAttention, GatesOfWallMayBeNearlyNothing) {
+  torch::manual_seed(8);
+  const Setting s{.spec = "wall", .tokens = {.causal = true}, .queries = 70, .keys = 70};
+  Problem p(s);
+  p.call.inputs[0].select(2, 20).fill_(-std::numeric_limits<double>::infinity());
+  p.call.inputs[0].select(2, 40).fill_(-1e5);
+  p.call.inputs[0].narrow(3, 0, 4).mul_(1e-3);
+  const Tensors want = reference_of(p, s);
+  const Tensors got = composition_of(p);
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    expect_close(got[i], want[i], std::string("wall ") + kResults.at(i));
+  }
+  p.call.inputs[0][1][0][3][2] = 0.5;
+  EXPECT_THROW(ops::composed_attention(p.call), Error);
 }
 
 TEST(ComposedAttention, TokensThatAreNaNShowInTheRowsThatSeeThem) {
@@ -286,6 +333,8 @@ TEST(ComposedAttention, ExplainSaysWhatRunsOnCuda) {
   EXPECT_EQ(path("none", ops::CudaNumbers::kHalf, 20),
             "composed on cuda, scores as tensors: head_dim is not a multiple of 8 up to 256");
   EXPECT_EQ(path("fire + cope(gates_see_bias=true)"), "fused on cuda, fire, cope");
+  EXPECT_EQ(path("path + fox"), "composed on cuda, scores as tensors: no kernel for path");
+  EXPECT_EQ(path("wall"), "composed on cuda, scores as tensors: no kernel for wall");
   EXPECT_EQ(path("fire + fire"), "composed on cuda, scores as tensors: more than one fire");
   // The forward fits into shared memory, the backward does not.
   for (const char* spec : {"cope(gate_source=value)", "cope(gate_source=separate)"}) {

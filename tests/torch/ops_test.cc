@@ -13,6 +13,7 @@
 #include "posenc/encodings/spec.h"
 #include "support/finite_difference.h"
 #include "support/message_of.h"
+#include "torch/fitted_input.h"
 
 namespace posenc {
 namespace {
@@ -35,10 +36,10 @@ struct Problem {
     const ModelShape shape{.head_dim = 8, .heads = 4};
     for (const SpecInput& input : token_inputs(parsed, shape)) {
       const auto own = input.info.float32 && type != at::kDouble ? at::kFloat : type;
+      const at::Tensor normal =
+          at::randn({2, input.info.head_count(4, 2), tokens, input.info.channels}, at::kDouble);
       options.inputs.push_back(
-          at::randn({2, input.info.head_count(4, 2), tokens, input.info.channels}, at::kDouble)
-              .to(own)
-              .set_requires_grad(true));
+          testing::fitted_input(input.info, normal).to(own).set_requires_grad(true));
     }
     std::vector<Parameters> values;
     for (const Encoding& e : parsed.encodings) {

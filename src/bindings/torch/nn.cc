@@ -32,6 +32,7 @@ AttentionConfig completed(AttentionConfig config) {
               config.heads, ") but got ", config.kv_heads);
   const Spec spec = ops::parse_any(config.spec);
   require_attention_part("Attention", spec);
+  require_causal("Attention", spec, config.causal);
   config.spec = to_text(spec);
   return config;
 }
@@ -39,9 +40,22 @@ AttentionConfig completed(AttentionConfig config) {
 at::Tensor heads_first(const at::Tensor& x, std::int64_t heads, std::int64_t head_dim) {
   return x.reshape({x.size(0), x.size(1), heads, head_dim}).transpose(1, 2);
 }
+// What a projection's output, [..., channels] of a head, is to attention.
 at::Tensor activated(const at::Tensor& x, const InputInfo& info) {
-  const at::Tensor wide = info.float32 && x.scalar_type() != at::kDouble ? x.to(at::kFloat) : x;
-  return info.activation == InputInfo::Activation::kLogSigmoid ? at::log_sigmoid(wide) : wide;
+  constexpr double kEpsilon = 1e-6;
+  at::Tensor wide = info.float32 && x.scalar_type() != at::kDouble ? x.to(at::kFloat) : x;
+  if (info.shift != 0.0) wide = wide + info.shift;
+  switch (info.activation) {
+    case InputInfo::Activation::kNone:
+      return wide;
+    case InputInfo::Activation::kLogSigmoid:
+      return at::log_sigmoid(wide);
+    case InputInfo::Activation::kTwiceSigmoid:
+      return 2.0 * at::sigmoid(wide);
+    case InputInfo::Activation::kUnitNorm:
+      return wide * at::rsqrt(wide.square().sum(-1, true) + kEpsilon);
+  }
+  return wide;
 }
 at::Tensor heads_last(const at::Tensor& x) { return x.transpose(1, 2).flatten(2); }
 
@@ -131,7 +145,7 @@ AttentionImpl::AttentionImpl(AttentionConfig config, EncodingParameters shared)
                          {.head_dim = config_.head_dim, .heads = config_.heads, .model_dim = 0});
   for (const auto& [encoding, info] : inputs_) {
     const std::int64_t dim = info.head_count(config_.heads, config_.kv_heads) * info.channels;
-    const bool bias = config_.bias || info.activation != InputInfo::Activation::kNone;
+    const bool bias = config_.bias || info.has_bias();
     input_projs.emplace_back(
         register_module(info.projection, dense_layer(config_.model_dim, dim, bias)));
   }
@@ -164,9 +178,8 @@ AttentionImpl::Projected AttentionImpl::project(const at::Tensor& x) const {
               .v = split(parts[2], config_.kv_heads)};
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const InputInfo& info = inputs_[i].info;
-    p.inputs.push_back(heads_first(activated(parts[3 + i], info),
-                                   info.head_count(config_.heads, config_.kv_heads),
-                                   info.channels));
+    const std::int64_t heads = info.head_count(config_.heads, config_.kv_heads);
+    p.inputs.push_back(activated(heads_first(parts[3 + i], heads, info.channels), info));
   }
   if (q_norm.defined()) p.q = rms_norm(p.q, q_norm);
   if (k_norm.defined()) p.k = rms_norm(p.k, k_norm);

@@ -132,6 +132,12 @@ std::tuple<at::Tensor, at::Tensor> inside_meta(const at::Tensor& q, const at::Te
 
 std::string_view site_name(Site site) { return enum_name(site); }
 
+std::string_view activation_name(InputInfo::Activation activation) {
+  constexpr std::array<std::string_view, 4> kNames = {"none", "log_sigmoid", "twice_sigmoid",
+                                                      "unit_norm"};
+  return kNames[static_cast<std::size_t>(activation)];
+}
+
 // Every name that a spec may use, with its fields.
 std::string catalog_op() { return catalog_json().dump(); }
 
@@ -153,6 +159,7 @@ std::string spec_info_op(std::string spec, std::int64_t head_dim, std::int64_t h
                                  {"hash", hash(parsed)},
                                  {"encodings", nlohmann::json::array()},
                                  {"cacheable_rotation", ""},
+                                 {"needs_causal", chain_of(parsed).has_value()},
                                  {"parameters", nlohmann::json::array()},
                                  {"inputs", nlohmann::json::array()}};
   if (const auto rotation = cacheable_rotation(parsed)) {
@@ -181,6 +188,9 @@ std::string spec_info_op(std::string spec, std::int64_t head_dim, std::int64_t h
          {"channels", i.info.channels},
          {"float32", i.info.float32},
          {"log_sigmoid", i.info.activation == InputInfo::Activation::kLogSigmoid},
+         {"activation", activation_name(i.info.activation)},
+         {"shift", i.info.shift},
+         {"has_bias", i.info.has_bias()},
          {"projection", i.info.projection}});
   }
   return info.dump();

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "torch/composed/biases.h"
+#include "torch/composed/chain.h"
 #include "torch/composed/non_finite.h"
 #include "torch/composed/numbers.h"
 #include "torch/composed/rotations.h"
@@ -284,11 +285,13 @@ ComposedResult compose(const ComposedCall& call) {
   s.visible = visible_keys(call);
   const at::Tensor v = keys(call.v);
   const at::Tensor k = keys(call.k);
-  s.raw =
-      at::matmul(
-          rotated(call, parameters, Role::kQuery, with_content(call, parameters, s.plain_q)),
-          (call.keys_are_turned ? k : rotated(call, parameters, Role::kKey, k)).transpose(-1, -2)) *
-      s.scale;
+  const at::Tensor turned_q =
+      rotated(call, parameters, Role::kQuery, with_content(call, parameters, s.plain_q));
+  const at::Tensor turned_k = call.keys_are_turned ? k : rotated(call, parameters, Role::kKey, k);
+  const bool chains = call.prepared->plan.terms().chain.has_value();
+  s.raw = (chains ? chained_products(call, turned_q, turned_k)
+                  : at::matmul(turned_q, turned_k.transpose(-1, -2))) *
+          s.scale;
   s.bias = sum_of_biases(call, parameters, type);
   ComposedResult result;
   at::Tensor scores = s.bias.defined() ? s.raw + s.bias : s.raw;
@@ -344,6 +347,7 @@ ComposedResult compose(const ComposedCall& call) {
 }  // namespace
 
 ComposedResult composed_attention(const ComposedCall& call) {
+  check_gates(call);
   const NonFinite non_finite(call, {});
   ComposedResult result = compose(non_finite.cleaned());
   non_finite.mark(result);

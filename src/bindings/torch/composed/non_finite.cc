@@ -2,6 +2,8 @@
 
 #include <limits>
 
+#include "torch/composed/chain.h"
+
 namespace posenc::ops {
 namespace {
 
@@ -34,13 +36,18 @@ NonFinite::NonFinite(const ComposedCall& call, const at::Tensor& grad_out)
   at::Tensor for_weights = gates_read_values(call.prepared->spec) ? k.logical_or(v) : k;
   for (std::size_t i = 0; i < cleaned_.inputs.size(); ++i) {
     at::Tensor& input = cleaned_.inputs[i];
+    const Readers readers = readers_of(i);
+    // A gate of Wall may be 0: its logarithm is -infinity.
+    if (is_log_gate(i)) input = input.clamp_min(kLowestLogGate);
     at::Tensor marks = marks_of(input);
     input = without(marks, input);
-    const Readers readers = readers_of(i);
     if (readers.sums) marks = at_or_after(marks);
     marks = by_query_head(marks);
     if (readers.own_query) {
       q = q.logical_or(at::matmul(call.tokens->own_keys(), marks.to(at::kDouble)) > 0);
+    }
+    if (readers.steps) {
+      q = q.logical_or(at::matmul(steps().to(at::kFloat), marks.to(at::kFloat)) > 0);
     }
     if (readers.other_queries) for_weights = by_query_head(for_weights).logical_or(marks);
   }
@@ -55,6 +62,11 @@ NonFinite::NonFinite(const ComposedCall& call, const at::Tensor& grad_out)
   weights_ = weights_.logical_or(g.logical_and(sees));  // what dv reads
 }
 
+bool NonFinite::is_log_gate(std::size_t input) const {
+  const Terms& terms = cleaned_.prepared->plan.terms();
+  return std::holds_alternative<Wall>(terms.spec.encodings[terms.inputs[input].encoding]);
+}
+
 NonFinite::Readers NonFinite::readers_of(std::size_t input) const {
   const Terms& terms = cleaned_.prepared->plan.terms();
   const Encoding& encoding = terms.spec.encodings[terms.inputs[input].encoding];
@@ -63,6 +75,7 @@ NonFinite::Readers NonFinite::readers_of(std::size_t input) const {
     const bool of_queries = input == first_input(terms.inputs, terms.inputs[input].encoding);
     return {of_queries, !(grape->separate && of_queries), false};
   }
+  if (is_chain(encoding)) return {false, false, false, true};
   const auto* rope = std::get_if<Rope>(&encoding);
   return {rope != nullptr, true, rope != nullptr && rope->running};
 }
@@ -71,13 +84,26 @@ at::Tensor NonFinite::by_query_head(const at::Tensor& keys) const {
   return keys.repeat_interleave(cleaned_.q.size(1) / std::max<std::int64_t>(keys.size(1), 1), 1);
 }
 
+at::Tensor NonFinite::steps() const {
+  const at::Tensor seen = visible_.to(at::kLong);
+  at::Tensor steps = (seen.cumsum(-1) - seen > 0) & (cleaned_.tokens->key_counts(Role::kQuery) > 0);
+  const at::Tensor mask = cleaned_.tokens->key_mask();
+  if (mask.defined()) steps = steps & mask.ne(0).reshape({mask.size(0), 1, 1, -1});
+  return steps;
+}
+
 at::Tensor NonFinite::queries_that_see(const at::Tensor& keys) const {
   return at::matmul(visible_.to(at::kFloat), by_query_head(keys).to(at::kFloat)) > 0;
 }
 
 at::Tensor NonFinite::keys_seen_by(const at::Tensor& queries, std::int64_t heads) const {
+  return keys_of(visible_, queries, heads);
+}
+
+at::Tensor NonFinite::keys_of(const at::Tensor& seen, const at::Tensor& queries,
+                              std::int64_t heads) {
   const at::Tensor by_head =
-      at::matmul(visible_.to(at::kFloat).transpose(-1, -2), queries.to(at::kFloat)) > 0;
+      at::matmul(seen.to(at::kFloat).transpose(-1, -2), queries.to(at::kFloat)) > 0;
   return by_head.reshape({by_head.size(0), heads, -1, by_head.size(2), 1}).any(2);
 }
 
@@ -115,6 +141,7 @@ void NonFinite::mark(AttentionBackward& gradients) const {
     const Readers readers = readers_of(i);
     at::Tensor lost = at::zeros({1, 1, 1, 1}, dinputs[i].options().dtype(at::kBool));
     if (readers.other_queries) lost = keys_seen_by(gradient_, heads);
+    if (readers.steps) lost = keys_of(steps(), gradient_, heads);
     if (readers.own_query) {
       const at::Tensor own =
           at::matmul(cleaned_.tokens->own_keys().t(), gradient_.to(at::kDouble)) > 0;

@@ -102,6 +102,7 @@ bool prunes_keys(const Terms& terms) {
 std::string cuda_obstacle(const Terms& terms, const CudaProblem& problem) {
   if (!terms.obstacle.empty()) return terms.obstacle;
   if (std::string type = type_obstacle(problem); !type.empty()) return type;
+  if (terms.chain) return "no kernel for " + joined_names(terms, {*terms.chain});
   if (!terms.pairs.empty()) return "no kernel for " + joined_names(terms, terms.pairs);
   if (terms.breaks_sticks && terms.softcap) return "no kernel for softcap with stick_breaking";
   if (terms.rotates_values) return "no kernel for rotated values";

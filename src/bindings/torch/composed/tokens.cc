@@ -90,17 +90,23 @@ at::Tensor Tokens::first_of_sequence() const {
   return at::arange(keys_, at::TensorOptions(device_).dtype(at::kLong)) - k_places();
 }
 
-at::Tensor Tokens::own_key_index() const {
-  at::Tensor index = q_places();
-  const at::Tensor none = index < 0;
-  if (packed()) {
-    const auto& k = cu_keys_.empty() ? cu_queries_ : cu_keys_;
-    std::vector<std::int64_t> first;
-    for (const std::int64_t s : side_of(true).sequence) first.push_back(k[s]);
-    index = index + on_device(first);
+std::vector<std::int64_t> Tokens::own_keys_on_host() const {
+  std::vector<std::int64_t> index;
+  if (!packed()) {
+    for (std::int64_t t = 0; t < queries_; ++t) {
+      index.push_back(std::max<std::int64_t>(t + keys_ - queries_, -1));
+    }
+    return index;
   }
-  return index.masked_fill(none, -1);
+  const auto& k = cu_keys_.empty() ? cu_queries_ : cu_keys_;
+  const Side side = side_of(true);
+  for (std::size_t t = 0; t < side.place.size(); ++t) {
+    index.push_back(side.place[t] < 0 ? -1 : k[side.sequence[t]] + side.place[t]);
+  }
+  return index;
 }
+
+at::Tensor Tokens::own_key_index() const { return on_device(own_keys_on_host()); }
 
 at::Tensor Tokens::visible() const {
   const at::Tensor n = q_places().unsqueeze(1);

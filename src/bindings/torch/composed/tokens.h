@@ -54,6 +54,7 @@ class Tokens {
   // Whether a key is the query's own token, likewise [Tq, Tk].
   [[nodiscard]] at::Tensor own_keys() const;
   // The key that is a query's own token, int64 [Tq], or -1; and the first key of the sequence of every key, [Tk].
+  [[nodiscard]] std::vector<std::int64_t> own_keys_on_host() const;
   [[nodiscard]] at::Tensor own_key_index() const;
   [[nodiscard]] at::Tensor first_of_sequence() const;
   // Whether a query sees a key, [B or 1, 1, Tq, Tk].

@@ -1,0 +1,134 @@
+#include "torch/composed/chain.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace posenc::ops {
+namespace {
+
+constexpr std::int64_t kPathTile = 64;
+constexpr std::int64_t kWallTile = 32;  // whose pairs have a number for each channel
+
+std::int64_t input_of(const ComposedCall& call) {
+  const Terms& terms = call.prepared->plan.terms();
+  return static_cast<std::int64_t>(first_input(terms.inputs, *terms.chain));
+}
+
+// An input of the chain by query head, without the tokens that key_mask hides: zeros are no step.
+at::Tensor steps_of(const ComposedCall& call, std::int64_t index, const at::Tensor& like) {
+  at::Tensor x = call.inputs[static_cast<std::size_t>(input_of(call) + index)];
+  const at::Tensor mask = call.tokens->key_mask();
+  if (mask.defined()) {
+    x = at::where(mask.ne(0).reshape({mask.size(0), 1, -1, 1}), x, at::zeros({}, x.options()));
+  }
+  const std::int64_t heads = std::max<std::int64_t>(x.size(1), 1);
+  return x.to(like.scalar_type()).repeat_interleave(like.size(1) / heads, 1);
+}
+
+// The first query at or after every key, as far as queries are in the order of their tokens.
+class FirstQueries {
+ public:
+  explicit FirstQueries(const ComposedCall& call) : own_(call.tokens->own_keys_on_host()) {
+    for (std::size_t i = 1; i < own_.size(); ++i) own_[i] = std::max(own_[i], own_[i - 1]);
+  }
+  [[nodiscard]] std::int64_t operator()(std::int64_t key) const {
+    return std::lower_bound(own_.begin(), own_.end(), key) - own_.begin();
+  }
+
+ private:
+  std::vector<std::int64_t> own_;
+};
+
+// Rows of queries before `first` have no score in a tile.
+at::Tensor with_rows_before(const at::Tensor& scores, std::int64_t first) {
+  return at::constant_pad_nd(scores, {0, 0, first, 0});
+}
+
+// Coefficients c of the steps of a tile, y past it = y - c W: from the last key to the first,
+// c_s = b_s (<w_s, y> - SUM_{t > s} c_t <w_t, w_s>), which is a triangular system.
+at::Tensor path_products(const ComposedCall& call, const at::Tensor& q, const at::Tensor& k) {
+  const at::Tensor all_w = steps_of(call, 0, q);
+  const at::Tensor all_b = steps_of(call, 1, q).transpose(-1, -2);  // [B, H, 1, Tk]
+  const at::Tensor makes = call.tokens->key_counts(Role::kQuery) > 0;
+  const FirstQueries first_query(call);
+  const std::int64_t keys = k.size(2);
+  std::int64_t begin = q.size(2);
+  at::Tensor y = q.narrow(2, begin, 0);
+  std::vector<at::Tensor> tiles;
+  for (std::int64_t first = (keys - 1) / kPathTile * kPathTile; first >= 0; first -= kPathTile) {
+    const std::int64_t count = std::min(kPathTile, keys - first);
+    const std::int64_t from = first_query(first);
+    y = at::cat({q.narrow(2, from, begin - from), y}, 2);
+    begin = from;
+    const at::Tensor w = all_w.narrow(2, first, count);
+    const at::Tensor b = all_b.narrow(3, first, count);
+    const at::Tensor tile_k = k.narrow(2, first, count);
+    const at::Tensor here =
+        makes.narrow(0, begin, makes.size(0) - begin).narrow(1, first, count).logical_not();
+    const at::Tensor along = (at::matmul(y, w.transpose(-1, -2)) * b).masked_fill(here, 0.0);
+    const at::Tensor system =
+        (at::matmul(w, w.transpose(-1, -2)) * b).tril(-1) + at::eye(count, w.options());
+    const at::Tensor c = at::linalg_solve_triangular(system, along, false, false, true);
+    const at::Tensor later = at::matmul(w, tile_k.transpose(-1, -2)).tril(-1);
+    tiles.push_back(
+        with_rows_before(at::matmul(y, tile_k.transpose(-1, -2)) - at::matmul(c, later), begin));
+    y = y - at::matmul(c, w);
+  }
+  std::reverse(tiles.begin(), tiles.end());
+  return at::cat(tiles, -1);
+}
+
+// Exponents are differences of sums, at most 0: from a query down to the end of a tile and from there to a key, or for
+// queries of the tile itself from one to the other.
+at::Tensor wall_products(const ComposedCall& call, const at::Tensor& q, const at::Tensor& k) {
+  const auto type = q.scalar_type();
+  const at::Tensor sums =
+      steps_of(call, 0, at::empty({0, q.size(1)}, q.options().dtype(at::kDouble)))
+          .clamp_min(kLowestLogGate)
+          .cumsum(2);
+  const at::Tensor of_query = sums.index_select(2, call.tokens->own_key_index().clamp_min(0));
+  const auto gate = [type](const at::Tensor& sum) { return sum.clamp_max(0.0).to(type).exp(); };
+  const FirstQueries first_query(call);
+  const std::int64_t keys = k.size(2);
+  std::vector<at::Tensor> tiles;
+  for (std::int64_t first = 0; first < keys; first += kWallTile) {
+    const std::int64_t count = std::min(kWallTile, keys - first);
+    const std::int64_t own = first_query(first);
+    const std::int64_t past = first_query(first + count);
+    const std::int64_t rest = q.size(2) - past;
+    const at::Tensor tile_k = k.narrow(2, first, count);
+    const at::Tensor tile_sums = sums.narrow(2, first, count);
+    const at::Tensor end = sums.narrow(2, first + count - 1, 1);
+    const at::Tensor pairs =
+        of_query.narrow(2, own, past - own).unsqueeze(3) - tile_sums.unsqueeze(2);
+    const at::Tensor near =
+        (q.narrow(2, own, past - own).unsqueeze(3) * tile_k.unsqueeze(2) * gate(pairs)).sum(-1);
+    const at::Tensor far_q = q.narrow(2, past, rest) * gate(of_query.narrow(2, past, rest) - end);
+    const at::Tensor far_k = tile_k * gate(end - tile_sums);
+    const at::Tensor far = at::matmul(far_q, far_k.transpose(-1, -2));
+    tiles.push_back(with_rows_before(at::cat({near, far}, 2), own));
+  }
+  return at::cat(tiles, -1);
+}
+
+}  // namespace
+
+at::Tensor chained_products(const ComposedCall& call, const at::Tensor& q, const at::Tensor& k) {
+  if (k.size(2) == 0) return at::matmul(q, k.transpose(-1, -2));
+  const Terms& terms = call.prepared->plan.terms();
+  const bool path = std::holds_alternative<Path>(terms.spec.encodings[*terms.chain]);
+  return path ? path_products(call, q, k) : wall_products(call, q, k);
+}
+
+void check_gates(const ComposedCall& call) {
+  const Terms& terms = call.prepared->plan.terms();
+  const auto* wall = terms.chain ? std::get_if<Wall>(&terms.spec.encodings[*terms.chain]) : nullptr;
+  if (wall == nullptr) return;
+  const at::Tensor gates =
+      steps_of(call, 0, call.inputs[static_cast<std::size_t>(input_of(call))]).detach();
+  if (gates.numel() == 0) return;
+  // A NaN is not refused: it shows in the rows that read it.
+  require_gates(*wall, gates.nan_to_num(-1.0).max().item<double>());
+}
+
+}  // namespace posenc::ops
