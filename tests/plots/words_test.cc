@@ -139,6 +139,10 @@ TEST(PlotScores, PartsMakeTheWeightsOfTheReference) {
       expect_parts_make_weights(request, parse_spec(text));
     }
   }
+  request.causal = true;
+  for (const char* text : {"path", "path + fox + alibi", "wall + sink"}) {
+    expect_parts_make_weights(request, parse_spec(text));
+  }
 }
 
 TEST(PlotScores, RandomCompositionsToo) {

@@ -177,16 +177,30 @@ std::string heads_of(const InputInfo& info) {
   return info.heads == InputInfo::Heads::kQuery ? "H" : "Hkv";
 }
 
+std::string made_by(const InputInfo& info) {
+  const std::string layer =
+      info.shift == 0.0 ? info.projection : fmt::format("{} + {:g}", info.projection, info.shift);
+  switch (info.activation) {
+    case InputInfo::Activation::kNone:
+      return layer;
+    case InputInfo::Activation::kLogSigmoid:
+      return "logsigmoid(" + layer + ")";
+    case InputInfo::Activation::kTwiceSigmoid:
+      return "2 sigmoid(" + layer + ")";
+    case InputInfo::Activation::kUnitNorm:
+      return layer + " / its length";
+  }
+  return layer;
+}
+
 // Only where there are any.
 std::string inputs_text(const Inspection& inspection) {
   const std::vector<SpecInput> inputs = token_inputs(inspection.spec, inspection.shape);
   if (inputs.empty()) return "";
   Table table({"input", "shape", "type", "made from x by"});
   for (const SpecInput& i : inputs) {
-    const bool log_sigmoid = i.info.activation == InputInfo::Activation::kLogSigmoid;
     table.add({i.info.name, fmt::format("[B, {}, Tk, {}]", heads_of(i.info), i.info.channels),
-               i.info.float32 ? "float32" : "as q",
-               log_sigmoid ? "logsigmoid(" + i.info.projection + ")" : i.info.projection});
+               i.info.float32 ? "float32" : "as q", made_by(i.info)});
   }
   return "\ninputs of attention besides q, k and v\n" + table.text();
 }

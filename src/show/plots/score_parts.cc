@@ -40,15 +40,34 @@ struct Toy {
   std::int64_t tokens;
 };
 
+double log_sigmoid(double x) { return -softplus(-x); }
+
+// The vectors as an input that has as many channels: of length one, or as gates, where the input asks for it.
+Matrix toy_vectors(const Toy& toy, InputInfo::Activation activation) {
+  Matrix x = toy.x;
+  for (std::int64_t t = 0; t < toy.tokens; ++t) {
+    const auto row = std::span(x).subspan(t * toy.request.head_dim,
+                                          static_cast<std::size_t>(toy.request.head_dim));
+    const double length = std::sqrt(dot(row, row));
+    for (double& value : row) {
+      if (activation == InputInfo::Activation::kUnitNorm && length > 0.0) value /= length;
+      if (activation == InputInfo::Activation::kLogSigmoid) value = log_sigmoid(value);
+    }
+  }
+  return x;
+}
+
 // What stands for an encoding's input, of one head: the vectors, or one number of each, a log-sigmoid.
 Matrix toy_input(const Toy& toy, const InputInfo& info) {
-  if (info.channels == toy.request.head_dim) return toy.x;
+  if (info.channels == toy.request.head_dim) return toy_vectors(toy, info.activation);
   Matrix numbers;
   for (std::int64_t t = 0; t < toy.tokens; ++t) {
     const auto x = std::span(toy.x).subspan(t * toy.request.head_dim,
                                             static_cast<std::size_t>(toy.request.head_dim));
     const double sum = std::accumulate(x.begin(), x.end(), 0.0);
-    numbers.push_back(-std::log1p(std::exp(-sum * default_scale(toy.request.head_dim))));
+    const double gate = log_sigmoid(sum * default_scale(toy.request.head_dim));
+    const bool twice = info.activation == InputInfo::Activation::kTwiceSigmoid;
+    numbers.push_back(twice ? 2.0 * std::exp(gate) : gate);
   }
   return numbers;
 }
