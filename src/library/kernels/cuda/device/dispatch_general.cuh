@@ -7,13 +7,19 @@
 
 namespace posenc::cuda {
 
-// Calls f.template operator()<Kind, kGates>(). Three parts of 256 channels do not fit into shared memory.
+// Stick-breaking or queries times distances, which other calls do not spend registers on.
+inline bool has_extra(const AttentionParams& p) {
+  return p.breaks_sticks || p.relative.entries > 0;
+}
+
+// Calls f.template operator()<Kind, kGates, kExtra>(). Three parts of 256 channels do not fit into shared memory.
 template <int kDim, class F>
 cudaError_t dispatch_general(const AttentionParams& p, F&& f) {
   const auto of_kind = [&]<class Kind>() {
+    if (has_extra(p)) return f.template operator()<Kind, false, true>();
     return p.cope.npos_max > 0 && p.cope.gate_k.data != nullptr
-               ? f.template operator()<Kind, true>()
-               : f.template operator()<Kind, false>();
+               ? f.template operator()<Kind, true, false>()
+               : f.template operator()<Kind, false, false>();
   };
   if (p.element == Element::kBFloat16) return of_kind.template operator()<Bf16>();
   if (p.element == Element::kFloat16) return of_kind.template operator()<Fp16>();
@@ -22,11 +28,15 @@ cudaError_t dispatch_general(const AttentionParams& p, F&& f) {
   return cudaErrorInvalidConfiguration;
 }
 
-// Calls f.template operator()<Kind>() for what the tuned kernels serve.
+// Calls f.template operator()<Kind, kExtra>() for what the tuned kernels serve.
 template <class F>
 cudaError_t dispatch_half(const AttentionParams& p, F&& f) {
-  return p.element == Element::kBFloat16 ? f.template operator()<Bf16>()
-                                         : f.template operator()<Fp16>();
+  const auto of_kind = [&]<class Kind>() {
+    return has_extra(p) ? f.template operator()<Kind, true>()
+                        : f.template operator()<Kind, false>();
+  };
+  return p.element == Element::kBFloat16 ? of_kind.template operator()<Bf16>()
+                                         : of_kind.template operator()<Fp16>();
 }
 
 }  // namespace posenc::cuda

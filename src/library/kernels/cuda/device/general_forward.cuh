@@ -11,7 +11,7 @@
 
 namespace posenc::cuda {
 
-// kGates: CoPE's gates come from a product of their own.
+// kGates: CoPE's gates come from a product of their own. Below, kExtra: stick-breaking or queries times distances.
 template <class Kind, int kDim, bool kGates>
 struct GeneralForwardLayout {
   static constexpr int kPlain = kOperandBytes<Kind, kDim>;  // plain queries, for the gates
@@ -20,7 +20,7 @@ struct GeneralForwardLayout {
   static constexpr int kBytes = 1024 + kWindows + 2 * kGeneralWindow;
 };
 
-template <class Kind, int kDim, bool kGates>
+template <class Kind, int kDim, bool kGates, bool kExtra>
 class GeneralForward {
   using Layout = GeneralForwardLayout<Kind, kDim, kGates>;
   using T = ElementOf<Kind>;
@@ -61,7 +61,7 @@ class GeneralForward {
     const Range tiles = kept_key_tiles(p_, s_, head_, query_, query_ + 63);
 #pragma unroll 1
     for (int tile = tiles.end - 1; tile >= tiles.first; --tile) {
-      if (p_.breaks_sticks && __syncthreads_and(nothing_left(left_)) != 0) break;
+      if (breaks_sticks() && __syncthreads_and(nothing_left(left_)) != 0) break;
       visit(tile * 64);
     }
 #pragma unroll
@@ -69,7 +69,7 @@ class GeneralForward {
       has_keys_[h] |= __shfl_xor_sync(~0u, has_keys_[h], 1);
       has_keys_[h] |= __shfl_xor_sync(~0u, has_keys_[h], 2);
     }
-    if (p_.breaks_sticks) {
+    if (breaks_sticks()) {
       store_sticks();
       return;
     }
@@ -80,6 +80,7 @@ class GeneralForward {
   }
 
  private:
+  __device__ bool breaks_sticks() const { return kExtra && p_.breaks_sticks; }
   __device__ void load_queries(const Tensor4& x, int to, int dim) {
     __syncthreads();
     load_operand<Kind, kDim, false>(base_ + to, rows_of<T>(x, s_.batch, head_, s_.first_query),
@@ -91,7 +92,7 @@ class GeneralForward {
     chain_.start_rows(s_, query_);
     const bool has_cope = p_.cope.npos_max > 0;
     const Tensor4& plain = has_cope && p_.cope.plain_q.data != nullptr ? p_.cope.plain_q : p_.q;
-    const bool has_relative = !kGates && p_.relative.entries > 0;
+    const bool has_relative = kExtra && p_.relative.entries > 0;
     if (has_relative && p_.relative.u.data != nullptr) {
       load_queries(p_.relative.u, 0, p_.relative.rank);
       start_relative();
@@ -144,7 +145,7 @@ class GeneralForward {
     replace_hidden(seen, -INFINITY, x);
     Biases biases;
     chain_.read_biases(s_, query_, key, biases);
-    if (p_.breaks_sticks) {
+    if (breaks_sticks()) {
       break_sticks(GeneralSticks{p_.scale, biases, seen}, mine_.column, x, left_);
     } else {
       finish_general<kGates>(chain_.cope(), chain_.softcap(), biases, gates, counted_, z_, last_,
@@ -204,23 +205,25 @@ class GeneralForward {
   OnlineSoftmax softmax_;
 };
 
-template <class Kind, int kDim, bool kGates>
+template <class Kind, int kDim, bool kGates, bool kExtra>
 __global__ void __launch_bounds__(128, kDim == 64    ? 3
                                        : kDim == 128 ? 2
                                                      : 1)
     general_forward_kernel(const __grid_constant__ AttentionParams p) {
   extern __shared__ std::uint8_t raw_smem[];
-  GeneralForward<Kind, kDim, kGates>(p, aligned_smem(raw_smem), blockIdx.z, blockIdx.y).run();
+  GeneralForward<Kind, kDim, kGates, kExtra>(p, aligned_smem(raw_smem), blockIdx.z, blockIdx.y)
+      .run();
 }
 
-template <class Kind, int kDim>
+template <class Kind, int kDim, bool kExtra>
 __global__ void __launch_bounds__(128)
     recheck_forward_kernel(const __grid_constant__ AttentionParams p,
                            const __grid_constant__ MarkedBlocks list) {
   extern __shared__ std::uint8_t raw_smem[];
   std::uint8_t* smem = aligned_smem(raw_smem);
   for (MarkedWork work(list); work.next();) {
-    GeneralForward<Kind, kDim, false>(p, smem, work.sequence, work.head).run_block(64 * work.block);
+    GeneralForward<Kind, kDim, false, kExtra>(p, smem, work.sequence, work.head)
+        .run_block(64 * work.block);
   }
 }
 

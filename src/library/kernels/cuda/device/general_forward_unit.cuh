@@ -8,10 +8,10 @@ namespace posenc::cuda {
 
 template <int kDim>
 cudaError_t run_general_forward(const AttentionParams& p, int slots, cudaStream_t stream) {
-  return dispatch_general<kDim>(p, [&]<class Kind, bool kGates>() {
+  return dispatch_general<kDim>(p, [&]<class Kind, bool kGates, bool kExtra>() {
     const dim3 grid(static_cast<unsigned>(slots), static_cast<unsigned>(p.heads),
                     static_cast<unsigned>(sequences_of(p)));
-    return launch(general_forward_kernel<Kind, kDim, kGates>, grid, 128,
+    return launch(general_forward_kernel<Kind, kDim, kGates, kExtra>, grid, 128,
                   GeneralForwardLayout<Kind, kDim, kGates>::kBytes, stream, p);
   });
 }
@@ -19,8 +19,8 @@ cudaError_t run_general_forward(const AttentionParams& p, int slots, cudaStream_
 template <int kDim>
 cudaError_t recheck_forward(const AttentionParams& p, const MarkedBlocks& list,
                             cudaStream_t stream) {
-  return dispatch_half(p, [&]<class Kind>() {
-    return launch(recheck_forward_kernel<Kind, kDim>, dim3(kRecheckBlocks), 128,
+  return dispatch_half(p, [&]<class Kind, bool kExtra>() {
+    return launch(recheck_forward_kernel<Kind, kDim, kExtra>, dim3(kRecheckBlocks), 128,
                   GeneralForwardLayout<Kind, kDim, false>::kBytes, stream, p, list);
   });
 }

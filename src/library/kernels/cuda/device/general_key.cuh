@@ -28,7 +28,7 @@ struct GeneralKeyLayout {
 // Parts of 64 channels of the gradients that a block of threads holds.
 constexpr int general_key_parts(int dim, bool gates) { return dim == 64 || gates ? 1 : 2; }
 
-template <class Kind, int kDim, bool kGates>
+template <class Kind, int kDim, bool kGates, bool kExtra>
 class GeneralKey {
   using Layout = GeneralKeyLayout<Kind, kDim, kGates>;
   using T = ElementOf<Kind>;
@@ -78,6 +78,7 @@ class GeneralKey {
   }
 
  private:
+  __device__ bool breaks_sticks() const { return kExtra && p_.breaks_sticks; }
   __device__ void load_own() {
     const auto load = [&](const Tensor4& x, int to) {
       load_operand<Kind, kDim, true>(base_ + to,
@@ -133,7 +134,7 @@ class GeneralKey {
 
   __device__ void visit(GeneralChain& chain, int head, int tile) {
     const int query = tile * 64;
-    if (p_.breaks_sticks && walk_.first_key / 64 < walk_.first_counting(tile, head)) return;
+    if (breaks_sticks() && walk_.first_key / 64 < walk_.first_counting(tile, head)) return;
     staged_ = Rows::kNone;
     chain.start_rows(walk_.s, query);
     const bool counts = load_sums(chain.cope(), head, tile);
@@ -169,7 +170,7 @@ class GeneralKey {
       add_staged(gates, dgates_);
     }
   }
-  __device__ bool has_relative() const { return !kGates && p_.relative.entries > 0; }
+  __device__ bool has_relative() const { return kExtra && p_.relative.entries > 0; }
   __device__ RelativeWindow<Kind, kDim> relative_window() const {
     return {smem_ + Layout::kRelative, smem_ + Layout::kWeights, mine_};
   }
@@ -229,7 +230,7 @@ class GeneralKey {
       relative_window().add(RelativeEntries(p_.relative), walk_.s.place(query) - walk_.first_key,
                             biases);
     }
-    if (p_.breaks_sticks) {
+    if (breaks_sticks()) {
       const float left[2] = {__uint_as_float(carry_[0]), __uint_as_float(carry_[1])};
       sticks_backward<true>(p_.scale, biases, mine_.column, rows, keep, seen, left, prefix_, x, y);
       return;
@@ -240,7 +241,7 @@ class GeneralKey {
 
   // What the queries' kernel has kept for this tile; whether CoPE counts here.
   __device__ bool load_sums(const LongCopeScores& cope, int head, int tile) {
-    if (p_.breaks_sticks) load_sticks(head, tile);
+    if (breaks_sticks()) load_sticks(head, tile);
     if (p_.cope.npos_max == 0) return false;
     const BackwardSpace& space = walk_.space;
     const int stride = logit_stride(p_.cope.npos_max);
@@ -293,16 +294,16 @@ class GeneralKey {
   Accum dgates_[kGates ? kOutParts : 1];
 };
 
-template <class Kind, int kDim, bool kGates>
+template <class Kind, int kDim, bool kGates, bool kExtra>
 __global__ void __launch_bounds__(128, kDim == 64 ? 2 : 1)
     general_key_kernel(const __grid_constant__ AttentionBackwardParams b,
                        const __grid_constant__ BackwardSpace space) {
   extern __shared__ std::uint8_t raw_smem[];
-  GeneralKey<Kind, kDim, kGates>(b, space, aligned_smem(raw_smem), blockIdx.z, blockIdx.y)
+  GeneralKey<Kind, kDim, kGates, kExtra>(b, space, aligned_smem(raw_smem), blockIdx.z, blockIdx.y)
       .run_block(static_cast<int>(blockIdx.x));
 }
 
-template <class Kind, int kDim>
+template <class Kind, int kDim, bool kExtra>
 __global__ void __launch_bounds__(128)
     recheck_key_kernel(const __grid_constant__ AttentionBackwardParams b,
                        const __grid_constant__ BackwardSpace space,
@@ -310,7 +311,8 @@ __global__ void __launch_bounds__(128)
   extern __shared__ std::uint8_t raw_smem[];
   std::uint8_t* smem = aligned_smem(raw_smem);
   for (MarkedWork work(list); work.next();) {
-    GeneralKey<Kind, kDim, false>(b, space, smem, work.sequence, work.head).run_block(work.block);
+    GeneralKey<Kind, kDim, false, kExtra>(b, space, smem, work.sequence, work.head)
+        .run_block(work.block);
   }
 }
 

@@ -23,7 +23,7 @@ struct GeneralQueryLayout {
   static constexpr int kBytes = 1024 + kStrips + kStripsBytes;
 };
 
-template <class Kind, int kDim, bool kGates>
+template <class Kind, int kDim, bool kGates, bool kExtra>
 class GeneralQuery {
   using Layout = GeneralQueryLayout<Kind, kDim, kGates>;
   using T = ElementOf<Kind>;
@@ -64,7 +64,7 @@ class GeneralQuery {
     tiles_ = kept_key_tiles(p_, s_, head_, query_, query_ + 63);
     start();
     if (has_cope()) find_carries();
-    if (p_.breaks_sticks) find_sticks();
+    if (breaks_sticks()) find_sticks();
     walk_up(true, kGates && !walks_twice());
     if (b_.dtoken_queries != nullptr) store_row_sums(b_, s_, head_, query_, mine_, row_sums_);
     store();
@@ -72,8 +72,9 @@ class GeneralQuery {
   }
 
  private:
+  __device__ bool breaks_sticks() const { return kExtra && p_.breaks_sticks; }
   __device__ bool has_cope() const { return p_.cope.npos_max > 0; }
-  __device__ bool has_relative() const { return !kGates && p_.relative.entries > 0; }
+  __device__ bool has_relative() const { return kExtra && p_.relative.entries > 0; }
   __device__ bool has_plain() const { return has_cope() && p_.cope.plain_q.data != nullptr; }
   // Gates of other keys ask something of the plain queries, the scores of the turned ones: where these
   // differ, the walk is made once for each.
@@ -230,7 +231,7 @@ class GeneralQuery {
     const bool counted = !has_cope() || tile < counting_;
     if (!scores && counted) return;  // gates of saturated keys ask nothing
     std::uint32_t carry[2] = {0, 0};
-    if (!counted || p_.breaks_sticks) load_carries(tile, carry);
+    if (!counted || breaks_sticks()) load_carries(tile, carry);
     Accum g;
     if constexpr (kGates) {
       if (!counted) {
@@ -275,7 +276,7 @@ class GeneralQuery {
   __device__ void load_carries(int tile, std::uint32_t (&carry)[2]) {
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      carry[h] = p_.breaks_sticks ? __float_as_uint(-INFINITY) : chain_.cope().last;
+      carry[h] = breaks_sticks() ? __float_as_uint(-INFINITY) : chain_.cope().last;
       if (!in_chunk(h)) continue;
       carry[h] = *sums_.carry(tile, query_ + mine_.row[h]);
       if (mine_.column == 0) *sums_.prefix(tile, query_ + mine_.row[h]) = prefix_[h];
@@ -295,7 +296,7 @@ class GeneralQuery {
         return;
       }
     }
-    if (p_.breaks_sticks) {
+    if (breaks_sticks()) {
       const float left[2] = {__uint_as_float(carry[0]), __uint_as_float(carry[1])};
       sticks_backward<false>(p_.scale, biases, mine_.column, rows_, keep, seen, left, prefix_, x,
                              y);
@@ -460,15 +461,16 @@ class GeneralQuery {
   Accum dq_[kParts];
 };
 
-template <class Kind, int kDim, bool kGates>
+template <class Kind, int kDim, bool kGates, bool kExtra>
 __global__ void __launch_bounds__(128, kDim == 64 ? 2 : 1)
     general_query_kernel(const __grid_constant__ AttentionBackwardParams b,
                          const __grid_constant__ BackwardSpace space) {
   extern __shared__ std::uint8_t raw_smem[];
-  GeneralQuery<Kind, kDim, kGates>(b, space, aligned_smem(raw_smem), blockIdx.z, blockIdx.y).run();
+  GeneralQuery<Kind, kDim, kGates, kExtra>(b, space, aligned_smem(raw_smem), blockIdx.z, blockIdx.y)
+      .run();
 }
 
-template <class Kind, int kDim>
+template <class Kind, int kDim, bool kExtra>
 __global__ void __launch_bounds__(128)
     recheck_query_kernel(const __grid_constant__ AttentionBackwardParams b,
                          const __grid_constant__ BackwardSpace space,
@@ -476,7 +478,8 @@ __global__ void __launch_bounds__(128)
   extern __shared__ std::uint8_t raw_smem[];
   std::uint8_t* smem = aligned_smem(raw_smem);
   for (MarkedWork work(list); work.next();) {
-    GeneralQuery<Kind, kDim, false>(b, space, smem, work.sequence, work.head).run_block(work.block);
+    GeneralQuery<Kind, kDim, false, kExtra>(b, space, smem, work.sequence, work.head)
+        .run_block(work.block);
   }
 }
 

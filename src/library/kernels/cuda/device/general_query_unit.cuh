@@ -9,12 +9,12 @@ namespace posenc::cuda {
 template <int kDim>
 cudaError_t run_general_query(const AttentionBackwardParams& b, const BackwardSpace& space,
                               cudaStream_t stream) {
-  return dispatch_general<kDim>(b.forward, [&]<class Kind, bool kGates>() {
+  return dispatch_general<kDim>(b.forward, [&]<class Kind, bool kGates, bool kExtra>() {
     if constexpr (backward_fits(kDim, Planes<Kind>::kCount > 1, kGates)) {
       static_assert(GeneralQueryLayout<Kind, kDim, kGates>::kBytes <= kMostSharedBytes);
       const dim3 grid(static_cast<unsigned>(space.slots), static_cast<unsigned>(b.forward.heads),
                       static_cast<unsigned>(sequences_of(b.forward)));
-      return launch(general_query_kernel<Kind, kDim, kGates>, grid, 128,
+      return launch(general_query_kernel<Kind, kDim, kGates, kExtra>, grid, 128,
                     GeneralQueryLayout<Kind, kDim, kGates>::kBytes, stream, b, space);
     } else {
       return cudaErrorInvalidConfiguration;
@@ -25,8 +25,8 @@ cudaError_t run_general_query(const AttentionBackwardParams& b, const BackwardSp
 template <int kDim>
 cudaError_t recheck_query(const AttentionBackwardParams& b, const BackwardSpace& space,
                           const MarkedBlocks& list, cudaStream_t stream) {
-  return dispatch_half(b.forward, [&]<class Kind>() {
-    return launch(recheck_query_kernel<Kind, kDim>, dim3(kRecheckBlocks), 128,
+  return dispatch_half(b.forward, [&]<class Kind, bool kExtra>() {
+    return launch(recheck_query_kernel<Kind, kDim, kExtra>, dim3(kRecheckBlocks), 128,
                   GeneralQueryLayout<Kind, kDim, false>::kBytes, stream, b, space, list);
   });
 }
