@@ -37,7 +37,8 @@ def check(spec, dtype, **options):
     assert torch.equal(got[1].cpu().isfinite(), seen)
     # Where less than the smallest normal number is left, the logarithm is an upper bound.
     lse = [x.double().cpu()[seen].clamp_min(-87.0) for x in (got[1], want[1])]
-    assert (lse[0] - lse[1]).abs().max() < max(limit, 1e-3)
+    # A sum over the row, whose scores are rounded where a rotation is: relative to its size.
+    assert ((lse[0] - lse[1]).abs() / (1 + lse[1].abs())).max() < max(limit, 1e-3)
     for name, g, w in zip("qkv", got[2], want[2]):
         assert error(g, w) < 2 * limit, f"gradient of {name}: {error(g, w)}"
 
