@@ -132,7 +132,10 @@ def test_parameters(spec, dtype):
             poisoned[name].fill_(float("nan"))
         grad_out = torch.randn(rows[0].shape, device="cuda")
         out, _, gradients = run(rows, poisoned, spec, grad_out, causal=True)
-        assert out.isnan().any(-1).all(), f"{spec}: {name}"
+        lost = out.isnan().any(-1)
+        if spec == "kerple(kernel=power)" and name == "kerple.p":
+            lost = lost[:, :, 2:]  # 0 and 1 to any power are 0 and 1
+        assert lost.all(), f"{spec}: {name}"
         own = list(params).index(name) - len(params)
         assert gradients[own].isnan().any(), f"{spec}: gradient of {name}"
 

@@ -32,6 +32,7 @@ TEST(Fox, GatesAtOneAddNothing) {
 // log f = -m_h everywhere fades a key by m_h for each token between: ALiBi.
 TEST(Fox, TheSameGateEverywhereIsAlibi) {
   AttentionCase alibi = random_case("alibi", kShape, causal(), 4);
+  for (double& slope : alibi.parameters[0][0]) slope = std::abs(slope);
   AttentionCase fox = alibi;
   fox.spec = parse_spec("fox");
   fox.parameters = {{}};
@@ -135,6 +136,18 @@ TEST(Fox, BothSidesAreMirrorImages) {
       EXPECT_NEAR(forwards[t * 4 + c], backwards[(6 - t) * 4 + c], 1e-14);
     }
   }
+}
+
+TEST(Fox, GatesAboveOneAreAnErrorThatNamesTheInput) {
+  cases::AttentionProblem problem(cases::Case{.spec = "rope + fox", .queries = 5, .keys = 5});
+  std::vector<double> log_f = problem.data.inputs[0].values();
+  log_f[3] = 0.25;
+  problem.data.inputs[0].assign(log_f);
+  const Status status = attention(problem.call());
+  EXPECT_EQ(status.code(), StatusCode::kOutOfRange);
+  EXPECT_NE(std::string(status.message()).find("fox.log_f must be at most 0 but got 0.25"),
+            std::string::npos)
+      << status.message();
 }
 
 }  // namespace

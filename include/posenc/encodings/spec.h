@@ -69,6 +69,9 @@ struct SpecInput {
 std::vector<SpecInput> token_inputs(const Spec& spec, const ModelShape& shape);
 // The place in the list of an encoding's first input.
 std::size_t first_input(const std::vector<SpecInput>& inputs, std::size_t encoding);
+// Whether an input is the logarithm of a gate, which is at most 0; and the refusal of one whose largest value is above.
+bool is_gate(const InputInfo& info);
+void require_gate(const InputInfo& info, double largest);
 // Their names for a message: "cope.gate_k", or "none".
 std::string names_of(const std::vector<SpecInput>& inputs);
 

@@ -43,7 +43,5 @@ struct Wall {
 void validate(const Wall& config, const ModelShape& shape);
 std::vector<ParameterInfo> parameters(const Wall& config, const ModelShape& shape);
 std::vector<InputInfo> token_inputs(const Wall& config, const ModelShape& shape);
-// Throws Error where the largest value of log_f is above 0.
-void require_gates(const Wall& config, double largest);
 
 }  // namespace posenc

@@ -27,7 +27,7 @@ void fit_input(const InputInfo& info, std::vector<double>& values) {
   const auto channels = static_cast<std::size_t>(info.channels);
   for (std::size_t n = 0; n < values.size(); ++n) {
     double& x = values[n];
-    if (info.activation == Activation::kLogSigmoid && info.shift > 0.0) x = -softplus(-x);
+    if (info.activation == Activation::kLogSigmoid) x = -softplus(-x);
     if (info.activation == Activation::kTwiceSigmoid) x = 2.0 / (1.0 + std::exp(-x));
     if (info.activation != Activation::kUnitNorm || (n + 1) % channels != 0) continue;
     double square = 0.0;

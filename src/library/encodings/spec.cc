@@ -219,6 +219,20 @@ std::size_t first_input(const std::vector<SpecInput>& inputs, std::size_t encodi
   return static_cast<std::size_t>(found - inputs.begin());
 }
 
+bool is_gate(const InputInfo& info) {
+  return info.activation == InputInfo::Activation::kLogSigmoid;
+}
+
+void require_gate(const InputInfo& info, double largest) {
+  if (!(largest > 0.0)) return;
+  throw Error(ErrorKind::kOutOfRange,
+              {.scope = "attention",
+               .key = info.name,
+               .rule = "must be at most 0",
+               .value = fmt::format("{:g}", largest),
+               .hint = "give the logarithm of a gate between 0 and 1, as logsigmoid(x) is"});
+}
+
 std::string names_of(const std::vector<SpecInput>& inputs) {
   std::string names;
   for (const SpecInput& input : inputs) names += (names.empty() ? "" : ", ") + input.info.name;

@@ -26,14 +26,4 @@ std::vector<InputInfo> token_inputs(const Wall& /*config*/, const ModelShape& sh
            .shift = 8.0}};
 }
 
-void require_gates(const Wall& /*config*/, double largest) {
-  if (!(largest > 0.0)) return;
-  throw Error(ErrorKind::kOutOfRange,
-              {.scope = "wall",
-               .key = "wall.log_f",
-               .rule = "must be at most 0",
-               .value = fmt::format("{:g}", largest),
-               .hint = "give the logarithm of a gate between 0 and 1, as logsigmoid(x) is"});
-}
-
 }  // namespace posenc

@@ -78,32 +78,6 @@ Status check_chain(const AttentionCall& call) {
   return {};
 }
 
-Status check_gates(const AttentionCall& call) {
-  const AttentionPlan::State& state = call.plan->state();
-  const auto* wall = state.chain ? std::get_if<Wall>(&state.spec.encodings[*state.chain]) : nullptr;
-  if (wall == nullptr) return {};
-  const ConstTensorView& gates = chain_input(call, 0);
-  const std::int64_t matrices = gates.batch() * gates.heads();
-  constexpr float kNone = -std::numeric_limits<float>::infinity();
-  std::vector<float> largest(static_cast<std::size_t>(matrices), kNone);
-  parallel_for(matrices, [&](std::int64_t matrix, int) {
-    AlignedFloats row(static_cast<std::size_t>(gates.channels()));
-    for (std::int64_t t = 0; t < gates.tokens(); ++t) {
-      const std::int64_t batch = matrix / gates.heads();
-      if (is_hidden(call, batch, t)) continue;
-      read_row(gates, batch, matrix % gates.heads(), t, row.size(), row.data());
-      for (const float x : row) largest[matrix] = x > largest[matrix] ? x : largest[matrix];
-    }
-  });
-  try {
-    const auto all = std::max_element(largest.begin(), largest.end());
-    if (all != largest.end()) require_gates(*wall, static_cast<double>(*all));
-  } catch (const std::exception& problem) {
-    return {StatusCode::kOutOfRange, problem.what()};
-  }
-  return {};
-}
-
 void fill_chain(AttentionSetup& setup) {
   if (setup.chain.kind == Kind::kNone) return;
   AttentionSetup::Chain& chain = setup.chain;

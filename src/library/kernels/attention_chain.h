@@ -7,8 +7,6 @@ namespace posenc {
 
 // Refuses attention that is not causal; needs no tensor data.
 Status check_chain(const AttentionCall& call);
-// Refuses gates above 1, which are read.
-Status check_gates(const AttentionCall& call);
 
 // Fills setup.chain; keys must be packed. Decoding reads the inputs as they are.
 void fill_chain(AttentionSetup& setup);

@@ -1,5 +1,6 @@
 // The checks of an attention call: everything is looked at before anything is written.
 #include <algorithm>
+#include <limits>
 
 #include "kernels/attention_chain.h"
 #include "kernels/key_mask.h"
@@ -140,6 +141,37 @@ Status check_outputs(const AttentionCall& call) noexcept {
   const std::int64_t rows = call.q.batch() * call.q.heads() * call.q.tokens();
   if (!call.lse.empty() && std::ssize(call.lse) != rows) {
     return mismatch("lse", "entries", rows, std::ssize(call.lse));
+  }
+  return {};
+}
+
+// The largest number of the rows of an input that are not hidden; NaN is not compared.
+float largest_of(const AttentionCall& call, const ConstTensorView& x) {
+  std::vector<float> row(static_cast<std::size_t>(x.channels()));
+  float largest = -std::numeric_limits<float>::infinity();
+  for (std::int64_t b = 0; b < x.batch(); ++b) {
+    for (std::int64_t h = 0; h < x.heads(); ++h) {
+      for (std::int64_t t = 0; t < x.tokens(); ++t) {
+        const std::uint8_t* mask = call.mask.key_mask;
+        if (mask != nullptr && mask[b * x.tokens() + t] == 0) continue;
+        read_row(x, b, h, t, row.size(), row.data());
+        for (const float value : row) largest = value > largest ? value : largest;
+      }
+    }
+  }
+  return largest;
+}
+
+// Refuses gates above 1.
+Status check_gates(const AttentionCall& call) {
+  const std::vector<SpecInput>& inputs = call.plan->state().inputs;
+  try {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!is_gate(inputs[i].info)) continue;
+      require_gate(inputs[i].info, static_cast<double>(largest_of(call, call.inputs[i])));
+    }
+  } catch (const std::exception& problem) {
+    return {StatusCode::kOutOfRange, problem.what()};
   }
   return {};
 }

@@ -128,7 +128,8 @@ void check_gates(const ComposedCall& call) {
       steps_of(call, 0, call.inputs[static_cast<std::size_t>(input_of(call))]).detach();
   if (gates.numel() == 0) return;
   // A NaN is not refused: it shows in the rows that read it.
-  require_gates(*wall, gates.nan_to_num(-1.0).max().item<double>());
+  const InputInfo& info = terms.inputs[static_cast<std::size_t>(input_of(call))].info;
+  require_gate(info, gates.nan_to_num(-1.0).max().item<double>());
 }
 
 }  // namespace posenc::ops

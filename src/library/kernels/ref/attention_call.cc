@@ -57,6 +57,7 @@ AttentionCall::AttentionCall(const Spec& spec_in, const SpecParameters& paramete
       chain(chain_of(spec)) {
   check_numbers(options);
   check_chain(*this);
+  check_gates(*this);
 }
 
 bool is_running(const AttentionCall& call, std::size_t input) {

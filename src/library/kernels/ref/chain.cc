@@ -82,18 +82,23 @@ std::vector<std::size_t> keys_on_the_way(const AttentionCall& call, const Head& 
 
 void check_chain(const AttentionCall& call) {
   require_causal("attention", call.spec, call.options.masking.causal);
-  const auto* wall = call.chain ? std::get_if<Wall>(&call.spec.encodings[*call.chain]) : nullptr;
-  if (wall == nullptr) return;
-  const auto gates = call.inputs.of_encodings[first_input(call.token_inputs, *call.chain)];
-  const std::int64_t row = call.shape.head_dim;
-  const std::int64_t per_batch = call.shape.kv_heads * call.shape.keys * row;
-  double largest = -std::numeric_limits<double>::infinity();
-  for (std::size_t n = 0; n < gates.size(); ++n) {
-    const auto at = static_cast<std::int64_t>(n);
-    const auto key = static_cast<std::size_t>(at / row % call.shape.keys);
-    if (gates[n] > largest && is_real(call, at / per_batch, key)) largest = gates[n];
+}
+
+void check_gates(const AttentionCall& call) {
+  for (std::size_t i = 0; i < call.token_inputs.size(); ++i) {
+    const InputInfo& info = call.token_inputs[i].info;
+    if (!is_gate(info)) continue;
+    const auto gates = call.inputs.of_encodings[i];
+    const std::int64_t heads = info.head_count(call.shape.heads, call.shape.kv_heads);
+    const std::int64_t per_batch = heads * call.shape.keys * info.channels;
+    double largest = -std::numeric_limits<double>::infinity();
+    for (std::size_t n = 0; n < gates.size(); ++n) {
+      const auto at = static_cast<std::int64_t>(n);
+      const auto key = static_cast<std::size_t>(at / info.channels % call.shape.keys);
+      if (gates[n] > largest && is_real(call, at / per_batch, key)) largest = gates[n];
+    }
+    require_gate(info, largest);
   }
-  require_gates(*wall, largest);
 }
 
 std::vector<std::vector<double>> chained_queries(const AttentionCall& call, const Head& head,

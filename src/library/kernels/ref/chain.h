@@ -6,8 +6,10 @@
 
 namespace posenc::ref {
 
-// Throws where the attention of a chain is not causal, or a gate is above 1.
+// Throws where the attention of a chain is not causal.
 void check_chain(const AttentionCall& call);
+// Throws where a gate of any input is above 1.
+void check_gates(const AttentionCall& call);
 
 // y_j of every key from the query's own to the lowest visible one, [D] each; empty for hidden and other keys.
 std::vector<std::vector<double>> chained_queries(const AttentionCall& call, const Head& head,

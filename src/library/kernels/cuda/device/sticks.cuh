@@ -147,9 +147,16 @@ __device__ inline void differentiate_sticks(const Terms& terms, int column, cons
 // reads them.
 template <bool kWeights>
 __device__ inline void sticks_backward(float scale, const Biases& biases, int column,
-                                       const RowState& rows, const Keep& keep, const Seen& seen,
+                                       const RowState& rows, const Keep& keep, Seen seen,
                                        const float (&carry)[2], float (&prefix)[2], Accum& x,
                                        Accum& y) {
+  // Rows past the last query see a key that no query sees, the last: what it holds is not theirs either.
+#pragma unroll
+  for (int h = 0; h < 2; ++h) {
+    if (rows.lse2[h] != INFINITY) continue;
+    seen.all = false;
+    seen.bits[h] = 0;
+  }
   replace_hidden(seen, 0.0f, y);
   keep_some(keep, y);
   differentiate_sticks<kWeights>(GeneralSticks{scale, biases, seen}, column, rows, carry, prefix, x,
