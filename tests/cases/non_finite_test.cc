@@ -78,7 +78,6 @@ struct OwnRow {
   bool read = false;
   bool alone = false;
   bool running = false;  // the row is a sum over the tokens up to it
-  bool path = false;  // GRAPE-AP: it is multiplied with what the query passes on the way to a key
   bool step = false;     // the row is a step on the way to keys before it
 };
 OwnRow own_row(const AttentionData& data, const Poison& poison) {
@@ -86,7 +85,7 @@ OwnRow own_row(const AttentionData& data, const Poison& poison) {
   const Encoding& encoding = data.spec.encodings[data.token_inputs.at(0).encoding];
   if (std::holds_alternative<RelativeQuery>(encoding)) return {.read = true, .alone = true};
   if (const auto* grape = std::get_if<GrapeAp>(&encoding)) {
-    return {.read = true, .alone = grape->separate, .running = false, .path = true};
+    return {.read = true, .alone = grape->separate};
   }
   if (is_chain(encoding)) return {.step = true};
   const auto* rope = std::get_if<Rope>(&encoding);
@@ -107,26 +106,6 @@ std::vector<bool> poisoned_keys(const AttentionData& data, const ref::Mask& mask
   return keys;
 }
 
-// Steps count for the keys before them: the first key that a query sees is no step, and none is after the query.
-bool path_reads_poison(const ref::Mask& mask, const OwnRow& own, const std::vector<bool>& poisoned,
-                       const std::vector<bool>& visible, std::size_t query) {
-  const std::int64_t place = mask.queries().place[query];
-  bool any_before = false;
-  bool passes_any = false;
-  bool passes_poison = false;
-  bool is_own = false;
-  for (std::size_t j = 0; j < poisoned.size(); ++j) {
-    const bool same = mask.keys().sequence[j] == mask.queries().sequence[query];
-    is_own = is_own || (poisoned[j] && same && mask.keys().place[j] == place);
-    if (!visible[j]) continue;
-    const bool passes = any_before && mask.keys().place[j] <= place;
-    passes_any = passes_any || passes;
-    passes_poison = passes_poison || (passes && poisoned[j]);
-    any_before = true;
-  }
-  return (is_own && passes_any) || (!own.alone && passes_poison);
-}
-
 // Whether a query makes the step of a token: it is its own or an earlier one, is not hidden, and the query sees a key
 // before it.
 bool makes_step(const AttentionData& data, const ref::Mask& mask, const Poison& poison,
@@ -142,9 +121,6 @@ bool makes_step(const AttentionData& data, const ref::Mask& mask, const Poison& 
 
 bool reads_poison(const ref::Mask& mask, const OwnRow& own, const std::vector<bool>& poisoned,
                   const std::vector<bool>& visible, std::int64_t query) {
-  if (own.path) {
-    return path_reads_poison(mask, own, poisoned, visible, static_cast<std::size_t>(query));
-  }
   for (std::size_t j = 0; j < poisoned.size(); ++j) {
     if (!poisoned[j]) continue;
     const auto i = static_cast<std::size_t>(query);

@@ -23,8 +23,10 @@ class PathWalk : public PairTerm {
     std::array<float, cpu::kQueryBlock> steps{};
     for (std::int64_t j = block.end_key; j-- > block.first_key;) {
       float* to = values + static_cast<std::size_t>(j) * cpu::kQueryBlock;
-      for (std::size_t r = 0; r < cpu::kQueryBlock; ++r)
-        to[r] += slope * static_cast<float>(sums[r]);
+      const float lost = rows.lost_step(j);
+      for (std::size_t r = 0; r < cpu::kQueryBlock; ++r) {
+        to[r] += slope * static_cast<float>(sums[r]) + (lost + rows.lost[r]);
+      }
       step_products(rows, block, j, steps);
       for (std::size_t r = 0; r < block.queries.count; ++r) {
         if (passes(block, j, r)) sums[r] -= static_cast<double>(softplus(-steps[r]));
@@ -89,6 +91,18 @@ class PathWalk : public PairTerm {
   struct Rows {
     std::vector<float> p;  // [rank][kQueryBlock], 0 where a query has no token among the keys
     std::vector<float> e;  // [keys][rank]
+    std::array<float, cpu::kQueryBlock> lost{};  // NaN where p of a query is not finite, else 0
+
+    // A number that is not finite shows in every row that sees it, also where no step reads it.
+    [[nodiscard]] float lost_step(std::int64_t key) const {
+      const std::size_t rank = p.size() / cpu::kQueryBlock;
+      return sum_of(e.data() + static_cast<std::size_t>(key) * rank, rank);
+    }
+    static float sum_of(const float* row, std::size_t size) {
+      float sum = 0.0f;
+      for (std::size_t c = 0; c < size; ++c) sum += 0.0f * row[c];
+      return sum;
+    }
   };
 
   [[nodiscard]] std::size_t inputs() const { return config<GrapeAp>().separate ? 2 : 1; }
@@ -116,12 +130,14 @@ class PathWalk : public PairTerm {
     const ConstTensorView& of_queries = setup().call->inputs[first];
     const ConstTensorView& of_steps = setup().call->inputs[first + inputs() - 1];
     Rows rows{std::vector<float>(rank_ * cpu::kQueryBlock),
-              std::vector<float>(static_cast<std::size_t>(s.keys) * rank_)};
+              std::vector<float>(static_cast<std::size_t>(s.keys) * rank_),
+              {}};
     std::vector<float> row(rank_);
     for (std::size_t r = 0; r < block.queries.count; ++r) {
       if (block.place(r) < 0) continue;
       read_row(of_queries, s.batch, block.head, s.first_key + block.place(r), rank_, row.data());
       for (std::size_t c = 0; c < rank_; ++c) rows.p[c * cpu::kQueryBlock + r] = row[c];
+      rows.lost[r] = Rows::sum_of(row.data(), rank_);
     }
     for (std::int64_t j = block.first_key; j < block.end_key; ++j) {
       read_row(of_steps, s.batch, block.head, s.first_key + j, rank_,

@@ -166,6 +166,14 @@ PathTerm path_term(const AttentionCall& call, const Head& head, const Row& row, 
     term.passed[j] = term.passed[j] && before;
   }
   walk(term);
+  // A number that is not finite shows in every row that sees it, also where no step reads it.
+  for (std::size_t j = 0; j < row.visible.size() && !term.p.empty(); ++j) {
+    if (!row.visible[j]) continue;
+    const auto step = vector_at(term.e, static_cast<std::int64_t>(j), config.rank);
+    if (!is_finite(term.p) || !is_finite(step)) {
+      term.sums[j] = std::numeric_limits<double>::quiet_NaN();
+    }
+  }
   return term;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <span>
 
@@ -21,6 +22,10 @@ inline double dot(std::span<const double> a, std::span<const double> b) {
 
 inline bool is_zero(std::span<const double> x) {
   return std::all_of(x.begin(), x.end(), [](double value) { return value == 0.0; });
+}
+
+inline bool is_finite(std::span<const double> x) {
+  return std::all_of(x.begin(), x.end(), [](double value) { return std::isfinite(value); });
 }
 
 inline void add_scaled(double factor, std::span<const double> x, std::span<double> sum) {
