@@ -51,11 +51,10 @@ const std::vector<std::string>& attention_specs() {
       "rope + relative_query(extent=40, source=input, rank=5, per_head=true) + sink",
       "alibi(trainable=true) + relative_query(extent=16, beyond=clip) + cope(npos_max=16)",
       "relative_query(extent=20, beyond=clip, bidirectional=true, per_head=true, side=key)",
-      "rope + relative_query(extent=16, beyond=clip, bidirectional=true, buckets=log, "
-      "max_distance=60) + relative_query(extent=16, bidirectional=true, buckets=log, "
-      "max_distance=40, side=key)",
-      "rope(schedule=learnable) + relative_query(extent=200, vectors=true, init_std=0.5) + "
-      "temperature(kind=ssmax)",
+      "relative_query(extent=16, beyond=clip, bidirectional=true, buckets=log, max_distance=60)",
+      "rope + relative_query(extent=8) + relative_query(extent=16, bidirectional=true, side=key)",
+      "relative_query(extent=16, bidirectional=true, buckets=log, max_distance=40, side=key)",
+      "rope(schedule=learnable) + relative_query(vectors=true) + temperature(kind=ssmax)",
       "relative_2d(height=5, width=7, separable=true, init_std=1)",
       "rope + relative_2d(height=4, width=9, init_std=1) + cope(npos_max=16) + sink",
       "rope + grape_ap(rank=5, separate=true) + alibi(trainable=true)",

@@ -178,7 +178,7 @@ std::string heads_of(const InputInfo& info) {
 }
 
 std::string made_by(const InputInfo& info) {
-  const std::string layer =
+  std::string layer =
       info.shift == 0.0 ? info.projection : fmt::format("{} + {:g}", info.projection, info.shift);
   switch (info.activation) {
     case InputInfo::Activation::kNone:

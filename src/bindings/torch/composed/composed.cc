@@ -118,7 +118,7 @@ at::Tensor token_term(const ComposedCall& call, const at::Tensor& input, const T
   if (!form.running) return x.unsqueeze(2);
   const at::Tensor at_query = at::matmul(x, call.tokens->key_counts(Role::kQuery).t());
   const at::Tensor at_key = at::matmul(x, call.tokens->key_counts(Role::kKey).t());
-  const at::Tensor up_to = at_query.unsqueeze(3) - at_key.unsqueeze(2);
+  at::Tensor up_to = at_query.unsqueeze(3) - at_key.unsqueeze(2);
   if (!form.both_sides) return up_to;
   // The sums before a token: without its own number.
   const at::Tensor own = at::matmul(x, call.tokens->own_keys().t());
