@@ -33,10 +33,9 @@
 
 namespace posenc {
 
-using Encoding =
-    std::variant<None, Learned, Sinusoidal, Rope, Xpos, Temperature, Path, Wall, Alibi, T5, Kerple,
-                 Fire, Relative, Relative2d, Cope, RelativeQuery, GrapeAp, Fox, KeyBias, Sink,
-                 Softcap, StickBreaking>;
+using Encoding = std::variant<None, Learned, Sinusoidal, Rope, Xpos, Temperature, Path, Wall, Alibi,
+                              T5, Kerple, Fire, Relative, Relative2d, Cope, RelativeQuery, GrapeAp,
+                              Fox, KeyBias, Sink, Softcap, StickBreaking>;
 
 // A bias of site 3 that reads two coordinates of a position.
 template <class E>

@@ -120,7 +120,7 @@ struct RelativeTerm {
 struct Row {
   std::vector<bool> visible;
   std::vector<double> plain_q;    // [D]: the query, with the vectors that are added to it
-  std::vector<double> rotated_q;             // [D]
+  std::vector<double> rotated_q;  // [D]
   std::vector<std::vector<double>> chained;  // the query as every key meets it (chain.h)
   std::vector<double> raw;                   // r_ij
   std::vector<double> bias;                  // SUM_c B_c
