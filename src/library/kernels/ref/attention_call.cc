@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "kernels/ref/attention_row.h"
+#include "kernels/ref/chain.h"
 #include "kernels/ref/checks.h"
 
 namespace posenc::ref {
