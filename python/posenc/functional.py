@@ -282,6 +282,7 @@ def linear_attention(
         options = dict(
             form=form, epsilon=epsilon, causal=causal, key_mask=key_mask, cu_queries=cu_queries, cu_keys=cu_keys
         )
+        _parameters(text, params, *_shape(q))  # it has none: refuses others
         return linear_attention_by_angles(q, k, v, Spec(text), inputs or {}, options)
     if inputs:
         raise ValueError(f"[linear_attention] {text} reads no inputs but got {', '.join(sorted(inputs))}")

@@ -250,7 +250,7 @@ def _add_projections(pos: nn.Module, inputs: TokenInputs, module: nn.Module, con
     )
     for declared in inputs.declared:
         projection = getattr(pos, declared.projection)
-        if declared.activation == "unit_norm":  # a direction: the factor beside it is near 0
+        if declared.activation == "unit_norm":  # a direction: its factor is near 0
             continue
         nn.init.zeros_(projection.weight)
         if declared.activation == "log_sigmoid":

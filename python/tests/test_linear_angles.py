@@ -92,5 +92,9 @@ def test_module_and_refusals():
         posenc.linear_attention(q, q, q, "rope(angles=input)", inputs={"rope.angles": torch.zeros(1, 2, 5, 3)})
     with pytest.raises(ValueError, match="alone in a spec"):
         posenc.linear_attention(q, q, q, "rope + rope(angles=input)", inputs={"rope_2.angles": torch.zeros(1, 2, 5, 4)})
+    with pytest.raises(ValueError, match="alibi.slopes"):
+        posenc.linear_attention(
+            q, q, q, "rope(angles=input)", {"alibi.slopes": torch.ones(2)}, inputs={"rope.angles": torch.zeros(1, 2, 5, 4)}
+        )
     with pytest.raises(ValueError, match="reads no inputs"):
         posenc.linear_attention(q, q, q, "rope", inputs={"rope.angles": torch.zeros(1, 2, 5, 4)})

@@ -104,6 +104,27 @@ def check(spec, device, dtype, queries=70, keys=70, **options):
         assert error(got[name], value) < limit, f"{name}: {error(got[name], value)}"
 
 
+@pytest.mark.filterwarnings("ignore:.*not fused.*")
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("spec", ["relative_2d", "rope(axes=axial(axes=2)) + relative_2d", "rope + relative_2d"])
+def test_positions_of_two_coordinates(spec, device):
+    """Rows from 3 and columns from -2 on: a shift of the image changes relative_2d and axial rotations by nothing."""
+    q, k, v = torch.randn(3, 2, 2, 12, 16, device=device).unbind(0)
+    spec = spec.replace("relative_2d", "relative_2d(height=3, width=4, init_std=1)")
+    params = {n: x.to(device) for n, x in posenc.Spec(spec).initial_parameters(16, 2).items()}
+    places = torch.arange(12, device=device)
+    points = torch.stack([places // 4 + 3, places % 4 - 2], -1).expand(2, 12, 2)
+    out = posenc.attention(q, k, v, spec, params, q_positions=points, k_positions=points)
+    wide = {n: x.double() for n, x in params.items()}
+    want = posenc.attention(q.double(), k.double(), v.double(), spec, wide, q_positions=points, k_positions=points)
+    assert error(out, want) < 1e-5
+    origin = points - points[:, :1]
+    same = posenc.attention(q, k, v, spec, params, q_positions=origin, k_positions=origin)
+    assert error(out, same) < 1e-5
+    with pytest.raises(Exception, match="as many coordinates of queries as of keys"):
+        posenc.attention(q, k, v, spec, params, q_positions=points, k_positions=places.expand(2, 12))
+
+
 @pytest.mark.filterwarnings("ignore:.*no fused kernel.*")
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", LIMITS)

@@ -124,9 +124,11 @@ Status check_plane(const AttentionCall& call) noexcept {
   const PositionsView& q = call.q_positions;
   const PositionsView& k = call.k_positions;
   if (!plane || !q.given() || !k.given() || (q.axis_stride != 0) == (k.axis_stride != 0)) return {};
-  return {StatusCode::kInvalidArgument,
-          "[attention] q_positions and k_positions must both have two coordinates, or both one, "
-          "for relative_2d"};
+  const char* two = q.axis_stride != 0 ? "q_positions" : "k_positions";
+  return Status::format(StatusCode::kInvalidArgument,
+                        "[attention] relative_2d needs as many coordinates of queries as of keys, "
+                        "but only %s have two; give both as [B, T, 2]",
+                        two);
 }
 
 Status check_outputs(const AttentionCall& call) noexcept {

@@ -1,4 +1,4 @@
-// GrapeAp for a block of queries: a walk from the queries back over the keys, with a sum per query.
+// GrapeAp for a block of queries: a sum of steps per query, from its own token back over the keys.
 #include <array>
 #include <cmath>
 
@@ -9,9 +9,9 @@ namespace {
 
 float step_sigmoid(float x) { return 1.0f / (1.0f + std::exp(-x)); }
 
-class PathWalk : public PairTerm {
+class PathSums : public PairTerm {
  public:
-  PathWalk(const AttentionSetup& setup, std::size_t encoding)
+  PathSums(const AttentionSetup& setup, std::size_t encoding)
       : PairTerm(setup, encoding),
         rank_(static_cast<std::size_t>(config<GrapeAp>().rank)),
         factor_(static_cast<float>(config<GrapeAp>().factor())) {}
@@ -179,7 +179,7 @@ class PathWalk : public PairTerm {
 }  // namespace
 
 std::unique_ptr<PairTerm> make_path_term(const AttentionSetup& setup, std::size_t encoding) {
-  return std::make_unique<PathWalk>(setup, encoding);
+  return std::make_unique<PathSums>(setup, encoding);
 }
 
 }  // namespace posenc

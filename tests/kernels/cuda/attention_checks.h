@@ -235,4 +235,66 @@ inline void check_masks(const std::string& spec) {
   check_case(c);
 }
 
+// Few enough tiles for compute-sanitizer's race checker, which is told to run these.
+inline void check_small_shapes(const std::string& spec) {
+  for (const std::int64_t dim : {64, 128}) {
+    Case c = small(spec, 130, dim);
+    c.batch = 1;
+    c.heads = 2;
+    c.kv_heads = 1;
+    check_case(c);
+    c.dtype = DType::kFloat32;
+    check_case(c);
+  }
+}
+
+// Exact float32 has kernels up to 128 channels.
+inline void check_types(const std::string& spec, std::initializer_list<std::int64_t> dims) {
+  for (const DType dtype : {DType::kBfloat16, DType::kFloat16, DType::kFloat32}) {
+    for (const std::int64_t dim : dims) {
+      Case c = small(spec, 201, dim);
+      c.dtype = dtype;
+      check_case(c, std::int64_t{512} << 20, dim > 128 ? 2 : 3);
+    }
+  }
+}
+
+// Of 16 bits and of 32.
+inline void check_both_sizes(Case c) {
+  for (const DType dtype : {DType::kBfloat16, DType::kFloat32}) {
+    c.dtype = dtype;
+    check_case(c);
+  }
+}
+
+inline void check_odd_shapes(const std::string& spec) {
+  for (const auto& [queries, keys] : {std::pair<std::int64_t, std::int64_t>{1, 1},
+                                      {65, 65},
+                                      {5, 300},
+                                      {300, 5},
+                                      {129, 70},
+                                      {1, 200},
+                                      {70, 200},
+                                      {300, 200}}) {
+    Case c = small(spec, queries);
+    c.keys = keys;
+    check_case(c);
+  }
+  Case c = small(spec, 201);
+  c.heads = 6;
+  c.kv_heads = 2;
+  c.order = cases::Order::kTokensFirst;
+  check_case(c);
+}
+
+inline void check_long_rows(const std::string& spec) {
+  for (const std::int64_t dim : {64, 128}) {
+    Case c = small(spec, 1500, dim);
+    c.batch = 1;
+    c.heads = 2;
+    c.kv_heads = 1;
+    check_case(c);
+  }
+}
+
 }  // namespace posenc::cuda::testing

@@ -15,19 +15,8 @@ class CudaRelative : public testing::Test {};
 constexpr const char* kQuery = "relative_query(extent=70, beyond=clip, init_std=0.3)";
 constexpr const char* kInput = "relative_query(extent=100, source=input, rank=16, init_std=0.3)";
 
-// Few enough tiles for compute-sanitizer's race checker, which is told to run these.
 TEST_F(CudaRelative, SmallShapesAgreeWithTheReference) {
-  for (const char* spec : {kQuery, kInput}) {
-    for (const std::int64_t dim : {64, 128}) {
-      Case c = small(spec, 130, dim);
-      c.batch = 1;
-      c.heads = 2;
-      c.kv_heads = 1;
-      check_case(c);
-      c.dtype = DType::kFloat32;
-      check_case(c);
-    }
-  }
+  for (const char* spec : {kQuery, kInput}) testing::check_small_shapes(spec);
 }
 
 TEST_F(CudaRelative, EveryTypeAndWidthAgreesWithTheReference) {
@@ -36,13 +25,7 @@ TEST_F(CudaRelative, EveryTypeAndWidthAgreesWithTheReference) {
         "relative_query(extent=40, bidirectional=true, scaling=none)",
         "relative_query(extent=9, source=input, rank=5, beyond=clip, init_std=1)",
         "relative_query(extent=200, source=input, rank=40, per_head=true)"}) {
-    for (const DType dtype : {DType::kBfloat16, DType::kFloat16, DType::kFloat32}) {
-      for (const std::int64_t dim : {64, 128, 40, 96}) {
-        Case c = small(spec, 201, dim);
-        c.dtype = dtype;
-        check_case(c);
-      }
-    }
+    testing::check_types(spec, {64, 128, 40, 96});
   }
   check_case(small(kQuery, 201, 256));
   check_case(small(kInput, 201, 192));
@@ -53,11 +36,7 @@ TEST_F(CudaRelative, OtherTermsAgreeWithTheReference) {
        {std::string("alibi(trainable=true) + ") + kQuery, std::string("t5 + fox + ") + kQuery,
         std::string("fire(init_threshold=20) + ") + kQuery,
         std::string("relative_query(extent=60, init_std=0.3) + stick_breaking")}) {
-    for (const DType dtype : {DType::kBfloat16, DType::kFloat32}) {
-      Case c = small(spec, 201);
-      c.dtype = dtype;
-      check_case(c);
-    }
+    testing::check_both_sizes(small(spec, 201));
   }
 }
 
@@ -70,17 +49,7 @@ TEST_F(CudaRelative, MasksAgreeWithTheReference) {
 TEST_F(CudaRelative, OddShapesAgreeWithTheReference) {
   for (const char* spec :
        {kQuery, kInput, "relative_query(extent=2, beyond=clip)", "relative_query(extent=1)"}) {
-    for (const auto& [queries, keys] :
-         {std::pair<std::int64_t, std::int64_t>{1, 1}, {65, 65}, {5, 300}, {300, 5}, {129, 70}}) {
-      Case c = small(spec, queries);
-      c.keys = keys;
-      check_case(c);
-    }
-    Case c = small(spec, 201);
-    c.heads = 6;
-    c.kv_heads = 2;
-    c.order = cases::Order::kTokensFirst;
-    check_case(c);
+    testing::check_odd_shapes(spec);
   }
 }
 
@@ -88,12 +57,9 @@ TEST_F(CudaRelative, OddShapesAgreeWithTheReference) {
 TEST_F(CudaRelative, LongRowsAgreeWithTheReference) {
   for (const char* spec :
        {"relative_query(extent=1024, source=input, rank=16, init_std=0.3)", kQuery}) {
-    for (const DType dtype : {DType::kBfloat16, DType::kFloat32}) {
-      Case c = small(spec, 900);
-      c.batch = 1;
-      c.dtype = dtype;
-      check_case(c);
-    }
+    Case c = small(spec, 900);
+    c.batch = 1;
+    testing::check_both_sizes(c);
   }
 }
 

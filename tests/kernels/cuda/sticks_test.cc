@@ -16,32 +16,15 @@ class CudaSticks : public testing::Test {};
 // Alone nothing is left after some hundred keys; biases that fall with the distance reach farther.
 constexpr const char* kSpecs[] = {"stick_breaking", "alibi(trainable=true) + stick_breaking"};
 
-// Few enough tiles for compute-sanitizer's race checker, which is told to run these.
 TEST_F(CudaSticks, SmallShapesAgreeWithTheReference) {
-  for (const char* spec : kSpecs) {
-    for (const std::int64_t dim : {64, 128}) {
-      Case c = small(spec, 130, dim);
-      c.batch = 1;
-      c.heads = 2;
-      c.kv_heads = 1;
-      check_case(c);
-      c.dtype = DType::kFloat32;
-      check_case(c);
-    }
-  }
+  for (const char* spec : kSpecs) testing::check_small_shapes(spec);
 }
 
 TEST_F(CudaSticks, EveryTypeAndWidthAgreesWithTheReference) {
   for (const char* spec :
        {"stick_breaking", "alibi(trainable=true) + stick_breaking", "t5 + fox + stick_breaking",
         "fire(init_threshold=20) + key_bias + stick_breaking"}) {
-    for (const DType dtype : {DType::kBfloat16, DType::kFloat16, DType::kFloat32}) {
-      for (const std::int64_t dim : {64, 128, 40, 192}) {
-        Case c = small(spec, 201, dim);
-        c.dtype = dtype;
-        check_case(c, std::int64_t{512} << 20, dim > 128 ? 2 : 3);
-      }
-    }
+    testing::check_types(spec, {64, 128, 40, 192});
   }
 }
 
@@ -50,19 +33,7 @@ TEST_F(CudaSticks, MasksAgreeWithTheReference) {
 }
 
 TEST_F(CudaSticks, OddShapesAgreeWithTheReference) {
-  for (const char* spec : kSpecs) {
-    for (const auto& [queries, keys] :
-         {std::pair<std::int64_t, std::int64_t>{1, 1}, {65, 65}, {5, 300}, {300, 5}, {129, 70}}) {
-      Case c = small(spec, queries);
-      c.keys = keys;
-      check_case(c);
-    }
-    Case c = small(spec, 201);
-    c.heads = 6;
-    c.kv_heads = 2;
-    c.order = cases::Order::kTokensFirst;
-    check_case(c);
-  }
+  for (const char* spec : kSpecs) testing::check_odd_shapes(spec);
 }
 
 // Scores far below zero: nothing is spent, and the tuned kernels walk over everything.

@@ -102,6 +102,7 @@ at::Tensor sum_of_biases(const ComposedCall& call, const std::vector<Tensors>& p
     if (fire != nullptr) add(fire_bias(*fire, parameters[e], i, j).to(type));
     const auto* plane = std::get_if<Relative2d>(&call.prepared->spec.encodings[e]);
     if (plane == nullptr) continue;
+    call.tokens->check_same_axes();
     add(plane_bias(*plane, parameters[e], call.tokens->q_positions(), call.tokens->k_positions())
             .to(type));
   }

@@ -103,7 +103,10 @@ std::string cuda_obstacle(const Terms& terms, const CudaProblem& problem) {
   if (!terms.obstacle.empty()) return terms.obstacle;
   if (std::string type = type_obstacle(problem); !type.empty()) return type;
   if (terms.chain) return "no kernel for " + joined_names(terms, {*terms.chain});
-  if (!terms.pairs.empty()) return "no kernel for " + joined_names(terms, terms.pairs);
+  if (!terms.pairs
+           .empty()) {  // with its fields: fox has a kernel, fox(bidirectional=true) has none
+    return "no kernel for " + to_text(Spec{{terms.spec.encodings[terms.pairs.front()]}});
+  }
   if (terms.breaks_sticks && terms.softcap) return "no kernel for softcap with stick_breaking";
   if (terms.rotates_values) return "no kernel for rotated values";
   const Cope* cope = cope_of(terms);

@@ -20,6 +20,14 @@ void Tokens::check_axes(std::int64_t axes) const {
   ops::check_axes(op_, "k_positions", k_given_, axes);
 }
 
+void Tokens::check_same_axes() const {
+  if (!q_given_.defined() || !k_given_.defined()) return;
+  TORCH_CHECK(
+      q_given_.size(2) == k_given_.size(2), "[", op_,
+      "] relative_2d needs as many coordinates of queries as of keys, but q_positions have ",
+      q_given_.size(2), " and k_positions ", k_given_.size(2), "; give both as [B, T, 2]");
+}
+
 AttentionMask Tokens::mask() const {
   AttentionMask mask;
   mask.causal = options_.causal;

@@ -35,6 +35,9 @@ class Tokens {
   // Throws where positions have another number of coordinates than 1 or `axes`.
   void check_axes(std::int64_t axes) const;
 
+  // Throws where both sides have positions, of different numbers of coordinates.
+  void check_same_axes() const;
+
   [[nodiscard]] bool packed() const { return !cu_queries_.empty() || !cu_keys_.empty(); }
   [[nodiscard]] const std::vector<std::int64_t>& cu_queries() const { return cu_queries_; }
   [[nodiscard]] const std::vector<std::int64_t>& cu_keys() const { return cu_keys_; }

@@ -229,11 +229,11 @@ void path_backward(const AttentionCall& call, const Head& head, const Row& row,
   if (term.p.empty()) return;
   const std::size_t input = first_input(call.token_inputs, term.encoding);
   const bool separate = std::get<GrapeAp>(call.spec.encodings[term.encoding]).separate;
-  walk_backward(term, dscore,
-                {.slope = gradient.parameters[term.encoding][0][head.head],
-                 .p = vector_at(gradient.of_encodings[input],
-                                static_cast<std::int64_t>(*row.own_key), std::ssize(term.p)),
-                 .e = gradient.of_encodings[input + (separate ? 1 : 0)]});
+  path_sums_backward(term, dscore,
+                     {.slope = gradient.parameters[term.encoding][0][head.head],
+                      .p = vector_at(gradient.of_encodings[input],
+                                     static_cast<std::int64_t>(*row.own_key), std::ssize(term.p)),
+                      .e = gradient.of_encodings[input + (separate ? 1 : 0)]});
 }
 
 void bias_backward(const AttentionCall& call, const Head& head, const Row& row, std::int64_t query,

@@ -165,7 +165,7 @@ PathTerm path_term(const AttentionCall& call, const Head& head, const Row& row, 
     const bool before = call.mask.keys().place[j] <= call.mask.queries().place[query];
     term.passed[j] = term.passed[j] && before;
   }
-  walk(term);
+  fill_path_sums(term);
   // A number that is not finite shows in every row that sees it, also where no step reads it.
   for (std::size_t j = 0; j < row.visible.size() && !term.p.empty(); ++j) {
     if (!row.visible[j]) continue;

@@ -7,7 +7,7 @@
 
 namespace posenc::ref {
 
-void walk(PathTerm& term) {
+void fill_path_sums(PathTerm& term) {
   const std::size_t keys = term.passed.size();
   const auto rank = static_cast<std::int64_t>(term.p.size());
   term.steps.assign(keys, 0.0);
@@ -22,7 +22,7 @@ void walk(PathTerm& term) {
   }
 }
 
-void walk_backward(const PathTerm& term, std::span<const double> dscore, PathGradients to) {
+void path_sums_backward(const PathTerm& term, std::span<const double> dscore, PathGradients to) {
   const auto rank = static_cast<std::int64_t>(term.p.size());
   double before = 0.0;  // SUM of the gradients of the keys that the step is on the path of
   for (std::size_t j = 0; j < dscore.size() && !term.p.empty(); ++j) {

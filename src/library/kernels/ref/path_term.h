@@ -21,7 +21,7 @@ struct PathTerm {
 };
 
 // Fills `steps` and `sums` from the other members.
-void walk(PathTerm& term);
+void fill_path_sums(PathTerm& term);
 
 // Where gradients of a term go.
 struct PathGradients {
@@ -30,6 +30,6 @@ struct PathGradients {
   std::span<double> e;
 };
 // Adds what the gradient at the row's scores asks for; it is 0 at keys that are not seen.
-void walk_backward(const PathTerm& term, std::span<const double> dscore, PathGradients to);
+void path_sums_backward(const PathTerm& term, std::span<const double> dscore, PathGradients to);
 
 }  // namespace posenc::ref

@@ -24,13 +24,13 @@ class RelativeWindow {
   static constexpr int kBytes =
       kOwnScratch ? kScratch + 1024 + kTableParts * kTileBytes : kLogitBytes;
 
-  // `weights` are tiles that nobody reads while the window is filled.
+  // `weights` are tiles that no warp reads while the window is filled.
   __device__ RelativeWindow(std::uint8_t* memory, std::uint8_t* weights, const ThreadRows& mine)
       : logits_(reinterpret_cast<float*>(memory)),
         scratch_(kOwnScratch ? aligned_smem(memory + kLogitBytes) : weights),
         mine_(mine) {}
 
-  // `distance`: of the tile's first query and first key. The rows of u are staged; nobody reads the scratch.
+  // `distance`: of the tile's first query and first key. The rows of u are staged; no warp reads the scratch.
   __device__ void fill(const RelativeLogits& table, const RelativeEntries& entries, int distance,
                        const Stage& stage) const {
     const int blocks = entries.all_clipped(distance - 63, distance + 63) ? 1 : 2;
@@ -50,7 +50,7 @@ class RelativeWindow {
         mma_commit();
         mma_wait();
         pin(z);
-        __syncthreads();  // the scratch is written anew
+        __syncthreads();  // the scratch is overwritten
       }
       store(block, z);
     }

@@ -26,7 +26,7 @@ class TableGradient {
         mine_(mine),
         dz_(dz) {}
 
-  // The last entry's gradient; the entry past the end stood for it. Where there are saturated keys that nobody has added
+  // The last entry's gradient; the entry past the end stood for it. Where there are saturated keys that no warp has added
   // up, it is what the other entries leave of the sum of the row's score gradients, which is `extra` (see row_totals).
   // Else `extra` is what is yet to be added.
   __device__ void settle(bool saturated, const float (&extra)[2]) const {
