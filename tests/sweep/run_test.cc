@@ -2,8 +2,11 @@
 #include "sweep/run.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <thread>
 
@@ -142,6 +145,124 @@ TEST_F(Sweep, ARunThatAnotherProcessTrainsIsLeftAlone) {
   EXPECT_EQ(reports[3].state, JobState::kInUse);
   EXPECT_EQ(tally(reports).finished, 4U);
   EXPECT_EQ(count("seed=3"), 0U);
+}
+
+TEST_F(Sweep, AJobThatAnotherProcessHoldsIsLeftAlone) {
+  Watch watch;
+  auto lease = Lease::take(lease_folder(plan_.file.out, plan_.jobs[2].hash), this_holder(), watch);
+  ASSERT_TRUE(lease);
+  const auto reports = run();
+  EXPECT_EQ(reports[2].state, JobState::kInUse);
+  EXPECT_NE(reports[2].message.find("held by host "), std::string::npos) << reports[2].message;
+  EXPECT_EQ(tally(reports).finished, 4U);
+  EXPECT_EQ(count("seed=2"), 0U);
+  lease->end({AttemptState::kStopped, ""});
+  EXPECT_EQ(tally(run()).finished, 1U);
+}
+
+// As a worker of another machine whose heartbeat is not seen.
+Holder far_worker(double limit) {
+  Holder holder = this_holder("", limit);
+  holder.process = "another boot";
+  return holder;
+}
+
+TEST_F(Sweep, AJobOfADeadWorkerOfAnotherMachineIsTakenOver) {
+  Watch watch;
+  auto lease =
+      Lease::take(lease_folder(plan_.file.out, plan_.jobs[2].hash), far_worker(0.2), watch);
+  const auto reports = run();
+  EXPECT_EQ(tally(reports).finished, 5U) << "it waits for the limit and no longer";
+  EXPECT_EQ(attempts(lease_folder(plan_.file.out, plan_.jobs[2].hash)).size(), 2U);
+}
+
+TEST_F(Sweep, AJobOfALivingWorkerOfAnotherMachineIsLeftToIt) {
+  Watch watch;
+  auto lease =
+      Lease::take(lease_folder(plan_.file.out, plan_.jobs[2].hash), far_worker(3.0), watch);
+  std::atomic<bool> done = false;
+  std::thread beats([&] {
+    while (!done) {
+      EXPECT_TRUE(lease->keep());
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  });
+  const auto reports = run();
+  done = true;
+  beats.join();
+  EXPECT_EQ(reports[2].state, JobState::kInUse);
+  EXPECT_EQ(count("seed=2"), 0U);
+}
+
+TEST_F(Sweep, AJobWhoseLeaseIsLostIsKilled) {
+  act(0, "say ready\nwhile :; do sleep 0.02; done\n");
+  options_.jobs = 1;
+  options_.holder.limit = 0.3;
+  own_session_ = false;
+  const auto folder = lease_folder(plan_.file.out, plan_.jobs[0].hash);
+  options_.stop = [&] {
+    // Another worker took it over, as if this one had not answered for a while.
+    if (count("ready") == 1) write_content(folder / "2", "{}");
+    return 0;
+  };
+  const auto reports = run();
+  EXPECT_EQ(reports[0].state, JobState::kInUse);
+  EXPECT_NE(reports[0].message.find("lease was lost"), std::string::npos);
+  EXPECT_EQ(tally(reports).finished, 4U);
+  EXPECT_FALSE(runs::RunDirectory::exists(plan_.jobs[0].folder));
+}
+
+TEST_F(Sweep, WorkersOfOneSubmissionDoNotRepeatAFailure) {
+  act(1, "echo 'no luck'; exit 1\n");
+  options_.holder = this_holder("job 7");
+  own_session_ = false;
+  EXPECT_EQ(tally(run()).failed, 1U);
+  const auto reports = run();
+  EXPECT_EQ(reports[1].state, JobState::kFailed);
+  EXPECT_EQ(reports[1].message, "exit code 1: no luck");
+  EXPECT_FALSE(reports[1].ran);
+  EXPECT_EQ(count("seed=1"), 1U);
+  options_.holder = this_holder("job 8");
+  run();
+  EXPECT_EQ(count("seed=1"), 2U) << "the next submission tries again";
+}
+
+TEST_F(Sweep, AJobThatKillsItsWorkersIsGivenUp) {
+  options_.holder = this_holder("job 7");
+  own_session_ = false;
+  const auto folder = lease_folder(plan_.file.out, plan_.jobs[1].hash);
+  for (int death = 0; death < 2; ++death) {
+    Watch watch;
+    { ASSERT_TRUE(Lease::take(folder, options_.holder, watch)); }
+    std::filesystem::remove(folder / (std::to_string(death + 1) + ".end"));
+    // A process that is gone.
+    std::string holder = testing::file_content(folder / std::to_string(death + 1));
+    holder.replace(holder.find("\"pid\":"), 6, "\"pid\":99");
+    write_content(folder / std::to_string(death + 1), holder);
+  }
+  const auto reports = run();
+  EXPECT_EQ(reports[1].state, JobState::kFailed);
+  EXPECT_EQ(reports[1].message, "its worker died 2 times");
+  EXPECT_EQ(count("seed=1"), 0U);
+  EXPECT_EQ(tally(reports).finished, 4U);
+}
+
+TEST_F(Sweep, SeveralSweepsInOneFolderRunEachJobOnce) {
+  std::vector<pid_t> children;
+  for (int i = 0; i < 6; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      options_.first = static_cast<std::size_t>(i);
+      run();
+      ::_exit(0);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) ::waitpid(child, nullptr, 0);
+  for (int seed = 0; seed < 5; ++seed) {
+    EXPECT_EQ(count("seed=" + std::to_string(seed)), 1U) << calls();
+  }
+  EXPECT_EQ(tally(run()).skipped, 5U);
 }
 
 TEST_F(Sweep, TheSummaryIsThereAfterEveryJob) {

@@ -68,6 +68,7 @@ class SweepCase : public ::testing::Test {
   }
   std::vector<sweep::JobReport> run(const sweep::Observer& observer = {}) {
     auto reports = look_up(plan_, plan_.jobs);
+    if (own_session_) options_.holder = sweep::this_holder();
     run_jobs(plan_, reports, options_, observer);
     return reports;
   }
@@ -83,6 +84,7 @@ class SweepCase : public ::testing::Test {
   TemporaryFolder folder_;
   sweep::Plan plan_;
   sweep::RunOptions options_;
+  bool own_session_ = true;  // each call of run() is a command of its own
 };
 
 }  // namespace posenc::testing

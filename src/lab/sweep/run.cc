@@ -12,6 +12,7 @@
 #include "core/open_file.h"
 #include "runs/files.h"
 #include "runs/run_directory.h"
+#include "sweep/claim.h"
 #include "system/stop_request.h"
 
 namespace posenc::sweep {
@@ -20,12 +21,36 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kPause = std::chrono::milliseconds(20);
+constexpr auto kLook =
+    std::chrono::milliseconds(500);  // between looks at a lease of another machine
 
 struct Running {
   JobReport* report;
   Process process;
   Clock::time_point since;
+  Lease lease;
+  bool lost = false;  // its lease
 };
+
+// A job that may be run, and what was seen of its lease.
+struct Candidate {
+  JobReport* report;
+  Watch watch = Watch();
+  Clock::time_point next_look = {};
+};
+
+AttemptState attempt_state(JobState state) {
+  switch (state) {
+    case JobState::kFinished:
+      return AttemptState::kFinished;
+    case JobState::kDiverged:
+      return AttemptState::kDiverged;
+    case JobState::kFailed:
+      return AttemptState::kFailed;
+    default:
+      return AttemptState::kStopped;
+  }
+}
 
 // The run's own account of how it ended, if it got as far as having one.
 std::optional<runs::RunStatus> status_of(const JobReport& report) {
@@ -54,10 +79,6 @@ std::string end_message(const JobReport& report, const Ending& ending,
   return said.empty() ? how : fmt::format("{}: {}", how, said);
 }
 
-bool is_waiting(const JobReport& report) {
-  return report.state == JobState::kNew || report.state == JobState::kResume;
-}
-
 class Runner {
  public:
   Runner(const Plan& plan, std::vector<JobReport>& reports, const RunOptions& options,
@@ -71,17 +92,15 @@ class Runner {
   void run() {
     NewFolders folders(plan_.file.out / "logs");
     folders.keep();
+    tidy_leases(plan_.file.out);
     write_summary();
-    auto next = reports_.begin();
+    add_candidates(is_waiting);
     while (true) {
       forward_stop();
       close_time_box();
-      while (may_start() && running_.size() < static_cast<std::size_t>(options_.jobs)) {
-        next = std::find_if(next, reports_.end(), is_waiting);
-        if (next == reports_.end()) break;
-        start(*next++);
-      }
-      if (running_.empty()) break;
+      keep_leases();
+      start_candidates();
+      if (running_.empty() && !may_go_on()) break;
       reap();
     }
     write_summary();
@@ -92,7 +111,54 @@ class Runner {
     return signal_ == 0 && !time_is_up_ && (!options_.time_box || options_.time_box->may_start());
   }
 
-  void start(JobReport& report) {
+  template <class Wanted>
+  void add_candidates(const Wanted& wanted) {
+    started_any_ = false;
+    for (std::size_t i = 0; i < reports_.size(); ++i) {
+      JobReport& report = reports_[(i + options_.first) % reports_.size()];
+      if (wanted(report)) candidates_.push_back({&report});
+    }
+  }
+
+  // With nothing running: whether leases are watched, or jobs that others held may be free by now.
+  bool may_go_on() {
+    if (!may_start()) return false;
+    if (candidates_.empty() && started_any_) {
+      add_candidates([](const JobReport& r) { return r.state == JobState::kInUse && !r.ran; });
+    }
+    return !candidates_.empty();
+  }
+
+  void start_candidates() {
+    for (auto next = candidates_.begin(); next != candidates_.end() && may_start();) {
+      if (running_.size() >= static_cast<std::size_t>(options_.jobs)) return;
+      const bool looked = Clock::now() >= next->next_look;
+      if (looked && !try_to_start(*next)) {
+        next = candidates_.erase(next);
+      } else {
+        if (looked) next->next_look = Clock::now() + kLook;
+        ++next;
+      }
+    }
+  }
+
+  // Whether to look at it again later.
+  bool try_to_start(Candidate& candidate) {
+    JobReport& report = *candidate.report;
+    try {
+      Claim claim = claim_job(plan_.file.out, report, options_.holder, candidate.watch);
+      if (claim.lease) start(report, std::move(*claim.lease));
+      return claim.look_again;
+    } catch (const Error& e) {
+      report.state = JobState::kFailed;
+      report.message = e.what();
+      observer_.ended(report, reports_);
+      return false;
+    }
+  }
+
+  void start(JobReport& report, Lease lease) {
+    started_any_ = true;
     const Command command = job_command(plan_, report, options_, at_once_);
     report.state = JobState::kRunning;
     report.ran = true;
@@ -100,11 +166,21 @@ class Runner {
     try {
       // A FIFO in place of the log would block the job before its first line.
       (void)open_regular(report.log, O_WRONLY | O_CREAT | O_APPEND);
-      running_.push_back({&report, Process(command), Clock::now()});
+      running_.push_back({&report, Process(command), Clock::now(), std::move(lease)});
     } catch (const Error& e) {
       report.state = JobState::kFailed;
       report.message = e.what();
+      lease.end({AttemptState::kFailed, report.message});
       observer_.ended(report, reports_);
+    }
+  }
+
+  // A job whose lease is lost writes into a run of another process: it is killed.
+  void keep_leases() {
+    for (Running& job : running_) {
+      if (job.lost || job.lease.keep()) continue;
+      job.lost = true;
+      job.process.signal(SIGKILL);
     }
   }
 
@@ -137,7 +213,7 @@ class Runner {
     bool any = false;
     for (auto job = running_.begin(); job != running_.end();) {
       if (const auto ending = job->process.poll()) {
-        finish(*job->report, *ending, job->since);
+        finish(*job, *ending);
         job = running_.erase(job);
         any = true;
       } else {
@@ -147,16 +223,27 @@ class Runner {
     if (!any) std::this_thread::sleep_for(kPause);
   }
 
-  void finish(JobReport& report, const Ending& ending, Clock::time_point since) {
+  void finish(Running& job, const Ending& ending) {
+    JobReport& report = *job.report;
+    report.seconds = std::chrono::duration<double>(Clock::now() - job.since).count();
+    if (job.lost) {
+      report.state = JobState::kInUse;
+      report.message = "its lease was lost to another worker";
+    } else {
+      judge(report, ending);
+    }
+    job.lease.end({attempt_state(report.state), report.message});
+    observer_.ended(report, reports_);
+    write_summary();
+  }
+
+  void judge(JobReport& report, const Ending& ending) {
     const auto status = status_of(report);
-    report.seconds = std::chrono::duration<double>(Clock::now() - since).count();
     const bool by_itself = options_.time_box && ending.code == kTimeIsUp;
     time_is_up_ = time_is_up_ || by_itself;  // what is left is too short for another job, too
     report.state = end_state(ending, status, signal_ != 0 || time_box_closed_ || by_itself);
     report.boxed = report.state == JobState::kStopped && signal_ == 0;
     report.message = report.boxed ? "the time box ended" : end_message(report, ending, status);
-    observer_.ended(report, reports_);
-    write_summary();
   }
 
   void write_summary() const {
@@ -169,7 +256,9 @@ class Runner {
   const RunOptions& options_;
   const Observer& observer_;
   int at_once_;
+  std::list<Candidate> candidates_;
   std::list<Running> running_;
+  bool started_any_ = false;  // since the candidates were listed
   int signal_ = 0;
   bool forwarded_ = false;
   bool time_is_up_ = false;       // no further job starts

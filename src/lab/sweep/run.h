@@ -1,6 +1,7 @@
 // Runs the jobs of a sweep: one process each, some at a time. The run directories are the memory:
 // what is finished is skipped, what was interrupted goes on, and a sweep that was killed is started
-// again with the same command.
+// again with the same command. Several sweeps may work on one folder, also from several machines: a job is run by
+// the one that holds its lease (lease.h).
 #pragma once
 
 #include <array>
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "sweep/lease.h"
 #include "sweep/plan.h"
 #include "sweep/time_box.h"
 #include "system/process.h"
@@ -22,7 +24,7 @@ enum class JobState {
   kResume,    // there is one that has not come to its end, or was evaluated in another way
   kFinished,  // nothing to do
   kDiverged,  // it came to an end, and would again
-  kInUse,     // another process trains it now
+  kInUse,     // another process trains it now, or holds its lease
   kRunning,
   kStopped,  // interrupted by a signal or by the time box
   kFailed,
@@ -44,6 +46,10 @@ struct JobReport {
 
 // What the folder says about each job. A run is found by the hash of its config, whatever its name.
 std::vector<JobReport> look_up(const Plan& plan, const std::vector<Job>& jobs);
+// What the job's folder says now, where it has a run of the job.
+void refresh(JobReport& report);
+// Has it still to run?
+bool is_waiting(const JobReport& report);
 
 struct RunOptions {
   // Program and first words of a job; CONFIG, --set K=V, --out DIR, --resume,
@@ -53,6 +59,10 @@ struct RunOptions {
   int threads = 1;           // of each job
   std::string summary_file;  // brought up to date after every job
   std::vector<std::pair<std::string, std::string>> environment;  // set for every job
+  // Who takes the leases of the jobs. A job that failed in the same session is not tried again.
+  Holder holder = this_holder();
+  std::size_t first =
+      0;  // job to begin with: workers that start together begin with different ones
   // No job starts once its time is up; jobs that run are stopped.
   std::optional<TimeBox> time_box = {};
   // The number of a signal that asks to stop, or 0. It is forwarded once to all jobs, which save and

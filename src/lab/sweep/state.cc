@@ -39,6 +39,22 @@ std::string eval_hash_in(const runs::RunDirectory& run) {
   }
 }
 
+Found found_in(const fs::path& folder, const runs::RunDirectory& run,
+               const runs::RunStatus& status) {
+  return {folder, state_of(run, status.state), status.message, eval_hash_in(run)};
+}
+
+void apply(const Found& run, JobReport& report) {
+  report.job.folder = run.folder;
+  report.state = run.state;
+  report.message = run.message;
+  // The trained model is the same: the trainer skips what is done and evaluates it.
+  if (report.state == JobState::kFinished && run.eval_hash != report.job.eval_hash) {
+    report.state = JobState::kResume;
+    report.message = "trained; the evaluation is another one";
+  }
+}
+
 // By hash. A folder whose status cannot be read is no run that could be skipped or resumed.
 std::map<std::string, Found> runs_in(const fs::path& out) {
   std::map<std::string, Found> found;
@@ -48,11 +64,10 @@ std::map<std::string, Found> runs_in(const fs::path& out) {
     try {
       const auto run = runs::RunDirectory::open(entry.path(), runs::Access::kRead);
       const runs::RunStatus status = run.status();
-      const JobState state = state_of(run, status.state);
       Found& known = found[status.config_hash];
       // Of two runs of one config the finished one counts.
-      if (known.folder.empty() || state == JobState::kFinished) {
-        known = {entry.path(), state, status.message, eval_hash_in(run)};
+      if (known.folder.empty() || status.state == RunState::kFinished) {
+        known = found_in(entry.path(), run, status);
       }
     } catch (const Error&) {
       continue;
@@ -96,21 +111,29 @@ std::vector<JobReport> look_up(const Plan& plan, const std::vector<Job>& jobs) {
   std::vector<JobReport> reports;
   for (const Job& job : jobs) {
     JobReport report{.job = job};
-    if (const auto run = found.find(job.hash); run != found.end()) {
-      report.job.folder = run->second.folder;
-      report.state = run->second.state;
-      report.message = run->second.message;
-      // The trained model is the same: the trainer skips what is done and evaluates it.
-      if (report.state == JobState::kFinished && run->second.eval_hash != job.eval_hash) {
-        report.state = JobState::kResume;
-        report.message = "trained; the evaluation is another one";
-      }
-    }
+    if (const auto run = found.find(job.hash); run != found.end()) apply(run->second, report);
     report.log =
         (plan.file.out / "logs" / (report.job.folder.filename().string() + ".log")).string();
     reports.push_back(std::move(report));
   }
   return reports;
+}
+
+void refresh(JobReport& report) {
+  if (!runs::RunDirectory::exists(report.job.folder)) return;
+  try {
+    const auto run = runs::RunDirectory::open(report.job.folder, runs::Access::kRead);
+    const runs::RunStatus status = run.status();
+    if (status.config_hash == report.job.hash) {
+      apply(found_in(report.job.folder, run, status), report);
+    }
+  } catch (const Error&) {
+    return;  // no run that could be skipped or resumed
+  }
+}
+
+bool is_waiting(const JobReport& report) {
+  return report.state == JobState::kNew || report.state == JobState::kResume;
 }
 
 Tally tally(const std::vector<JobReport>& reports) {
