@@ -83,7 +83,7 @@ def kill_after(command, seconds, folder, orphans=False):
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-        while not all(gone(pid) for pid in below):  # jobs of a killed sweep work on until they are done
+        while not all(gone(pid) for pid in below):  # jobs of a killed sweep save and end
             time.sleep(0.02)
         process.stdout.close()
         process.wait()

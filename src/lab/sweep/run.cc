@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -13,6 +14,7 @@
 #include "runs/files.h"
 #include "runs/run_directory.h"
 #include "sweep/claim.h"
+#include "system/end_with_parent.h"
 #include "system/stop_request.h"
 
 namespace posenc::sweep {
@@ -297,7 +299,8 @@ Command job_command(const Plan& plan, const JobReport& report, const RunOptions&
   }
   command.environment = options.environment;
   command.environment.insert(command.environment.end(),
-                             {{"OMP_NUM_THREADS", threads},
+                             {{kWorkerVariable, std::to_string(::getpid())},
+                              {"OMP_NUM_THREADS", threads},
                               {"OPENBLAS_NUM_THREADS", threads},
                               {"POSENC_JOBS_AT_ONCE", std::to_string(at_once)}});
   if (report.job.device == config::Device::kCuda) {

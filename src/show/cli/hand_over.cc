@@ -7,6 +7,7 @@
 
 #include "cli/verbs.h"
 #include "posenc/core/error.h"
+#include "system/end_with_parent.h"
 #include "system/restart.h"
 
 namespace posenc::cli {
@@ -43,6 +44,7 @@ void add_lab_verb(CLI::App& app, Action& chosen, const std::string& name, const 
   CLI::App* verb = add_verb(app, name.c_str(), text);
   verb->callback([verb, name, &chosen] {
     chosen = [name, words = verb->remaining()] {
+      end_with_parent();  // a sweep that died no longer holds the lease of this run
       // Here already, so that the lab need not start twice.
       for (const auto& [key, value] : patient_threads()) setenv(key.c_str(), value.c_str(), 0);
       std::vector<std::string> all = words;
