@@ -9,6 +9,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <thread>
@@ -82,7 +83,8 @@ class Lines {
     return {
         .started =
             [this](const JobReport& report) {
-              print_line(fmt::format("[{}/{}] start     {}", ++started_, to_run_, report.job.name));
+              to_run_ = std::max(to_run_, ++started_);  // another worker may have left some
+              print_line(fmt::format("[{}/{}] start     {}", started_, to_run_, report.job.name));
             },
         .ended = [this](const JobReport& report,
                         const std::vector<JobReport>& all) { ended(report, all); }};
@@ -127,14 +129,6 @@ std::string what_happens(JobState state) {
   }
 }
 
-void print_jobs(const std::vector<JobReport>& reports) {
-  Table table({"what", "job", "folder"});
-  for (const JobReport& report : reports) {
-    table.add({what_happens(report.state), report.job.name, report.job.folder.string()});
-  }
-  print("{}", table.text());
-}
-
 bool time_is_up(const sweep::Tally& t, const sweep::RunOptions& options) {
   return options.time_box && signal_seen == 0 && t.stopped + t.waiting > 0;
 }
@@ -169,6 +163,14 @@ void print_summary(const std::vector<JobReport>& reports, double seconds,
   print_line(fmt::format("summary: {}; table: posenc compare {}", options.summary_file, out));
 }
 
+// Of a task of an array job: what other tasks did is theirs, and being stopped is no failure.
+int worker_code(const std::vector<JobReport>& reports) {
+  const bool failed = std::any_of(reports.begin(), reports.end(), [](const JobReport& report) {
+    return report.ran && (report.state == JobState::kFailed || report.state == JobState::kDiverged);
+  });
+  return failed ? kFailure : kFine;
+}
+
 int exit_code(const std::vector<JobReport>& reports, const sweep::RunOptions& options) {
   if (signal_seen != 0) return 128 + signal_seen;
   const sweep::Tally t = sweep::tally(reports);
@@ -191,14 +193,35 @@ std::string heading(const sweep::Plan& plan, const std::vector<JobReport>& repor
           : fmt::format(" ({} combinations are the same config as another)", plan.repeated));
 }
 
+// What Slurm gave this job, else what the machine has.
+int cores() {
+  for (const char* name : {"SLURM_CPUS_PER_TASK", "SLURM_CPUS_ON_NODE"}) {
+    const char* text = std::getenv(name);
+    const int number = text == nullptr ? 0 : std::atoi(text);
+    if (number > 0) return number;
+  }
+  return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+// Tasks of one submission know each other by its number, and begin with different runs.
+void set_holder(const SessionOptions& options, std::size_t jobs, sweep::RunOptions& run) {
+  const char* array = std::getenv("SLURM_ARRAY_JOB_ID");
+  const char* task = std::getenv("SLURM_ARRAY_TASK_ID");
+  const bool in_array = options.worker && array != nullptr && task != nullptr;
+  run.holder = sweep::this_holder(in_array ? array : "", options.lease);
+  if (in_array && jobs > 0) run.first = static_cast<std::size_t>(std::atoi(task)) % jobs;
+}
+
 sweep::RunOptions run_options(const SessionOptions& options, const sweep::Plan& plan,
                               const std::string& summary_name) {
   sweep::RunOptions run;
   run.trainer = trainer_words(options.trainer);
   run.jobs = options.jobs;
-  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  run.threads = options.threads > 0 ? options.threads : std::max(1, cores / options.jobs);
-  run.summary_file = (plan.file.out / summary_name).string();
+  run.threads = options.threads > 0 ? options.threads : std::max(1, cores() / options.jobs);
+  set_holder(options, plan.jobs.size(), run);
+  const std::string own = "slurm/" + run.holder.job + ".json";
+  const bool of_task = options.worker && !run.holder.job.empty();
+  run.summary_file = (plan.file.out / (of_task ? own : summary_name)).string();
   run.stop = [said = false]() mutable -> int {
     if (signal_seen != 0 && !std::exchange(said, true)) {
       print_line("stopping: running jobs will save and exit; no new jobs will start");
@@ -233,7 +256,32 @@ void add_session_options(CLI::App& verb, SessionOptions& options) {
                 "do not start NVIDIA's multi-process service for several jobs on a GPU");
   verb.add_option("--trainer", options.trainer,
                   "what runs a job (default: posenc train), words between blanks");
+  verb.add_option("--lease", options.lease,
+                  "seconds without a heartbeat after which another machine's run is taken over")
+      ->check(CLI::Range(1.0, 86400.0))
+      ->capture_default_str();
   verb.add_flag("--dry-run", options.dry_run, "print the jobs and what would become of each");
+}
+
+void add_session_words(const SessionOptions& options, std::vector<std::string>& words) {
+  const auto add = [&](const char* flag, const std::string& value) {
+    words.insert(words.end(), {flag, value});
+  };
+  for (const std::string& setting : options.settings) add("--set", setting);
+  if (options.jobs != 1) add("--jobs", std::to_string(options.jobs));
+  if (options.threads > 0) add("--threads", std::to_string(options.threads));
+  if (!options.device.empty()) add("--device", options.device);
+  if (!options.trainer.empty()) add("--trainer", options.trainer);
+  if (options.lease != sweep::kLeaseSeconds) add("--lease", fmt::format("{}", options.lease));
+  if (options.no_mps) words.emplace_back("--no-mps");
+}
+
+void print_jobs(const std::vector<JobReport>& reports) {
+  Table table({"what", "job", "folder"});
+  for (const JobReport& report : reports) {
+    table.add({what_happens(report.state), report.job.name, report.job.folder.string()});
+  }
+  print("{}", table.text());
 }
 
 void print_line(const std::string& line) {
@@ -279,7 +327,7 @@ SessionResult run_session(const sweep::Plan& plan, const std::vector<sweep::Job>
   run_jobs(plan, result.reports, run, lines.observer());
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - since;
   print_summary(result.reports, took.count(), run, plan.file.out.string());
-  result.code = exit_code(result.reports, run);
+  result.code = options.worker ? worker_code(result.reports) : exit_code(result.reports, run);
   result.interrupted = signal_seen != 0;
   result.time_is_up = time_is_up(sweep::tally(result.reports), run);
   return result;

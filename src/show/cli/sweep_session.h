@@ -19,10 +19,15 @@ struct SessionOptions {
   std::string device;             // of every job; empty: as its config says
   bool no_mps = false;
   bool dry_run = false;
+  double lease = sweep::kLeaseSeconds;
+  bool worker = false;  // a task of an array job
 };
 
 // The flags that fill the options, for every verb that runs sweeps.
 void add_session_options(CLI::App& verb, SessionOptions& options);
+
+// The flags that stand for these options, for a worker that is to run with them.
+void add_session_words(const SessionOptions& options, std::vector<std::string>& words);
 
 // The jobs of a file under --set and --device.
 sweep::Plan plan_for(sweep::SweepFile file, const SessionOptions& options);
@@ -42,6 +47,9 @@ SessionResult run_session(const sweep::Plan& plan, const std::vector<sweep::Job>
                           const SessionOptions& options,
                           const std::optional<sweep::TimeBox>& time_box,
                           const std::string& summary_name = "sweep.json");
+
+// The jobs and what would become of each.
+void print_jobs(const std::vector<sweep::JobReport>& reports);
 
 // A line of a log that is read while the sweep runs.
 void print_line(const std::string& line);
