@@ -6,7 +6,7 @@ POSENC := build/release/bin/posenc
 CPP_FILES = $(shell find src include tests benchmarks examples -name '*.cc' -o -name '*.h' \
               -o -name '*.c' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: help setup build demo test web test-web check format format-check tidy rules asan tsan fuzz \
+.PHONY: help setup build demo test test-cluster web test-web check format format-check tidy rules asan tsan fuzz \
         mutate bench bench-web cuda install clean
 .DEFAULT_GOAL := help
 
@@ -31,6 +31,10 @@ demo: setup     ## train four encodings to copy, ask them for rows they never sa
 
 test: build     ## build and run all tests
 	@ctest --preset $(PRESET) -j$(JOBS) -LE slow
+
+test-cluster: build ## sweeps in a real Slurm, started for the test: two minutes, needs root
+	@tools/setup.sh cluster
+	@ctest --preset $(PRESET) --output-on-failure -L cluster
 
 # Not part of `make build`: whoever only wants the library needs neither emscripten nor npm.
 web:            ## build the explorer page into build/web/dist
