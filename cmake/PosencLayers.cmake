@@ -28,7 +28,8 @@ set(POSENC_LAYER_TABLE
     "lab/runs: weights config statistics"
     "lab/sweep: runs"
     "lab/model: config torch"
-    "lab/train: runs model"
+    "lab/parallel: torch system"
+    "lab/train: runs model parallel"
     "lab/bench: cases train"
     "show/draw: core system"
     "show/plots: kernels draw"
@@ -38,7 +39,7 @@ set(POSENC_LAYER_TABLE
     "show/web: plots")
 
 # Layers that may include torch, ATen or c10 headers; every other one builds without libtorch.
-set(POSENC_TORCH_LAYERS torch python model train bench)
+set(POSENC_TORCH_LAYERS torch python model parallel train bench)
 
 # Layers that compute: a build without optimisation optimises them all the same, or tests would take minutes.
 set(POSENC_COMPUTING_LAYERS core encodings kernels cases tasks)

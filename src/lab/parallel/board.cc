@@ -1,0 +1,154 @@
+#include "parallel/board.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <sstream>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "core/plain_text.h"
+#include "core/value.h"
+#include "posenc/core/error.h"
+#include "system/files.h"
+
+namespace posenc::parallel {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr const char* kFailure = "failure";
+constexpr const char* kFailures = "failures";
+
+c10::intrusive_ptr<c10d::TCPStore> connect(const std::string& address, int port, bool listens,
+                                           milliseconds timeout) {
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(port);
+  options.isServer = listens;
+  options.waitWorkers = false;
+  options.timeout = timeout;
+  try {
+    return c10::make_intrusive<c10d::TCPStore>(address, options);
+  } catch (const std::exception& e) {
+    throw Error(
+        ErrorKind::kIo,
+        {.scope = "rendezvous",
+         .key = fmt::format("{}:{}", address, port),
+         .rule = listens ? "cannot be listened on by rank 0" : "does not answer: rank 0 is missing",
+         .value = "",
+         .hint = listens ? "choose a free port with MASTER_PORT, and a MASTER_ADDR of rank 0's host"
+                         : "check MASTER_ADDR and MASTER_PORT, or raise train.timeout"});
+  }
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "localhost";
+}
+
+// What rank 0 has written: the job, its address, its port. Files of other jobs are stale.
+std::optional<std::pair<std::string, int>> read_rendezvous_file(const Launch& launch) {
+  std::string job;
+  std::string address;
+  int port = 0;
+  try {
+    std::istringstream text(read_file(launch.file));
+    text >> job >> address >> port;
+  } catch (const Error&) {
+    return std::nullopt;  // not written yet
+  }
+  if (job != launch.job || port == 0) return std::nullopt;
+  return std::pair(address, port);
+}
+
+std::pair<std::string, int> wait_for_file(const Launch& launch, milliseconds timeout) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  while (std::chrono::steady_clock::now() < end) {
+    if (auto found = read_rendezvous_file(launch)) return *found;
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+  throw Error(ErrorKind::kIo, {.scope = "rendezvous",
+                               .key = launch.file,
+                               .rule = "was not written by rank 0 of this job",
+                               .value = "",
+                               .hint = "POSENC_RENDEZVOUS must be a file that all hosts see"});
+}
+
+}  // namespace
+
+Board Board::open(const Launch& launch, milliseconds timeout) {
+  Board board;
+  board.address_ = launch.address;
+  board.port_ = launch.port;
+  board.timeout_ = timeout;
+  board.prefix_ = launch.job;
+  const bool listens = launch.leads() && !launch.store_exists;
+  if (!launch.file.empty() && listens) board.address_ = host_name();
+  if (!launch.file.empty() && !listens) {
+    std::tie(board.address_, board.port_) = wait_for_file(launch, timeout);
+  }
+  const auto store = connect(board.address_, board.port_, listens, timeout);
+  board.port_ = store->getPort();
+  if (!launch.file.empty() && listens) {
+    atomic_write(launch.file, fmt::format("{} {} {}\n", launch.job, board.address_, board.port_));
+  }
+  board.store_ = c10::make_intrusive<c10d::PrefixStore>(board.prefix_, store);
+  return board;
+}
+
+Board Board::again() const {
+  Board board = *this;
+  board.store_ =
+      c10::make_intrusive<c10d::PrefixStore>(prefix_, connect(address_, port_, false, timeout_));
+  return board;
+}
+
+Board Board::serve(const std::string& address, milliseconds timeout) {
+  Board board;
+  board.address_ = address;
+  board.timeout_ = timeout;
+  board.prefix_ = "torchrun/0";
+  const auto store = connect(address, 0, true, timeout);
+  board.port_ = store->getPort();
+  board.store_ = c10::make_intrusive<c10d::PrefixStore>(board.prefix_, store);
+  return board;
+}
+
+void Board::set(const std::string& key, const std::string& text) const {
+  store_->set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
+}
+
+bool Board::has(const std::string& key) const { return store_->check({key}); }
+
+std::optional<std::string> Board::find(const std::string& key) const {
+  return has(key) ? std::optional(get(key)) : std::nullopt;
+}
+
+std::string Board::get(const std::string& key) const {
+  const std::vector<std::uint8_t> bytes = store_->get(key);
+  return {bytes.begin(), bytes.end()};
+}
+
+std::int64_t Board::add(const std::string& key, std::int64_t number) const {
+  return store_->add(key, number);
+}
+
+void report_failure(const Board& board, const Failure& failure) {
+  if (board.add(kFailures, 1) > 1) return;
+  board.set(kFailure, fmt::format("{} {}", failure.rank, one_line(failure.text)));
+}
+
+std::optional<Failure> failure_of(const Board& board) {
+  const auto text = board.find(kFailure);
+  if (!text) return std::nullopt;
+  Failure failure;
+  const auto [end, problem] =
+      std::from_chars(text->data(), text->data() + text->size(), failure.rank);
+  if (problem == std::errc()) failure.text = std::string(end + 1, text->data() + text->size());
+  return failure;
+}
+
+}  // namespace posenc::parallel

@@ -1,0 +1,53 @@
+// A small shared table of texts that all ranks of a job read and write: c10d's TCPStore.
+#pragma once
+
+#include <c10/util/intrusive_ptr.h>
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "parallel/launch.h"
+
+namespace c10d {
+class Store;
+}
+
+namespace posenc::parallel {
+
+class Board {
+ public:
+  // Of this process alone: rank 0 listens, unless a launcher does, and writes where to launch.file if that is given. Throws
+  // an Error where the address cannot be used or nothing listens there within the timeout.
+  static Board open(const Launch& launch, std::chrono::milliseconds timeout);
+  // Another connection to the same table: one waits for the answer of another no longer than it takes.
+  [[nodiscard]] Board again() const;
+  // Where a launcher listens for its own ranks.
+  static Board serve(const std::string& address, std::chrono::milliseconds timeout);
+
+  void set(const std::string& key, const std::string& text) const;
+  [[nodiscard]] bool has(const std::string& key) const;
+  [[nodiscard]] std::optional<std::string> find(const std::string& key) const;
+  [[nodiscard]] std::string get(const std::string& key) const;  // waits for it
+  [[nodiscard]] std::int64_t add(const std::string& key, std::int64_t number) const;
+  [[nodiscard]] int port() const { return port_; }
+  [[nodiscard]] const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
+
+ private:
+  c10::intrusive_ptr<c10d::Store> store_;
+  std::string address_;
+  int port_ = 0;
+  std::string prefix_;
+  std::chrono::milliseconds timeout_{};
+};
+
+// The first failure of a job counts; later ones follow from it.
+struct Failure {
+  int rank = 0;
+  std::string text;
+};
+void report_failure(const Board& board, const Failure& failure);
+std::optional<Failure> failure_of(const Board& board);
+
+}  // namespace posenc::parallel

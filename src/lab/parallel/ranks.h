@@ -1,0 +1,77 @@
+// The processes of one training. Every rank makes the same calls in the same order; a rank that throws, dies or hangs ends
+// them all.
+//
+//   Ranks ranks(launch, {.device = device, .timeout_s = 600, .on_failure = print});
+//   ranks.require_same("config", hash, "start all ranks with one config");
+//   ranks.sum(gradient);
+//   ranks.leave();
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/group.h"
+#include "parallel/watch.h"
+
+namespace posenc::parallel {
+
+struct RanksOptions {
+  at::Device device = at::kCPU;
+  double timeout_s = 600.0;
+  // A rank has failed: called on another thread, on every rank, before the process ends with code 1.
+  std::function<void(const Failure&)> on_failure;
+};
+
+class Ranks {
+ public:
+  // Waits for all ranks; an Error names those that are missing after the timeout.
+  Ranks(const Launch& launch, RanksOptions options);
+  ~Ranks();
+  Ranks(Ranks&&) = delete;
+  Ranks& operator=(Ranks&&) = delete;
+
+  [[nodiscard]] const Launch& launch() const { return launch_; }
+  [[nodiscard]] int rank() const { return launch_.rank; }
+  [[nodiscard]] int world() const { return launch_.world; }
+  [[nodiscard]] bool leads() const { return launch_.leads(); }
+  [[nodiscard]] at::Device device() const { return options_.device; }
+
+  // An Error on rank 0 where another rank has another text; the others end with it.
+  void require_same(const std::string& what, const std::string& mine, const std::string& hint);
+
+  // Over all ranks, in place, on any device.
+  void sum(at::Tensor& x);
+  void broadcast(at::Tensor& x);  // rank 0's
+  std::string broadcast(const std::string& text);
+  [[nodiscard]] std::vector<at::Tensor> gather(const at::Tensor& x);
+  [[nodiscard]] bool any(bool mine);
+  // Not waited for: x is dense and on the ranks' device. Its wait() is to be called through wait().
+  [[nodiscard]] std::unique_ptr<Exchange> start_sum(const at::Tensor& x);
+  void gather(const at::Tensor& x, const std::vector<at::Tensor>& into);
+  void wait(Exchange& exchange);
+
+  // This rank has failed: the others learn why and end. The process is to end after this.
+  void report(const std::string& text);
+  // True for the first caller: one line for one failure, whichever thread comes first.
+  [[nodiscard]] bool take_last_word() { return !said_.exchange(true); }
+  // All ranks are done: rank 0 stays until the others have left.
+  void leave();
+
+ private:
+  void end_with(const Failure& failure);
+  void wait_for_others(const char* key, double seconds) const;
+  template <class Start>
+  void exchange(const Start& start);
+
+  Launch launch_;
+  RanksOptions options_;
+  Board board_;
+  std::unique_ptr<Watch> watch_;
+  std::unique_ptr<Group> group_;
+  std::atomic<bool> said_ = false;
+};
+
+}  // namespace posenc::parallel
