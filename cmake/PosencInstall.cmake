@@ -46,6 +46,10 @@ foreach(program IN ITEMS posenc posenc-bench posenc-lab)
   endif()
   install(TARGETS ${program})
 endforeach()
+if(TARGET posenc-lab) # what torchrun starts
+  install(PROGRAMS ${PROJECT_SOURCE_DIR}/src/lab/train/program/posenc_train.py
+          DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME posenc-train)
+endif()
 # The explorer, where `make web` has built it: posenc serve looks for it there.
 if(TARGET posenc)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/build/web/dist/ DESTINATION ${CMAKE_INSTALL_DATADIR}/posenc/web

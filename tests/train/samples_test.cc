@@ -153,7 +153,7 @@ TEST(StepSamples, PaddingKeepsWhatIsScored) {
   const StepSamples padded = made.step({.padded = true});
   EXPECT_EQ(padded.scored, plain.scored);
   EXPECT_EQ(padded.rate_here().item<double>(), plain.rate);
-  EXPECT_EQ(padded.scored_here().item<float>(), static_cast<float>(plain.scored));
+  EXPECT_EQ(padded.divisor_here().item<float>(), static_cast<float>(plain.scored));
   for (std::size_t i = 0; i < plain.parts.size(); ++i) {
     const Samples& a = plain.parts[i];
     const Samples& b = padded.parts[i];

@@ -66,6 +66,16 @@ void drop_no_leak(Value::Map& task) {
   }
 }
 
+// Fields of later versions.
+void drop_new_fields(Value::Map& train) {
+  const TrainConfig defaults;
+  drop_default(train, "reduction", write_field(defaults.reduction));
+  drop_default(train, "chunks", write_field(defaults.chunks));
+  drop_default(train, "shard_optimizer", write_field(defaults.shard_optimizer));
+  drop_default(train, "checkpoint_blocks", write_field(defaults.checkpoint_blocks));
+  drop_default(train, "timeout", write_field(defaults.timeout));
+}
+
 struct PresetField {
   Preset preset;
   std::string_view field;
@@ -196,10 +206,15 @@ std::string config_hash(const LabConfig& config) {
   same.train.checkpoint_every = TrainConfig{}.checkpoint_every;
   same.train.keep_last = TrainConfig{}.keep_last;
   same.train.eval_conditions = {};
+  same.train.shard_optimizer = TrainConfig{}.shard_optimizer;
+  same.train.checkpoint_blocks = TrainConfig{}.checkpoint_blocks;
+  same.train.timeout = TrainConfig{}.timeout;
+  if (same.train.reduction == Reduction::kFast) same.train.chunks = TrainConfig{}.chunks;
   same.eval = {};
   Value tree = resolved_tree(same);
   for (Member& member : *tree.get_if<Value::Map>()) {
     if (member.key == "eval") drop_no_schedules(*member.value.get_if<Value::Map>());
+    if (member.key == "train") drop_new_fields(*member.value.get_if<Value::Map>());
     auto* task = member.key == "task" ? member.value.get_if<Value::Map>() : nullptr;
     if (task != nullptr) drop_no_leak(*task);
   }

@@ -36,6 +36,13 @@ constexpr std::array<std::string_view, 3> enum_names(TrainPrecision /*tag*/) {
   return {"float32", "tf32", "bfloat16"};
 }
 
+// How the gradients of several processes are added: in the order that the transport has (fast), or as a fixed tree over
+// train.chunks parts of the batch, whose bits do not depend on the number of processes.
+enum class Reduction { kFast, kDeterministic };
+constexpr std::array<std::string_view, 2> enum_names(Reduction /*tag*/) {
+  return {"fast", "deterministic"};
+}
+
 enum class Device { kCpu, kCuda };
 constexpr std::array<std::string_view, 2> enum_names(Device /*tag*/) { return {"cpu", "cuda"}; }
 
@@ -104,6 +111,11 @@ struct TrainConfig {
   std::vector<EvalCondition> eval_conditions;
   std::int64_t checkpoint_every = 0;
   std::int64_t keep_last = 2;
+  Reduction reduction = Reduction::kFast;
+  std::int64_t chunks = 8;
+  bool shard_optimizer = false;
+  bool checkpoint_blocks = false;
+  double timeout = 600.0;
 
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -111,6 +123,7 @@ struct TrainConfig {
     visit_optimizer(self, visit);
     visit_positions(self, visit);
     visit_watch(self, visit);
+    visit_parallel(self, visit);
   }
   bool operator==(const TrainConfig&) const = default;
 
@@ -198,6 +211,27 @@ struct TrainConfig {
           FieldRule{.doc = "steps per checkpoint; 0: at the end", .min = 0, .max = 1e9});
     visit("keep_last", self.keep_last,
           FieldRule{.doc = "checkpoints kept in addition to the best", .min = 1, .max = 1e6});
+  }
+  template <class Self, class Visitor>
+  static void visit_parallel(Self& self, Visitor& visit) {
+    visit(
+        "reduction", self.reduction,
+        FieldRule{.doc = "how gradients are added; deterministic: the same bits for any number of "
+                         "processes on a CPU"});
+    visit("chunks", self.chunks,
+          ReadIf{{.doc = "parts of a batch whose gradients are added as a tree, a power of two",
+                  .min = 1,
+                  .max = 65536},
+                 "reduction=deterministic"});
+    visit("shard_optimizer", self.shard_optimizer,
+          FieldRule{.doc = "each process keeps a part of the optimizer's state (ZeRO-1)"});
+    visit("checkpoint_blocks", self.checkpoint_blocks,
+          FieldRule{.doc = "compute each block again in the backward pass instead of keeping its "
+                           "activations"});
+    visit("timeout", self.timeout,
+          FieldRule{.doc = "seconds after which processes that miss one of them give up",
+                    .min = 1,
+                    .max = 1e6});
   }
 };
 

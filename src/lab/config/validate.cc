@@ -40,6 +40,22 @@ void check_encodings(const ModelConfig& model, const std::string& scope) {
   }
 }
 
+void check_chunks(const TrainConfig& train, const std::string& scope) {
+  if (train.reduction != Reduction::kDeterministic) return;
+  if ((train.chunks & (train.chunks - 1)) != 0) {
+    throw conflict(scope, "train.chunks", "must be a power of two", std::to_string(train.chunks));
+  }
+  for (const Stage& stage : stages(train)) {
+    const std::int64_t rows = stage.batch / train.accumulate;
+    if (rows % train.chunks == 0) continue;
+    throw conflict(scope, "train.chunks",
+                   fmt::format("must divide the {} samples that are computed together (train.batch "
+                               "/ train.accumulate)",
+                               rows),
+                   std::to_string(train.chunks), "use a smaller power of two or another batch");
+  }
+}
+
 void check_schedules(const EvalConfig& eval, const std::string& scope) {
   std::set<std::string> seen;
   for (const std::string& name : stretch_schedules(eval)) {
@@ -154,6 +170,7 @@ void validate(const TrainConfig& train, const std::string& scope) {
                    fmt::format("must divide the batch ({})", stage.batch),
                    std::to_string(train.accumulate));
   }
+  check_chunks(train, scope);
   if (train.precision != TrainPrecision::kFloat32 && train.device == Device::kCpu) {
     throw conflict(scope, "train.precision", "needs train.device: cuda",
                    std::string(enum_name(train.precision)), "use float32 on the CPU");

@@ -115,7 +115,7 @@ MlpImpl::MlpImpl(const ModelConfig& config) : relu_(config.mlp == config::Mlp::k
     gate_ = register_module("gate", nn::dense_layer(config.dim, width, config.bias));
   }
   down_ = register_module("down", nn::dense_layer(width, config.dim, config.bias));
-  dropout_ = register_module("dropout", torch::nn::Dropout(config.mlp_dropout));
+  dropout_ = register_module("dropout", RowDropout(config.mlp_dropout));
 }
 
 at::Tensor MlpImpl::forward(const at::Tensor& x) {
@@ -137,7 +137,7 @@ BlockImpl::BlockImpl(const ModelConfig& config, nn::Attention softmax,
   if (!linear.is_empty()) register_module("attention", linear);
   norm2_ = register_module("norm2", normalize(config));
   mlp_ = register_module("mlp", Mlp(config));
-  dropout_ = register_module("dropout", torch::nn::Dropout(config.dropout));
+  dropout_ = register_module("dropout", RowDropout(config.dropout));
 }
 
 template <class Attend>
@@ -176,7 +176,7 @@ TransformerImpl::TransformerImpl(ModelConfig config, const ModelContext& context
   if (has_sinusoidal(config_.encoding.front())) {
     token_scale_ = std::sqrt(static_cast<double>(config_.dim));
   }
-  dropout_ = register_module("dropout", torch::nn::Dropout(config_.dropout));
+  dropout_ = register_module("dropout", RowDropout(config_.dropout));
   add_blocks(factory);
   if (config_.norm == config::Norm::kPre) {
     norm_ = register_module("norm", normalize(config_));

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "config/model_config.h"
+#include "model/row_dropout.h"
 #include "posenc/torch/nn.h"
 #include "torch/residual_norm.h"
 
@@ -60,7 +61,7 @@ class MlpImpl : public torch::nn::Module {
 
  private:
   torch::nn::Linear up_{nullptr}, gate_{nullptr}, down_{nullptr};
-  torch::nn::Dropout dropout_{nullptr};
+  RowDropout dropout_{nullptr};
   bool relu_;
 };
 TORCH_MODULE(Mlp);
@@ -92,7 +93,7 @@ class BlockImpl : public torch::nn::Module {
 
   bool post_norm_;
   Normalize norm1_{nullptr}, norm2_{nullptr};
-  torch::nn::Dropout dropout_{nullptr};
+  RowDropout dropout_{nullptr};
   Mlp mlp_{nullptr};
 };
 TORCH_MODULE(Block);
@@ -134,7 +135,7 @@ class TransformerImpl : public torch::nn::Module {
   double token_scale_ = 1.0;
   torch::nn::Embedding embed_{nullptr};
   nn::PositionalEmbedding input_{nullptr};
-  torch::nn::Dropout dropout_{nullptr};
+  RowDropout dropout_{nullptr};
   std::vector<Block> blocks_;
   Normalize norm_{nullptr};
   torch::nn::Linear head_{nullptr};

@@ -10,10 +10,17 @@
 #if POSENC_TORCH_AT_LEAST(2, 0)
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #endif
-#ifdef USE_C10D_GLOO
+// libtorch's headers are empty without these, whatever libtorch itself was built with.
+#if POSENC_HAS_GLOO
+#ifndef USE_C10D_GLOO
+#define USE_C10D_GLOO
+#endif
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #endif
-#ifdef USE_C10D_NCCL
+#if POSENC_HAS_NCCL
+#ifndef USE_C10D_NCCL
+#define USE_C10D_NCCL
+#endif
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #endif
 
@@ -73,7 +80,7 @@ Error missing_backend(const char* name, const char* hint) {
            .hint = hint}};
 }
 
-#ifdef USE_C10D_GLOO
+#if POSENC_HAS_GLOO
 // GLOO_SOCKET_IFNAME names the network, as for PyTorch. Ranks of one host need none.
 std::shared_ptr<::gloo::transport::Device> gloo_device(const Launch& launch) {
   const char* name = std::getenv("GLOO_SOCKET_IFNAME");  // NOLINT(concurrency-mt-unsafe)
@@ -99,7 +106,7 @@ EnginePointer gloo_engine(const Launch&, const StorePointer&, std::chrono::milli
 }
 #endif
 
-#ifdef USE_C10D_NCCL
+#if POSENC_HAS_NCCL
 EnginePointer nccl_engine(const Launch& launch, const StorePointer& store,
                           std::chrono::milliseconds timeout) {
   auto options = c10d::ProcessGroupNCCL::Options::create();
@@ -115,10 +122,10 @@ EnginePointer nccl_engine(const Launch&, const StorePointer&, std::chrono::milli
 }  // namespace
 
 void require_backend(at::Device device) {
-#ifndef USE_C10D_GLOO
+#if !POSENC_HAS_GLOO
   if (device.is_cpu()) (void)gloo_engine({}, {}, {});
 #endif
-#ifndef USE_C10D_NCCL
+#if !POSENC_HAS_NCCL
   if (device.is_cuda()) (void)nccl_engine({}, {}, {});
 #endif
   (void)device;
@@ -126,10 +133,10 @@ void require_backend(at::Device device) {
 
 std::string backends() {
   std::string names;
-#ifdef USE_C10D_GLOO
+#if POSENC_HAS_GLOO
   names = "gloo";
 #endif
-#ifdef USE_C10D_NCCL
+#if POSENC_HAS_NCCL
   names += names.empty() ? "nccl" : ", nccl";
 #endif
   return names.empty() ? "none" : names;

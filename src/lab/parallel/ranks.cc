@@ -168,9 +168,19 @@ void Ranks::report(const std::string& text) {
   }
 }
 
+void Ranks::set_note(std::function<void(const Failure&)> note) {
+  const std::lock_guard lock(note_mutex_);
+  note_ = std::move(note);
+}
+
 void Ranks::end_with(const Failure& failure) {
   const bool first = take_last_word();
   if (first && options_.on_failure) options_.on_failure(failure);
+  try {
+    const std::lock_guard lock(note_mutex_);
+    if (first && note_) note_(failure);
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): a full disk changes nothing
+  }
   try {
     const Board own = board_.again();
     if (!leads()) (void)own.add("ended", 1);

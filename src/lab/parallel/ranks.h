@@ -57,6 +57,8 @@ class Ranks {
   void report(const std::string& text);
   // True for the first caller: one line for one failure, whichever thread comes first.
   [[nodiscard]] bool take_last_word() { return !said_.exchange(true); }
+  // What else to do on this rank when another one has failed, before the process ends.
+  void set_note(std::function<void(const Failure&)> note);
   // All ranks are done: rank 0 stays until the others have left.
   void leave();
 
@@ -72,6 +74,8 @@ class Ranks {
   std::unique_ptr<Watch> watch_;
   std::unique_ptr<Group> group_;
   std::atomic<bool> said_ = false;
+  std::mutex note_mutex_;
+  std::function<void(const Failure&)> note_;
 };
 
 }  // namespace posenc::parallel

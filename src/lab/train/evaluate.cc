@@ -85,31 +85,100 @@ void add_conditions(const tasks::Task& task, const EvalSetting& setting,
   }
 }
 
+// The rows of a condition, cut into the batches that one process would compute.
+class RowBatches {
+ public:
+  RowBatches(const tasks::Task& task, const tasks::Condition& condition, const EvalSetting& setting)
+      : task_(task), condition_(condition), setting_(setting) {
+    rows_ = std::min(task.rows(condition).value_or(setting.config.samples), setting.config.samples);
+    // Random positions are drawn for each row, so that a figure depends on nothing but its rows.
+    const bool one_by_one = setting.train.positions == config::PositionPolicy::kSubset;
+    per_batch_ =
+        one_by_one ? 1
+                   : std::max<std::int64_t>(1, setting.config.tokens_per_batch / condition.length);
+  }
+  [[nodiscard]] std::int64_t rows() const { return rows_; }
+  [[nodiscard]] std::int64_t count() const { return (rows_ + per_batch_ - 1) / per_batch_; }
+  [[nodiscard]] std::int64_t first_row(std::int64_t number) const { return number * per_batch_; }
+  [[nodiscard]] tasks::Batch batch(std::int64_t number) const {
+    tasks::Batch batch;
+    batch.rows = std::min(per_batch_, rows_ - first_row(number));
+    task_.fill(condition_, static_cast<std::uint64_t>(setting_.config.seed),
+               static_cast<std::uint64_t>(first_row(number)), batch);
+    return batch;
+  }
+  [[nodiscard]] Scores scores(model::Transformer& model, const tasks::Batch& batch,
+                              const Samples& samples, std::int64_t number) const {
+    const model::Interruptible scope(setting_.ranks == nullptr ? setting_.stop : nullptr);
+    return score(model, samples, setting_, positions_at(setting_, batch.length, first_row(number)));
+  }
+
+ private:
+  const tasks::Task& task_;
+  const tasks::Condition& condition_;
+  const EvalSetting& setting_;
+  std::int64_t rows_ = 0;
+  std::int64_t per_batch_ = 1;
+};
+
+// Each process computes one of as many batches as there are processes, and all get the scores of all: the figures are added
+// in the order of the rows.
+void share_round(model::Transformer& model, const RowBatches& batches, std::int64_t first,
+                 const EvalSetting& setting, Collector& collector) {
+  parallel::Ranks& ranks = *setting.ranks;
+  const std::int64_t end = std::min<std::int64_t>(first + ranks.world(), batches.count());
+  std::vector<tasks::Batch> round;
+  std::vector<Samples> samples;
+  std::int64_t most = 0;
+  for (std::int64_t number = first; number < end; ++number) {
+    const tasks::Batch& batch = round.emplace_back(batches.batch(number));
+    samples.push_back(to_samples(batch, 0, batch.rows, at::kCPU));
+    most = std::max(most, samples.back().scored());
+  }
+  at::Tensor mine = at::zeros({2, most}, at::kDouble);
+  if (const std::int64_t number = first + ranks.rank(); number < end) {
+    const auto i = static_cast<std::size_t>(ranks.rank());
+    const Samples here = to_samples(round[i], 0, round[i].rows, setting.device);
+    const Scores scores = batches.scores(model, round[i], here, number);
+    mine[0].narrow(0, 0, scores.loss.numel()).copy_(scores.correct);
+    mine[1].narrow(0, 0, scores.loss.numel()).copy_(scores.loss);
+  }
+  const std::vector<at::Tensor> all = ranks.gather(mine);
+  for (std::size_t i = 0; i < round.size(); ++i) {
+    const at::Tensor found = all[i].narrow(1, 0, samples[i].scored());
+    collector.add(round[i], samples[i], {found[0].to(at::kBool), found[1].contiguous()});
+  }
+}
+
+bool evaluate_shared(model::Transformer& model, const RowBatches& batches,
+                     const EvalSetting& setting, Collector& collector) {
+  const std::int64_t world = setting.ranks->world();
+  for (std::int64_t first = 0; first < batches.count(); first += world) {
+    if (stopped(setting)) return false;
+    share_round(model, batches, first, setting, collector);
+    const std::int64_t done = std::min(batches.first_row(first + world), batches.rows());
+    if (setting.progress) setting.progress(done, batches.rows());
+  }
+  return !stopped(setting);
+}
+
 bool evaluate_batches(model::Transformer& model, const tasks::Task& task,
                       const tasks::Condition& condition, const EvalSetting& setting,
                       Collector& collector) {
-  const std::int64_t samples =
-      std::min(task.rows(condition).value_or(setting.config.samples), setting.config.samples);
-  // Random positions are drawn for each row, so that a figure depends on nothing but its rows.
-  const bool one_by_one = setting.train.positions == config::PositionPolicy::kSubset;
-  const std::int64_t per_batch =
-      one_by_one ? 1
-                 : std::max<std::int64_t>(1, setting.config.tokens_per_batch / condition.length);
-  for (std::int64_t done = 0; done < samples; done += per_batch) {
+  const RowBatches batches(task, condition, setting);
+  if (setting.ranks != nullptr) return evaluate_shared(model, batches, setting, collector);
+  for (std::int64_t number = 0; number < batches.count(); ++number) {
     if (stopped(setting)) return false;
-    tasks::Batch batch;
-    batch.rows = std::min(per_batch, samples - done);
-    task.fill(condition, static_cast<std::uint64_t>(setting.config.seed),
-              static_cast<std::uint64_t>(done), batch);
+    const tasks::Batch batch = batches.batch(number);
     const Samples tensors = to_samples(batch, 0, batch.rows, setting.device);
     try {
-      const model::Interruptible scope(setting.stop);
-      collector.add(batch, tensors,
-                    score(model, tensors, setting, positions_at(setting, batch.length, done)));
+      collector.add(batch, tensors, batches.scores(model, batch, tensors, number));
     } catch (const Interrupted&) {
       return false;
     }
-    if (setting.progress) setting.progress(done + batch.rows, samples);
+    if (setting.progress) {
+      setting.progress(batches.first_row(number) + batch.rows, batches.rows());
+    }
   }
   return !stopped(setting);
 }

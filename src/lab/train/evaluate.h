@@ -14,6 +14,7 @@
 
 #include "config/train_config.h"
 #include "model/transformer.h"
+#include "parallel/ranks.h"
 #include "runs/scores.h"
 #include "statistics/estimates.h"
 #include "tasks/task.h"
@@ -87,11 +88,15 @@ struct EvalSetting {
   config::TrainConfig train;
   at::Device device = at::kCPU;
   const std::atomic<bool>* stop = nullptr;
+  // Processes that share the rows: all of them call with the same settings, and get the same results.
+  parallel::Ranks* ranks = nullptr;
   std::function<void(std::int64_t done, std::int64_t all)> progress;  // in samples
 };
 
+// In any of the processes, where there are several: they call it at the same time.
 inline bool stopped(const EvalSetting& setting) {
-  return setting.stop != nullptr && setting.stop->load(std::memory_order_relaxed);
+  const bool here = setting.stop != nullptr && setting.stop->load(std::memory_order_relaxed);
+  return setting.ranks == nullptr ? here : setting.ranks->any(here);
 }
 
 // A model that evaluates while this lives.

@@ -2,7 +2,10 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
+#include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,6 +13,7 @@
 #include <set>
 #include <thread>
 
+#include "posenc/core/error.h"
 #include "system/memory.h"
 #include "system/restart.h"
 #include "torch/torch_version.h"
@@ -29,6 +33,26 @@ double gpu_share() {
 }
 
 }  // namespace
+
+int cores() { return std::max(1, static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN))); }
+int own_cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+void use_device_of_rank(at::Device device, const parallel::Launch& launch) {
+  if (!device.is_cuda()) return;
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  const int devices = guard.deviceCount();
+  if (launch.local_rank >= devices && devices > 1) {
+    throw Error(
+        ErrorKind::kUnsupported,
+        {.scope = "train",
+         .key = "device",
+         .rule = fmt::format("has {} GPUs on this host for {} ranks", devices, launch.local_world),
+         .value = "cuda",
+         .hint = "start one rank per GPU"});
+  }
+  const int index = devices > 1 ? launch.local_rank : 0;
+  guard.setDevice(at::Device(device.type(), static_cast<c10::DeviceIndex>(index)));
+}
 
 int set_threads(int threads) {
   const int count =

@@ -9,11 +9,19 @@
 #include <string>
 
 #include "core/value.h"
+#include "parallel/launch.h"
 
 namespace posenc::train {
 
 // Threads of libtorch, and with it of posenc's operators; below 1: as many as cores. Returns the number.
 int set_threads(int threads);
+
+// Cores of this machine, and those that this process may run on.
+int cores();
+int own_cores();
+
+// The GPU of a rank: the one with its number on this host, or the only one that it sees. Nothing on a CPU.
+void use_device_of_rank(at::Device device, const parallel::Launch& launch);
 
 // libtorch's batched products are up to two and a half times slower through oneDNN on some CPUs and faster on
 // others. Results differ in their last bits, so the config decides (train.onednn), never a stopwatch.

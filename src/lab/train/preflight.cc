@@ -103,7 +103,9 @@ std::string check_cases(const config::LabConfig& config, const tasks::Task& task
     lengths.push_back(c.length);
   }
   if (const auto available = available_bytes(setting.device)) {
-    require_memory(config, data_shape(task, setting), lengths, *available, work);
+    const bool shared = setting.ranks != nullptr && setting.device.is_cpu();
+    const int processes = shared ? setting.ranks->launch().local_world : 1;
+    require_memory(config, data_shape(task, setting), lengths, *available / processes, work);
   }
   tasks::Batch batch;
   for (const EvalCase& c : drawn) draw_row(task, c, setting, batch);

@@ -8,6 +8,7 @@
 
 #include "config/load.h"
 #include "core/value.h"
+#include "parallel/ranks.h"
 #include "runs/progress.h"
 #include "runs/run_directory.h"
 #include "runs/scores.h"
@@ -21,9 +22,13 @@ struct TrainOptions {
   bool evaluate = true;  // at the end, all axes and lengths
   int threads = 0;
   std::vector<std::string> command_line;
+  parallel::Ranks* ranks = nullptr;  // the processes that train together; rank 0 has the directory
 };
 
 enum class Outcome { kFinished, kStopped, kDiverged };
+
+// Throws an Error where the processes of a launch cannot share the config's steps.
+void check_share(const config::LabConfig& config, const parallel::Launch& launch);
 
 // Trains into options.out, or takes up what is there. Everything that happens is in the directory's
 // files; `progress` is for whoever watches.

@@ -121,7 +121,7 @@ StepLayout StepLayout::of(at::Device device) {
                           : StepLayout{};
 }
 
-at::Tensor StepSamples::scored_here() const { return all.select(0, 0).to(at::kFloat); }
+at::Tensor StepSamples::divisor_here() const { return all.select(0, 0).to(at::kFloat); }
 at::Tensor StepSamples::rate_here() const { return all.view(at::kDouble).select(0, 1); }
 
 StepSamples StepSamples::in(const at::Tensor& elsewhere) const {
@@ -157,44 +157,79 @@ at::Tensor training_positions(const config::TrainConfig& train, std::int64_t len
   return positions;
 }
 
+namespace {
+
+// The rows of a step that are computed here, one part after another.
+struct StepRows {
+  std::vector<tasks::Batch> parts;
+  std::vector<RowRange> ranges;
+
+  StepRows(const tasks::Task& task, const config::LabConfig& config, const config::StageAt& place,
+           const Pieces& pieces) {
+    const std::int64_t parts_rows = place.stage.batch / config.train.accumulate;
+    const std::int64_t rows = parts_rows / pieces.all;
+    for (std::int64_t piece = pieces.first; piece < pieces.first + pieces.count; ++piece) {
+      for (std::int64_t part = 0; part < config.train.accumulate; ++part) {
+        config::StageAt here = place;
+        here.first_row += part * parts_rows + piece * rows;
+        tasks::Batch& batch = parts.emplace_back();
+        batch.rows = rows;
+        fill_training_rows(task, config, here, batch);
+        ranges.push_back({piece * rows, parts_rows});
+      }
+    }
+  }
+};
+
+// Picked out of each part, and filled up to one of a few numbers where steps are to have few shapes.
+std::vector<Scored> scored_places(const StepRows& step, bool padded, StepSamples& made) {
+  std::vector<Scored> scored;
+  for (const tasks::Batch& batch : step.parts) {
+    Scored& here = scored.emplace_back(batch, 0, batch.rows);
+    made.scored += size_of(here.places);
+    if (padded) here.fill_up(padded_places(size_of(here.places), batch.rows * batch.length));
+  }
+  return scored;
+}
+
+void pack(const StepRows& step, const std::vector<Scored>& scored, std::int64_t divisor,
+          HostMemory memory, StepSamples& made) {
+  std::int64_t numbers = 2;
+  for (std::size_t i = 0; i < scored.size(); ++i) {
+    numbers += step.parts[i].rows * step.parts[i].length + 2 * size_of(scored[i].places);
+  }
+  Packer packer(numbers, memory);
+  const std::array<std::int64_t, 2> head = {divisor, std::bit_cast<std::int64_t>(made.rate)};
+  packer.add(head.begin(), {2});
+  for (std::size_t i = 0; i < scored.size(); ++i) {
+    const tasks::Batch& batch = step.parts[i];
+    const std::int64_t count = size_of(scored[i].places);
+    made.parts.push_back({packer.add(batch.tokens.begin(), {batch.rows, batch.length}),
+                          packer.add(scored[i].places.begin(), {count}),
+                          packer.add(scored[i].targets.begin(), {count})});
+  }
+  made.all = packer.all();
+}
+
+}  // namespace
+
 StepSamples step_samples(const tasks::Task& task, const config::LabConfig& config,
-                         std::int64_t step, const StepLayout& layout) {
+                         std::int64_t step, const StepLayout& layout,
+                         const std::optional<Pieces>& pieces) {
   const config::StageAt place = config::stage_at(config.train, step);
-  tasks::Batch batch;
-  batch.rows = place.stage.batch;
-  fill_training_rows(task, config, place, batch);
+  const StepRows rows(task, config, place, pieces.value_or(Pieces{}));
   StepSamples made{.step = step,
                    .all = {},
                    .parts = {},
+                   .rows = rows.ranges,
                    .positions = training_positions(config.train, place.stage.length,
                                                    static_cast<std::uint64_t>(config.seed), step),
-                   .tokens = batch.rows * batch.length,
+                   .tokens = place.stage.batch * place.stage.length,
                    .scored = 0,
                    .rate = config::learning_rate(config.train, step)};
-  const std::int64_t rows = batch.rows / config.train.accumulate;
-  const std::int64_t places = rows * batch.length;
-  std::vector<Scored> scored;
-  std::int64_t numbers = 2 + made.tokens;
-  for (std::int64_t part = 0; part < config.train.accumulate; ++part) {
-    Scored& here = scored.emplace_back(batch, part * rows, rows);
-    made.scored += size_of(here.places);
-    if (layout.padded) {
-      here.fill_up(padded_places(size_of(here.places), places));
-    }
-    numbers += 2 * size_of(here.places);
-  }
-  Packer packer(numbers, layout.memory);
-  const std::array<std::int64_t, 2> head = {std::max<std::int64_t>(made.scored, 1),
-                                            std::bit_cast<std::int64_t>(made.rate)};
-  packer.add(head.begin(), {2});
-  for (std::int64_t part = 0; part < config.train.accumulate; ++part) {
-    const Scored& here = scored[part];
-    const std::int64_t count = size_of(here.places);
-    made.parts.push_back({packer.add(batch.tokens.begin() + part * places, {rows, batch.length}),
-                          packer.add(here.places.begin(), {count}),
-                          packer.add(here.targets.begin(), {count})});
-  }
-  made.all = packer.all();
+  const std::vector<Scored> scored = scored_places(rows, layout.padded, made);
+  const std::int64_t divisor = pieces ? made.tokens : std::max<std::int64_t>(made.scored, 1);
+  pack(rows, scored, divisor, layout.memory, made);
   return made;
 }
 

@@ -129,18 +129,36 @@ std::vector<ScheduledCase> scheduled_cases(const std::vector<EvalCase>& cases,
   return all;
 }
 
-model::Transformer model_for(const config::LabConfig& config, const tasks::Task& task,
-                             const runs::Loaded& checkpoint, const ScheduledCase& c,
-                             const EvalSetting& setting) {
+namespace {
+
+model::Transformer scheduled_model(const config::LabConfig& config, const tasks::Task& task,
+                                   const ScheduledCase& c, const EvalSetting& setting) {
   config::LabConfig changed = config;
   if (!c.schedule.empty()) {
     changed.model = under_schedule(config.model, c.schedule, factor_of(c.condition.length, setting),
                                    setting.train_length);
   }
   validate(changed.model, "eval");
-  model::Transformer model(changed.model, model_context(changed, task));
+  return model::Transformer(changed.model, model_context(changed, task));
+}
+
+}  // namespace
+
+model::Transformer model_for(const config::LabConfig& config, const tasks::Task& task,
+                             const runs::Loaded& checkpoint, const ScheduledCase& c,
+                             const EvalSetting& setting) {
+  model::Transformer model = scheduled_model(config, task, c, setting);
   Trainer::load_weights(model, checkpoint);
   model->to(setting.device);
+  return model;
+}
+
+model::Transformer model_for(const config::LabConfig& config, const tasks::Task& task,
+                             const model::Transformer& weights, const ScheduledCase& c,
+                             const EvalSetting& setting) {
+  model::Transformer model = scheduled_model(config, task, c, setting);
+  model->to(setting.device);
+  Trainer::copy_weights(model, weights);
   return model;
 }
 

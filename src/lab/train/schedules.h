@@ -48,6 +48,11 @@ model::Transformer model_for(const config::LabConfig& config, const tasks::Task&
                              const runs::Loaded& checkpoint, const ScheduledCase& c,
                              const EvalSetting& setting);
 
+// The same with the weights of another model.
+model::Transformer model_for(const config::LabConfig& config, const tasks::Task& task,
+                             const model::Transformer& weights, const ScheduledCase& c,
+                             const EvalSetting& setting);
+
 // Puts the schedule into the row and into the name of its scores.
 void name_schedule(EvalRow& row, const std::string& schedule);
 

@@ -15,6 +15,7 @@
 #include "train/preflight.h"
 #include "train/schedules.h"
 #include "train/session_setup.h"
+#include "train/values.h"
 
 namespace posenc::train {
 namespace {
@@ -33,44 +34,82 @@ Session::Session(const config::Loaded& loaded, const TrainOptions& options,
       options_(options),
       progress_(progress),
       stop_(stop),
-      task_(checked_task(loaded.config, options.evaluate, progress, stop)),
-      trainer_(loaded.config, *task_) {
+      task_(checked_task(loaded.config, options.evaluate, progress, stop, options.ranks)),
+      trainer_(loaded.config, *task_, {}, {}, options.ranks) {
   const EvalSetting setting = eval_setting(loaded.config, trainer_.device(), stop);
   for (const auto& [of_split, cases] :
        evaluations_to_come(loaded.config, options.evaluate, *task_, setting)) {
     try_model(trainer_.model(), *task_, of_split, cases);
   }
-  const bool there = runs::RunDirectory::exists(options.out);
-  if (there && options.resume) {
+  if (options.ranks != nullptr) {
+    options.ranks->require_same("data", to_json({Value::Data(data_facts(*task_))}),
+                                "all ranks must read the same files");
+  }
+  if (leads()) open_directory();
+  take_up_checkpoint();
+}
+
+Session::~Session() {
+  if (options_.ranks != nullptr) options_.ranks->set_note({});
+}
+
+void Session::open_directory() {
+  resumes_ = runs::RunDirectory::exists(options_.out) && options_.resume;
+  if (resumes_) {
     take_up();
   } else {
     Value::Map facts = machine_facts(trainer_.device());
     for (auto& fact : data_facts(*task_)) facts.push_back(std::move(fact));
-    const runs::EnvironmentInput input{.command_line = options.command_line,
-                                       .seed = loaded.config.seed,
-                                       .threads = options.threads,
+    if (options_.ranks != nullptr) {
+      facts.push_back({"processes", integer(options_.ranks->world())});
+    }
+    const runs::EnvironmentInput input{.command_line = options_.command_line,
+                                       .seed = loaded_.config.seed,
+                                       .threads = options_.threads,
                                        .torch_version = TORCH_VERSION,
                                        .more = std::move(facts)};
     directory_ = runs::RunDirectory::create(
-        options.out, {to_yaml(loaded.tree), loaded.hash, runs::describe_environment(input)});
+        options_.out, {to_yaml(loaded_.tree), loaded_.hash, runs::describe_environment(input)});
   }
-  const auto& train = loaded.config.train;
+  const auto& train = loaded_.config.train;
   checkpoints_.emplace(directory_->checkpoints_path(),
                        runs::Retention{.last = train.keep_last, .best = train.eval_every > 0});
-  if (!there || !options.resume) {
+  if (options_.ranks == nullptr) return;
+  options_.ranks->set_note([this](const parallel::Failure& failure) {
+    directory_->set_status({RunState::kFailed, step_,
+                            fmt::format("rank {}: {}", failure.rank, failure.text), loaded_.hash});
+  });
+}
+
+// Rank 0 reads it; the other ranks need no files.
+void Session::take_up_checkpoint() {
+  std::optional<runs::Loaded> checkpoint;
+  std::vector<std::string> words;
+  if (resumes_) checkpoint = checkpoints_->load_latest(&words);
+  parallel::Ranks* ranks = options_.ranks;
+  if (ranks == nullptr ? checkpoint.has_value() : ranks->any(checkpoint.has_value())) {
+    trainer_.load(checkpoint ? &*checkpoint : nullptr);
+    Value state = checkpoint ? checkpoint->state : Value();
+    if (ranks != nullptr) state = parse_json(ranks->broadcast(to_json(state)), "checkpoint");
+    memory_ = bind_config<Memory>(state, "checkpoint");
+    saved_step_ = trainer_.steps();
+  } else {
+    trainer_.share_weights();
+  }
+  step_ = memory_.step;
+  if (!leads()) return;
+  if (!resumes_) {
     log_.emplace(*directory_);
     return;
-  }
-  std::vector<std::string> words;
-  if (const auto checkpoint = checkpoints_->load_latest(&words)) {
-    trainer_.load(*checkpoint);
-    memory_ = bind_config<Memory>(checkpoint->state, checkpoint->path.string());
-    saved_step_ = checkpoint->step;
   }
   for (const std::string& word : words) progress_.message(word);
   log_.emplace(*directory_, memory_.step);
   note_jobs_at_once();
   progress_.message(fmt::format("goes on from step {}", memory_.step));
+}
+
+bool Session::stop_requested() const {
+  return options_.ranks == nullptr ? stop_.requested() : stop_agreed_;
 }
 
 void Session::take_up() {
@@ -115,7 +154,7 @@ void Session::note_jobs_at_once() const {
 }
 
 void Session::set_status(RunState state, const std::string& message) {
-  directory_->set_status({state, memory_.step, message, loaded_.hash});
+  if (leads()) directory_->set_status({state, memory_.step, message, loaded_.hash});
 }
 
 void Session::note_peaks() {
@@ -127,8 +166,9 @@ void Session::note_peaks() {
 void Session::save() {
   if (saved_step_ == memory_.step) return;
   note_peaks();
-  log_->flush();
-  trainer_.save(*checkpoints_, Value(Value::Data(all_fields(memory_))), score_);
+  if (log_) log_->flush();
+  trainer_.save(leads() ? &*checkpoints_ : nullptr, Value(Value::Data(all_fields(memory_))),
+                score_);
   saved_step_ = memory_.step;
 }
 
@@ -153,7 +193,7 @@ std::string Session::divergence(const StepReport& report) const {
 
 void Session::note(const StepReport& report) {
   if (memory_.step == 0) memory_.first_loss = report.loss;
-  ++memory_.step;
+  step_ = ++memory_.step;
   memory_.tokens += report.tokens;
   memory_.seconds += report.seconds;
   memory_.data_seconds += report.data_seconds;
@@ -164,17 +204,18 @@ void Session::note(const StepReport& report) {
 }
 
 void Session::log_row(const StepReport& report) {
-  log_->add(TrainRow{.step = memory_.step,
-                     .loss = memory_.loss_sum / static_cast<double>(memory_.loss_count),
-                     .accuracy = ratio(memory_.correct, memory_.scored),
-                     .rate = report.rate,
-                     .gradient_norm = report.gradient_norm,
-                     .tokens = memory_.tokens,
-                     .seconds = memory_.seconds,
-                     .tokens_per_s = static_cast<double>(memory_.tokens - memory_.logged_tokens) /
-                                     std::max(memory_.seconds - memory_.logged_seconds, 1e-9),
-                     .norms = trainer_.positional_norms(),
-                     .gradient_norms = trainer_.positional_gradient_norms()});
+  if (log_)
+    log_->add(TrainRow{.step = memory_.step,
+                       .loss = memory_.loss_sum / static_cast<double>(memory_.loss_count),
+                       .accuracy = ratio(memory_.correct, memory_.scored),
+                       .rate = report.rate,
+                       .gradient_norm = report.gradient_norm,
+                       .tokens = memory_.tokens,
+                       .seconds = memory_.seconds,
+                       .tokens_per_s = static_cast<double>(memory_.tokens - memory_.logged_tokens) /
+                                       std::max(memory_.seconds - memory_.logged_seconds, 1e-9),
+                       .norms = trainer_.positional_norms(),
+                       .gradient_norms = trainer_.positional_gradient_norms()});
   memory_.loss_sum = 0.0;
   memory_.loss_count = memory_.scored = memory_.correct = 0;
   memory_.logged_seconds = memory_.seconds;
@@ -195,7 +236,7 @@ void Session::show(const StepReport& report) {
 // The validation samples in domain choose; the other conditions are for curves.
 bool Session::evaluate_on_the_way() {
   const auto& train = loaded_.config.train;
-  EvalSetting setting = eval_setting(loaded_.config, trainer_.device(), stop_);
+  EvalSetting setting = eval_setting(loaded_.config, trainer_.device(), stop_, options_.ranks);
   setting.config.samples = train.eval_samples;
   setting.config.free_running = 0;
   setting.split = tasks::Split::kValidation;
@@ -207,7 +248,7 @@ bool Session::evaluate_on_the_way() {
   }
   for (const EvalRow& row : rows) {
     const bool in_domain = row.axis == "train" && row.length == train_length(train);
-    if (row.skipped.empty()) log_->add(row, task_->info().metric, memory_.step, in_domain);
+    if (log_ && row.skipped.empty()) log_->add(row, task_->info().metric, memory_.step, in_domain);
   }
   note_score(score_of(rows.front(), task_->info().metric));
   return true;
@@ -249,6 +290,7 @@ std::optional<Outcome> Session::advance() {
   }
   for (const StepReport& report : reports) {
     if (const auto outcome = take(report)) return outcome;
+    stop_agreed_ = stop_agreed_ || report.stops;
   }
   step_seconds_ = reports.back().seconds;
   return std::nullopt;
@@ -280,12 +322,13 @@ bool Session::evaluation_due() const {
 
 std::optional<Outcome> Session::train() {
   const auto& train = loaded_.config.train;
+  if (options_.ranks != nullptr) stop_agreed_ = options_.ranks->any(stop_.requested());
   for (;;) {
     // Before anything else: a run that was stopped here takes up here.
     if (evaluation_due() && !evaluate_on_the_way()) return stop_here("during an evaluation");
     if (train.checkpoint_every > 0 && memory_.step % train.checkpoint_every == 0) save();
     if (memory_.done || memory_.step == total_steps(train)) break;
-    if (stop_.requested()) return stop_here(stop_.reason());
+    if (stop_requested()) return stop_here(stop_.reason());
     if (const auto outcome = advance()) return outcome;
   }
   save();
@@ -311,29 +354,25 @@ void Session::keep_attention() {
   }
 }
 
-Outcome Session::evaluate_and_finish() {
-  EvalSetting setting = eval_setting(loaded_.config, trainer_.device(), stop_);
-  std::vector<EvalRow> rows;
-  if (options_.evaluate) {
-    setting.progress = [&](std::int64_t done, std::int64_t all) {
-      runs::ProgressState state;
-      state.phase = "eval";
-      state.step = done;
-      state.total = all;
-      progress_.update(state);
-    };
-    std::optional<runs::Loaded> checkpoint;  // read where a schedule needs it, and once
-    const auto model_of = [&](const ScheduledCase& c) {
-      if (c.schedule.empty()) return trainer_.model();
-      if (!checkpoint) checkpoint = checkpoints_->load(memory_.step);
-      return model_for(loaded_.config, *task_, *checkpoint, c, setting);
-    };
-    auto found = evaluate_scheduled(
-        model_of, *task_, setting,
-        scheduled_cases(eval_cases(*task_, setting), setting, schedules_of(loaded_.config)));
-    if (!found) return stop_here("during the last evaluation");
-    rows = std::move(*found);
-  }
+std::optional<std::vector<EvalRow>> Session::evaluate_at_the_end() {
+  EvalSetting setting = eval_setting(loaded_.config, trainer_.device(), stop_, options_.ranks);
+  setting.progress = [&](std::int64_t done, std::int64_t all) {
+    runs::ProgressState state;
+    state.phase = "eval";
+    state.step = done;
+    state.total = all;
+    progress_.update(state);
+  };
+  const auto model_of = [&](const ScheduledCase& c) {
+    return c.schedule.empty() ? trainer_.model()
+                              : model_for(loaded_.config, *task_, trainer_.model(), c, setting);
+  };
+  return evaluate_scheduled(
+      model_of, *task_, setting,
+      scheduled_cases(eval_cases(*task_, setting), setting, schedules_of(loaded_.config)));
+}
+
+void Session::write_results(const std::vector<EvalRow>& rows) {
   note_peaks();
   const std::int64_t gpu = memory_.peak_gpu_bytes;
   TrainFigures figures{.step = memory_.step,
@@ -350,6 +389,16 @@ Outcome Session::evaluate_and_finish() {
   directory_->write_results(
       results_value(evaluated, *task_, count_parameters(*trainer_.model()), figures, rows));
   keep_attention();
+}
+
+Outcome Session::evaluate_and_finish() {
+  std::vector<EvalRow> rows;
+  if (options_.evaluate) {
+    auto found = evaluate_at_the_end();
+    if (!found) return stop_here("during the last evaluation");
+    rows = std::move(*found);
+  }
+  if (leads()) write_results(rows);
   set_status(RunState::kFinished, memory_.done ? "stopped early: good enough or no better" : "");
   progress_.finish();
   for (const EvalRow& row : rows) progress_.message(row_text(row, task_->info().metric));
@@ -364,7 +413,7 @@ Outcome Session::run() {
     trained = true;
     return evaluate_and_finish();
   } catch (const std::exception& e) {
-    if (trained) {
+    if (trained && leads()) {
       progress_.message(fmt::format("the evaluation failed; all steps are saved: posenc eval {}",
                                     options_.out.string()));
     }

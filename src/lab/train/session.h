@@ -59,9 +59,18 @@ class Session {
  public:
   Session(const config::Loaded& loaded, const TrainOptions& options, runs::Progress& progress,
           const StopRequest& stop);
+  ~Session();
+  Session(Session&&) = delete;
+  Session& operator=(Session&&) = delete;
   Outcome run();
 
  private:
+  // Rank 0 of several processes, or the only one: it has the directory, and the log.
+  [[nodiscard]] bool leads() const { return options_.ranks == nullptr || options_.ranks->leads(); }
+  // In any process.
+  [[nodiscard]] bool stop_requested() const;
+  void open_directory();
+  void take_up_checkpoint();
   void take_up();
   void note_jobs_at_once() const;
   std::optional<Outcome> train();
@@ -77,6 +86,8 @@ class Session {
   void note_peaks();
   void save();
   Outcome stop_here(const std::string& where);
+  std::optional<std::vector<EvalRow>> evaluate_at_the_end();
+  void write_results(const std::vector<EvalRow>& rows);
   Outcome evaluate_and_finish();
   void keep_attention();
   void set_status(runs::RunState state, const std::string& message);
@@ -92,7 +103,10 @@ class Session {
   std::optional<runs::Checkpoints> checkpoints_;
   std::optional<SessionLog> log_;
   Memory memory_;
-  std::optional<double> score_;  // of the evaluation at this very step
+  bool resumes_ = false;
+  bool stop_agreed_ = false;            // with several processes: after the last step
+  std::atomic<std::int64_t> step_ = 0;  // memory_.step, for the thread that watches other ranks
+  std::optional<double> score_;         // of the evaluation at this very step
   std::int64_t saved_step_ = -1;
   double step_seconds_ = 0.0;  // of the last steps
 };

@@ -10,9 +10,22 @@
 #include "train/trainer.h"
 
 namespace posenc::train {
+namespace {
+
+// The config with the rows that this process computes at the same time, for the estimate of its memory.
+config::LabConfig computed_together(config::LabConfig config, const parallel::Ranks* ranks) {
+  const std::int64_t pieces = pieces_of(config.train, ranks).value_or(Pieces{}).all;
+  config.train.batch = std::max<std::int64_t>(1, config.train.batch / pieces);
+  for (config::Stage& stage : config.train.stages) {
+    stage.batch = std::max<std::int64_t>(1, stage.batch / pieces);
+  }
+  return config;
+}
+
+}  // namespace
 
 EvalSetting eval_setting(const config::LabConfig& config, at::Device device,
-                         const StopRequest& stop) {
+                         const StopRequest& stop, parallel::Ranks* ranks) {
   EvalSetting setting;
   setting.config = config.eval;
   setting.train = config.train;
@@ -24,6 +37,7 @@ EvalSetting eval_setting(const config::LabConfig& config, at::Device device,
   }
   setting.device = device;
   setting.stop = stop.flag();
+  setting.ranks = ranks;
   return setting;
 }
 
@@ -38,7 +52,8 @@ std::vector<Evaluations> evaluations_to_come(const config::LabConfig& config, bo
 }
 
 std::unique_ptr<tasks::Task> checked_task(const config::LabConfig& config, bool evaluate,
-                                          runs::Progress& progress, const StopRequest& stop) {
+                                          runs::Progress& progress, const StopRequest& stop,
+                                          parallel::Ranks* ranks) {
   auto task = tasks::make_task(config.task);
   if (config.train.stop_at > 0.0 && task->info().metric == Metric::kBitsPerByte) {
     throw Error(ErrorKind::kConflict, {.scope = "train",
@@ -47,9 +62,10 @@ std::unique_ptr<tasks::Task> checked_task(const config::LabConfig& config, bool 
                                        .value = fmt::format("{}", config.train.stop_at),
                                        .hint = "use train.patience"});
   }
-  const EvalSetting setting = eval_setting(config, device_of(config.train), stop);
+  const EvalSetting setting = eval_setting(config, device_of(config.train), stop, ranks);
+  const config::LabConfig computed = computed_together(config, ranks);
   for (const auto& [of_split, cases] : evaluations_to_come(config, evaluate, *task, setting)) {
-    const std::string note = check_cases(config, *task, of_split, cases, config::Work::kTraining);
+    const std::string note = check_cases(computed, *task, of_split, cases, config::Work::kTraining);
     if (!note.empty()) progress.message(note);
   }
   if (evaluate) {

@@ -12,7 +12,7 @@
 namespace posenc::train {
 
 EvalSetting eval_setting(const config::LabConfig& config, at::Device device,
-                         const StopRequest& stop);
+                         const StopRequest& stop, parallel::Ranks* ranks = nullptr);
 
 struct Evaluations {
   EvalSetting setting;
@@ -25,6 +25,7 @@ std::vector<Evaluations> evaluations_to_come(const config::LabConfig& config, bo
 
 // Before there is a model, which may not fit into memory.
 std::unique_ptr<tasks::Task> checked_task(const config::LabConfig& config, bool evaluate,
-                                          runs::Progress& progress, const StopRequest& stop);
+                                          runs::Progress& progress, const StopRequest& stop,
+                                          parallel::Ranks* ranks = nullptr);
 
 }  // namespace posenc::train

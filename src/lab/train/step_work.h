@@ -10,6 +10,7 @@
 #include "model/transformer.h"
 #include "torch/dense.h"
 #include "torch/device_graph.h"
+#include "train/gradient_buckets.h"
 #include "train/optimizer.h"
 #include "train/samples.h"
 
@@ -17,14 +18,17 @@ namespace posenc::train {
 
 enum class Graphs { kNever, kWherePossible };
 
+// What the device finds out about a step, as float64 [kFigures].
+enum Figure { kLoss, kCorrect, kScored, kStops, kNorm, kFigures };
+
 class StepWork {
  public:
   StepWork(const config::LabConfig& config, model::Transformer model, Optimizer& optimizer,
-           at::Device device, Graphs graphs);
+           at::Device device, Graphs graphs, parallel::Ranks* ranks = nullptr);
 
-  // Queues the step on the current stream and counts it. Returns float64 [3] on the device: loss, right answers,
-  // length of the gradient.
-  at::Tensor queue(const StepSamples& samples);
+  // Queues the step on the current stream and counts it. The figures are those of all processes; kStops is how many of
+  // them are to stop.
+  at::Tensor queue(const StepSamples& samples, bool stops = false);
   // Whether steps are replayed, as far as is known.
   [[nodiscard]] bool replays() const { return graphs_; }
 
@@ -34,9 +38,15 @@ class StepWork {
     at::Tensor samples, figures;
     std::unique_ptr<ops::DeviceGraph> graph;
   };
+  // All that a step draws is a function of the seed and its number: each piece of it starts from here.
+  void restart_draws(std::int64_t step);
   [[nodiscard]] at::Tensor work(const StepSamples& here);
-  void add_part(const StepSamples& here, const Samples& part, at::Tensor& loss,
-                at::Tensor& correct);
+  // The same where the step's gradient is a sum over pieces or processes.
+  [[nodiscard]] at::Tensor shared_work(const StepSamples& here, bool stops);
+  [[nodiscard]] at::Tensor add_in_order(const StepSamples& here, at::Tensor figures);
+  [[nodiscard]] at::Tensor add_overlapping(const StepSamples& here, at::Tensor figures);
+  void add_parts(const StepSamples& here, std::int64_t piece, const at::Tensor& figures);
+  void add_part(const StepSamples& here, std::size_t part, at::Tensor& loss, at::Tensor& correct);
   [[nodiscard]] Recorded& recorded_for(const StepSamples& samples);
   bool record(Recorded& recorded, const StepSamples& here);
 
@@ -44,6 +54,8 @@ class StepWork {
   model::Transformer model_;
   Optimizer& optimizer_;
   at::Device device_;
+  parallel::Ranks* ranks_;
+  std::unique_ptr<GradientBuckets> buckets_;
   bool graphs_;
   nn::WeightCopies copies_;
   std::int64_t length_ = 0;  // of the recorded steps

@@ -3,7 +3,6 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/cuda.h>
-#include <torch/utils.h>
 
 #include <chrono>
 #include <map>
@@ -65,10 +64,6 @@ std::optional<c10::Stream> training_stream(at::Device device) {
   return streams.emplace(device.index(), guard.getStreamFromGlobalPool(device)).first->second;
 }
 
-std::uint64_t mixed(std::int64_t seed, std::int64_t step) {
-  return static_cast<std::uint64_t>(seed) * 0x9e3779b97f4a7c15U + static_cast<std::uint64_t>(step);
-}
-
 weights::ElementType element_type(const at::Tensor& tensor) {
   TORCH_CHECK(tensor.scalar_type() == at::kFloat, "[checkpoint] tensors are float32 but one is ",
               tensor.scalar_type());
@@ -126,22 +121,36 @@ model::ModelContext model_context(const config::LabConfig& config, const tasks::
           .pad = task.info().pad};
 }
 
-Pace Pace::of(at::Device device) {
+Pace Pace::of(at::Device device, bool several_processes) {
   if (device.is_cpu()) return {};
+  if (several_processes) return {.steps = 1, .prefetch = 4, .graphs = Graphs::kNever};
   return {.steps = 1000, .prefetch = 4, .graphs = Graphs::kWherePossible};
 }
 
+std::optional<Pieces> pieces_of(const config::TrainConfig& train, const parallel::Ranks* ranks) {
+  const std::int64_t world = ranks == nullptr ? 1 : ranks->world();
+  const std::int64_t rank = ranks == nullptr ? 0 : ranks->rank();
+  if (train.reduction == config::Reduction::kDeterministic) {
+    const std::int64_t count = train.chunks / world;
+    return Pieces{.first = rank * count, .count = count, .all = train.chunks};
+  }
+  if (ranks == nullptr) return std::nullopt;
+  return Pieces{.first = rank, .count = 1, .all = world};
+}
+
 Trainer::Trainer(const config::LabConfig& config, const tasks::Task& task,
-                 const model::AttentionFactory& factory, std::optional<Pace> pace)
+                 const model::AttentionFactory& factory, std::optional<Pace> pace,
+                 parallel::Ranks* ranks)
     : config_(config),
       task_(task),
       device_(device_of(config.train)),
-      pace_(pace.value_or(Pace::of(device_))) {
+      ranks_(ranks),
+      pace_(pace.value_or(Pace::of(device_, ranks != nullptr))) {
   model_ = model::Transformer(config.model, model_context(config, task), factory);
   model_->to(device_);
   model_->train();
-  optimizer_ = std::make_unique<Optimizer>(config.train, *model_);
-  work_ = std::make_unique<StepWork>(config_, model_, *optimizer_, device_, pace_.graphs);
+  optimizer_ = std::make_unique<Optimizer>(config.train, *model_, ranks);
+  work_ = std::make_unique<StepWork>(config_, model_, *optimizer_, device_, pace_.graphs, ranks);
   stream_ = training_stream(device_);
 }
 
@@ -151,7 +160,9 @@ StepSamples Trainer::next_samples() {
     const StepLayout layout = StepLayout::of(device_);
     samples_.reset();
     samples_ = std::make_unique<Prefetch>(
-        [this, layout](std::int64_t step) { return step_samples(task_, config_, step, layout); },
+        [this, layout, pieces = pieces_of(config_.train, ranks_)](std::int64_t step) {
+          return step_samples(task_, config_, step, layout, pieces);
+        },
         steps(), total_steps(config_.train), pace_.prefetch);
   }
   return samples_->next();
@@ -159,17 +170,15 @@ StepSamples Trainer::next_samples() {
 
 Trainer::Queued Trainer::queue_step(const std::atomic<bool>* stop) {
   const Stopwatch all;
-  const std::int64_t at = steps();
   Queued queued;
   const StepSamples samples = next_samples();
   queued.report.data_seconds = all.seconds();
   queued.report.tokens = samples.tokens;
   queued.report.scored = samples.scored;
   queued.report.rate = samples.rate;
-  torch::manual_seed(mixed(config_.seed, at));
-  model_->set_step(at * config_.train.accumulate);
-  const model::Interruptible scope(stop);
-  queued.figures = work_->queue(samples);
+  const bool stops = stop != nullptr && stop->load(std::memory_order_relaxed);
+  const model::Interruptible scope(ranks_ == nullptr ? stop : nullptr);
+  queued.figures = work_->queue(samples, stops);
   return queued;
 }
 
@@ -178,7 +187,8 @@ std::vector<StepReport> Trainer::run(std::int64_t count, const std::atomic<bool>
   const OnStream scope(stream_);
   std::vector<Queued> queue;
   while (std::ssize(queue) < count) {
-    if (!queue.empty() && stop != nullptr && stop->load(std::memory_order_relaxed)) break;
+    const bool asked = stop != nullptr && stop->load(std::memory_order_relaxed);
+    if (!queue.empty() && asked && ranks_ == nullptr) break;
     try {
       queue.push_back(queue_step(stop));
     } catch (const Interrupted&) {
@@ -192,9 +202,12 @@ std::vector<StepReport> Trainer::run(std::int64_t count, const std::atomic<bool>
   const auto* value = read.data_ptr<double>();
   std::vector<StepReport> reports;
   for (Queued& q : queue) {
-    q.report.loss = *value++;
-    q.report.correct = static_cast<std::int64_t>(*value++);
-    q.report.gradient_norm = *value++;
+    q.report.loss = value[kLoss];
+    q.report.correct = static_cast<std::int64_t>(value[kCorrect]);
+    if (ranks_ != nullptr) q.report.scored = static_cast<std::int64_t>(value[kScored]);
+    q.report.stops = value[kStops] > 0.0;
+    q.report.gradient_norm = value[kNorm];
+    value += kFigures;
     q.report.seconds = all.seconds() / static_cast<double>(queue.size());
     reports.push_back(q.report);
   }
@@ -230,14 +243,16 @@ std::vector<std::pair<std::string, double>> Trainer::positional_gradient_norms()
   return norms_of(*model_, true);
 }
 
-void Trainer::save(runs::Checkpoints& checkpoints, const Value& state,
+void Trainer::save(runs::Checkpoints* checkpoints, const Value& state,
                    std::optional<double> score) const {
+  const NamedTensors optimizer_state = optimizer_->state();
+  if (checkpoints == nullptr) return;
   Packed weights{.kept = {}, .group = {"model", {}}};
   for (const auto& [name, tensor] : weights_of(*model_)) weights.add(name, tensor);
   Packed moments{.kept = {}, .group = {"optimizer", {}}};
-  for (const auto& [name, tensor] : optimizer_->state()) moments.add(name, tensor);
+  for (const auto& [name, tensor] : optimizer_state) moments.add(name, tensor);
   const std::array<runs::TensorGroup, 2> groups = {weights.group, moments.group};
-  checkpoints.save(steps(), groups, state, score);
+  checkpoints->save(steps(), groups, state, score);
 }
 
 void Trainer::load_weights(model::Transformer& model, const runs::Loaded& checkpoint) {
@@ -251,14 +266,41 @@ void Trainer::load_weights(model::Transformer& model, const runs::Loaded& checkp
   }
 }
 
-void Trainer::load(const runs::Loaded& checkpoint) {
-  load_weights(model_, checkpoint);
+void Trainer::copy_weights(model::Transformer& model, const model::Transformer& from) {
+  const at::NoGradGuard quiet;
+  const NamedTensors values = weights_of(*from);
+  NamedTensors own = weights_of(*model);
+  TORCH_CHECK(own.size() == values.size(), "[model] has ", own.size(), " tensors and the other ",
+              values.size());
+  for (std::size_t i = 0; i < own.size(); ++i) own[i].second.copy_(values[i].second);
+}
+
+void Trainer::share_weights() {
+  if (ranks_ == nullptr) return;
+  const at::NoGradGuard quiet;
+  for (auto& [name, tensor] : weights_of(*model_)) ranks_->broadcast(tensor);
+}
+
+void Trainer::load(const runs::Loaded* checkpoint) {
+  std::int64_t step = 0;
   NamedTensors moments;
-  const weights::Reader& reader = checkpoint.group("optimizer");
-  for (const weights::TensorInfo& info : reader.tensors()) {
-    moments.emplace_back(info.name, read_tensor(reader, info.name));
+  if (checkpoint != nullptr) {
+    load_weights(model_, *checkpoint);
+    step = checkpoint->step;
+    const weights::Reader& reader = checkpoint->group("optimizer");
+    for (const weights::TensorInfo& info : reader.tensors()) {
+      moments.emplace_back(info.name, read_tensor(reader, info.name));
+    }
   }
-  optimizer_->load(moments, checkpoint.step);
+  if (ranks_ != nullptr) {
+    share_weights();
+    at::Tensor number = at::full({1}, step, at::kLong);
+    ranks_->broadcast(number);
+    step = number.item<std::int64_t>();
+    if (checkpoint == nullptr) moments = optimizer_->empty_state();
+    for (auto& [name, tensor] : moments) ranks_->broadcast(tensor);
+  }
+  optimizer_->load(moments, step);
 }
 
 }  // namespace posenc::train

@@ -4,7 +4,9 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 
+#include "cli/print.h"
 #include "cli/verbs.h"
 #include "posenc/core/error.h"
 #include "system/end_with_parent.h"
@@ -68,6 +70,29 @@ void add_train(CLI::App& app, Action& chosen) {
 }
 void add_eval(CLI::App& app, Action& chosen) {
   add_lab_verb(app, chosen, "eval", "evaluate a trained model at any length or schedule");
+}
+
+// torchrun starts a program by its path, and knows nothing of verbs.
+void add_which(CLI::App& app, Action& chosen) {
+  CLI::App* verb = app.add_subcommand("which", "print the path of a program for launchers");
+  auto name = std::make_shared<std::string>();
+  verb->add_option("program", *name, "train: what torchrun --no-python is to start")
+      ->required()
+      ->check(CLI::IsMember({"train"}));
+  verb->callback([name, &chosen] {
+    chosen = [name] {
+      const std::string path = program_beside("posenc-" + *name);
+      if (!std::filesystem::exists(path)) {
+        throw Error(ErrorKind::kIo, {.scope = "posenc",
+                                     .key = path,
+                                     .rule = "does not exist",
+                                     .value = "",
+                                     .hint = "it is built and installed with libtorch"});
+      }
+      print("{}\n", path);
+      return kFine;
+    };
+  });
 }
 
 }  // namespace posenc::cli

@@ -18,6 +18,7 @@ constexpr const char* kExamples =
     "  posenc inspect --encoding \"rope(theta=500000) + alibi\" --head-dim 64 --heads 8\n"
     "  posenc inspect --hf config.json --seq-len 8192 --json\n"
     "  posenc train configs/demo.yaml --set model.encoding=\"rope + cope\" --out runs/mine\n"
+    "  posenc train configs/demo.yaml --procs 2 --out runs/mine\n"
     "  posenc bench cpu --filter attention/cope\n"
     "  posenc convert model.safetensors -o out.safetensors --layout interleaved --head-dim 128\n"
     "  posenc sweep configs/theta.yaml --jobs 2\n"
@@ -71,6 +72,7 @@ int run(int argc, char** argv) {
   add_sample(app, chosen);
   add_plot(app, chosen);
   add_attention(app, chosen);
+  add_which(app, chosen);
   try {
     check_verb(app, argc, argv);
     app.parse(argc, argv);

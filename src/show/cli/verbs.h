@@ -26,6 +26,7 @@ void add_data(CLI::App& app, Action& chosen);
 void add_sample(CLI::App& app, Action& chosen);
 void add_plot(CLI::App& app, Action& chosen);
 void add_attention(CLI::App& app, Action& chosen);
+void add_which(CLI::App& app, Action& chosen);
 
 // The path of a program that is built and installed next to this one.
 std::string program_beside(const std::string& name);

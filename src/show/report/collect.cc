@@ -20,9 +20,10 @@ namespace {
 namespace fs = std::filesystem;
 
 // What differs between runs that are the same experiment; see config::config_hash and eval_hash.
-constexpr std::array<std::string_view, 8> kOfNoEffect = {
+constexpr std::array<std::string_view, 11> kOfNoEffect = {
     "name",           "train.log_every",       "train.checkpoint_every", "train.keep_last",
-    "eval.threshold", "eval.tokens_per_batch", "eval.attention_samples", "train.eval_conditions"};
+    "eval.threshold", "eval.tokens_per_batch", "eval.attention_samples", "train.eval_conditions",
+    "train.timeout",  "train.shard_optimizer", "train.checkpoint_blocks"};
 
 Error place_error(const std::string& place, const std::string& rule, const std::string& hint) {
   return {ErrorKind::kIo, {.scope = "runs", .key = place, .rule = rule, .value = "", .hint = hint}};

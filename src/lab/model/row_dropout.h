@@ -1,0 +1,40 @@
+// Dropout of activations whose masks belong to the rows of a batch, whichever process computes them. libtorch draws the
+// numbers of a whole tensor one after another; a process that holds some of the rows draws the numbers of all of them and
+// keeps its own, so that the masks are those of one process.
+#pragma once
+
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+namespace posenc::model {
+
+// While one lives, the batch of this thread's calls is rows first .. first + its rows - 1 of a batch of `of` rows.
+class BatchRows {
+ public:
+  BatchRows(std::int64_t first, std::int64_t of);
+  ~BatchRows();
+  BatchRows(BatchRows&&) = delete;
+  BatchRows& operator=(BatchRows&&) = delete;
+
+  struct Range {
+    std::int64_t first = 0;
+    std::int64_t of = 0;  // 0: the batch is whole
+  };
+  static Range current();
+
+ private:
+  Range before_;
+};
+
+// x [B, ...] with each number set to zero at the rate, and the others scaled by 1 / (1 - rate).
+class RowDropoutImpl : public torch::nn::Module {
+ public:
+  explicit RowDropoutImpl(double rate) : rate_(rate) {}
+  at::Tensor forward(const at::Tensor& x) const;
+
+ private:
+  double rate_;
+};
+TORCH_MODULE(RowDropout);
+
+}  // namespace posenc::model
