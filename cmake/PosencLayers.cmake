@@ -21,7 +21,8 @@ set(POSENC_LAYER_TABLE
     "bindings/torch: kernels weights"
     "python: torch"
     "lab/cases: kernels"
-    "lab/tasks: encodings system"
+    "lab/tokens: system"
+    "lab/tasks: encodings tokens"
     "lab/config: tasks"
     "lab/datasets: system"
     "lab/statistics: core"
@@ -42,10 +43,10 @@ set(POSENC_LAYER_TABLE
 set(POSENC_TORCH_LAYERS torch python model parallel train bench)
 
 # Layers that compute: a build without optimisation optimises them all the same, or tests would take minutes.
-set(POSENC_COMPUTING_LAYERS core encodings kernels cases tasks)
+set(POSENC_COMPUTING_LAYERS core encodings kernels cases tokens tasks)
 
 # Layers with parsers, which the preset asan instruments for libFuzzer.
-set(POSENC_PARSING_LAYERS core encodings weights tasks config runs datasets serve)
+set(POSENC_PARSING_LAYERS core encodings weights tokens tasks config runs datasets serve)
 
 # Sets <out_names> to the layers in table order, POSENC_FOLDER_<layer> to the folder of each, POSENC_USES_<layer> to all
 # that it may use, and POSENC_SOURCE_ROOTS to the folders that includes are relative to.
