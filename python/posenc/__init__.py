@@ -4,15 +4,19 @@
 >>> q = k = v = torch.randn(1, 8, 128, 64)
 >>> out = posenc.attention(q, k, v, spec="rope + alibi", causal=True)
 
-A spec is a list of encodings joined with ``+``; ``posenc.Spec`` reads and writes it. Functions take
-tensors ``[batch, heads, tokens, channels]``; ``posenc.nn`` has modules. Everything runs through
-``torch.ops.posenc``, whose gradients are written in C++ and shared with C++ programs.
+A spec is a list of encodings joined with ``+``, as text or as ``posenc.Rope() + posenc.Alibi()``;
+``posenc.Spec`` reads and writes it. Functions take tensors ``[batch, heads, tokens, channels]``;
+``posenc.nn`` has modules. Everything runs through ``torch.ops.posenc``, whose gradients are written in C++
+and shared with C++ programs.
 """
 
 from posenc._given import register, unregister
 from posenc._library import library_path
 from posenc import angles, nn
 from posenc._hf_rotary import hf_specs
+from posenc.encodings import *  # noqa: F403
+from posenc.encodings import __all__ as _encodings
+from posenc.errors import Error
 from posenc.functional import (
     alibi_slopes,
     attention,
@@ -27,9 +31,14 @@ from posenc.functional import (
 )
 from posenc.hf import register_attention
 from posenc.patch import PatchReport, patch, unpatch
-from posenc.spec import Input, Parameter, Spec, catalog
+from posenc.schedules import *  # noqa: F403
+from posenc.schedules import __all__ as _schedules
+from posenc.spec import Input, Parameter, Spec, catalog, version
+
+__version__ = version()
 
 __all__ = [
+    "Error",
     "Input",
     "Parameter",
     "PatchReport",
@@ -54,4 +63,6 @@ __all__ = [
     "t5_buckets",
     "unpatch",
     "unregister",
+    *_encodings,
+    *_schedules,
 ]

@@ -13,6 +13,7 @@ from typing import Callable, Mapping, Optional
 import torch
 from torch import Tensor
 
+from posenc.errors import Error
 from posenc.spec import Spec, catalog
 
 
@@ -48,19 +49,19 @@ def register(
     >>> out = posenc.attention(q, q, q, "rope + linear_decay", {"linear_decay.slope": torch.ones(2)})
     """
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        raise ValueError(f"[register] name must be lower case letters, digits and _ but got {name!r}")
+        raise Error(f"[register] name must be lower case letters, digits and _ but got {name!r}")
     known = {entry["name"] for entry in catalog()["encodings"]}
     if name in known:
-        raise ValueError(f"[register] posenc has an encoding {name!r}; choose another name")
+        raise Error(f"[register] posenc has an encoding {name!r}; choose another name")
     if not callable(bias):
-        raise ValueError(f"[register] bias must be a function but got {type(bias).__name__}")
+        raise Error(f"[register] bias must be a function but got {type(bias).__name__}")
     _REGISTERED[name] = Registered(name, bias, dict(params or {}))
 
 
 def unregister(name: str) -> None:
     """Forgets an encoding that :func:`register` made."""
     if _REGISTERED.pop(name, None) is None:
-        raise ValueError(f"[unregister] {name!r} is not registered; registered are: {_names()}")
+        raise Error(f"[unregister] {name!r} is not registered; registered are: {_names()}")
 
 
 def _names() -> str:
@@ -91,7 +92,7 @@ def split_registered(text: str) -> tuple[str, list[Registered]]:
         match = _TERM.match(term)
         registered = _REGISTERED.get(match[1]) if match else None
         if registered is not None and registered in found:
-            raise ValueError(f"[posenc] the registered {registered.name} can be in a spec once but is in {text!r}")
+            raise Error(f"[posenc] the registered {registered.name} can be in a spec once but is in {text!r}")
         found.append(registered) if registered else kept.append(term)
     return " + ".join(kept) or "none", found
 
@@ -104,12 +105,12 @@ def distances(queries: int, keys: int, device: torch.device) -> Tensor:
 def _table_of(one: Registered, params: Mapping[str, Tensor], distance: Tensor, heads: int) -> Tensor:
     missing = [p for p in one.params if f"{one.name}.{p}" not in params]
     if missing:
-        raise ValueError(f"[posenc] params lacks '{one.name}.{missing[0]}' of the registered {one.name}")
+        raise Error(f"[posenc] params lacks '{one.name}.{missing[0]}' of the registered {one.name}")
     table = one.bias(distance, **{p: params[f"{one.name}.{p}"] for p in one.params})
     if table.dim() == 1:
         table = table.expand(heads, -1)
     if tuple(table.shape) != (heads, distance.numel()):
-        raise ValueError(
+        raise Error(
             f"[posenc] bias of the registered {one.name} must return [{heads}, {distance.numel()}] "
             f"but returned {list(table.shape)}"
         )
@@ -145,14 +146,14 @@ def with_given(
             del params[f"{one.name}.{name}"]
     if bias is not None and bias.dim() == 2:
         if tuple(bias.shape) != (heads, queries + keys - 1):
-            raise ValueError(
+            raise Error(
                 f"[posenc] bias must be [H, Tq + Tk - 1] = [{heads}, {queries + keys - 1}] "
                 f"but has shape {list(bias.shape)}"
             )
         tables.append(bias)
     elif bias is not None:
         if tuple(bias.shape) != (q.shape[0], heads, keys):
-            raise ValueError(
+            raise Error(
                 f"[posenc] bias must be [H, Tq + Tk - 1] by distance or [B, H, Tk] = "
                 f"[{q.shape[0]}, {heads}, {keys}] by key but has shape {list(bias.shape)}"
             )
@@ -160,7 +161,7 @@ def with_given(
         inputs[f"{prefix}.value"] = bias.unsqueeze(-1).to(distance.dtype)
     if tables:
         if positions:
-            raise ValueError(
+            raise Error(
                 "[posenc] a bias by distance is indexed by the order of the tokens; "
                 "leave q_positions and k_positions out"
             )

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from posenc import _hf_cache, functional
 from posenc._hf_masks import NAME, Visible, has_holes, read_mask
+from posenc.errors import Error
 from posenc.nn import TokenInputs
 from posenc.spec import Spec
 
@@ -44,7 +45,7 @@ class Parts(NamedTuple):
 def cut(text: str) -> Parts:
     spec = Spec(text)
     if spec.part("input").encodings:
-        raise ValueError(f"[patch] spec must be of sites 2 to 5 but got {text}")
+        raise Error(f"[patch] spec must be of sites 2 to 5 but got {text}")
     rotations, biases, content = (spec.part(s) for s in ("query/key", "bias", "content"))
     biased = bool(biases.encodings)
     reads_queries = bool(content.encodings) and not content.per_token
@@ -142,7 +143,7 @@ def attend(
                 q, spec = turned_q, parts.rest
         k, v, inputs = _hf_cache.update(cache, k, v, inputs, layer, past)
     if turned and call.want_weights:
-        raise ValueError("[patch] output_attentions with a cache is not known for specs with cope")
+        raise Error("[patch] output_attentions with a cache is not known for specs with cope")
     seen = read_mask(call.mask, k.shape[2])
     k, v = k[:, :, : seen.keys], v[:, :, : seen.keys]
     inputs = {name: x[:, :, : seen.keys] for name, x in inputs.items()}
@@ -182,7 +183,7 @@ def _key_positions(positions: Tensor, seen: Visible, past: int) -> Tensor:
     for candidate in (places, counted):
         if bool(((candidate[:, -queries:] == positions) | ~real[:, -queries:]).all()):
             return candidate
-    raise ValueError(
+    raise Error(
         "[patch] position_ids must count tokens from 0, padding included or not, where keys are "
         f"cached unrotated but end at {positions[..., -1].tolist()} for {past + queries} tokens"
     )
@@ -203,7 +204,7 @@ def _check_places(positions: Optional[Tensor], seen: Visible) -> None:
         # A row without real tokens has the limits.
         same = bool((high <= low).all()) and not has_holes(seen.padding)
     if not same:
-        raise ValueError(
+        raise Error(
             "[patch] position_ids must count on by one where the spec has biases; "
             "use a spec of rope alone, or call posenc.unpatch(model)"
         )
@@ -265,7 +266,7 @@ def _packed(
     """All rows of the batch in one, with the lengths of the sequences packed in them."""
     batch, tokens = q.shape[0], q.shape[2]
     if k.shape[2] != tokens:
-        raise ValueError("[patch] packed sequences cannot go on from a cache; unpack them")
+        raise Error("[patch] packed sequences cannot go on from a cache; unpack them")
     starts = torch.ones(batch, tokens, dtype=torch.bool, device=q.device)
     starts[:, 1:] = segments[:, 1:] != segments[:, :-1]
     ends = torch.full((1,), batch * tokens, device=q.device)
@@ -293,7 +294,7 @@ def refuse_unknown(module: torch.nn.Module, options: Mapping[str, Any]) -> None:
     config = getattr(module, "config", None)
     chosen = getattr(config, "_attn_implementation", NAME)
     if chosen != NAME:  # the masks would be another's
-        raise ValueError(
+        raise Error(
             f"[patch] attn_implementation was set to {chosen!r} after posenc.patch; "
             "call posenc.unpatch(model) first"
         )
@@ -301,7 +302,7 @@ def refuse_unknown(module: torch.nn.Module, options: Mapping[str, Any]) -> None:
     if options.get("is_causal") is False:
         asked.append("is_causal=False")
     if asked:
-        raise ValueError(f"[patch] {', '.join(asked)} is not known; call posenc.unpatch(model)")
+        raise Error(f"[patch] {', '.join(asked)} is not known; call posenc.unpatch(model)")
 
 
 def wants_weights(module: torch.nn.Module, options: Mapping[str, Any]) -> bool:

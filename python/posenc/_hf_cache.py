@@ -11,6 +11,8 @@ from typing import Any, Iterable, Mapping, Optional
 import torch
 from torch import Tensor
 
+from posenc.errors import Error
+
 _ALIGNMENT = 16  # bytes: kernels on a GPU copy values whose rows are not aligned to them
 
 
@@ -74,7 +76,7 @@ def update(
     _prepare(cache, layer, past, stored, inputs)
     k, rows = cache.update(k, stored, layer)
     if rows.shape[3] != stored.shape[3] or rows.dtype != stored.dtype:
-        raise ValueError(
+        raise Error(
             f"[patch] {type(cache).__name__} returned values of {rows.shape[3]} channels of "
             f"{rows.dtype} but was given {stored.shape[3]} of {stored.dtype}, which hold "
             f"{_names(inputs)}; use DynamicCache or StaticCache, or use_cache=False"
@@ -96,7 +98,7 @@ def _prepare(
     known = isinstance(layers, list) and layer is not None and layer < len(layers)
     one = layers[layer] if known else None
     if "Quantized" in type(cache).__name__ or hasattr(one, "_quantize"):
-        raise ValueError(
+        raise Error(
             f"[patch] a quantized cache would round {_names(names)}, stored with the values; use "
             "another cache_implementation, or a spec without inputs"
         )
@@ -104,7 +106,7 @@ def _prepare(
     if values is None or values.dim() != 4 or values.shape[3] == stored.shape[3]:
         return
     if past:
-        raise ValueError(
+        raise Error(
             f"[patch] the cache holds values of {values.shape[3]} channels, but values with "
             f"{_names(names)} have {stored.shape[3]}: it was filled with another spec; start with "
             "an empty cache"

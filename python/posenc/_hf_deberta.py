@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc._hf_attention import Call, attend, dropout_of, inputs_of, params_of, refuse_unknown
+from posenc.errors import Error
 
 _KNOWN = "_posenc_known"  # on the tensors that one call hands to all layers: what was read of them
 
@@ -75,11 +76,11 @@ def _model_entries(buckets: int, farthest: int) -> Entries:
         rows = torch.arange(2 * farthest + 1).clamp(max=2 * farthest - 1)
         return Entries(_plain(farthest + 1), rows)
     if buckets < 4 or buckets % 2:
-        raise ValueError(
+        raise Error(
             f"[patch] position_buckets {buckets} is unsupported: it must be even and at least 4"
         )
     if farthest <= buckets:
-        raise ValueError(
+        raise Error(
             f"[patch] max_relative_positions {farthest} is unsupported: it must be above "
             f"position_buckets, which is {buckets}"
         )
@@ -127,7 +128,7 @@ def _read_buckets(relative_pos: Tensor, tokens: int) -> Tensor:
         by_distance = torch.equal(square[1:, 1:], square[:-1, :-1])
         if by_distance and torch.equal(found, -found.flip(0)):
             return found
-    raise ValueError(
+    raise Error(
         "[patch] relative_pos must be that of build_relative_position, one bucket per distance, but "
         f"is another tensor of shape {list(relative_pos.shape)}; call posenc.unpatch(model)"
     )
@@ -199,7 +200,7 @@ def _read_square(mask: Tensor, batch: int, tokens: int) -> Optional[Tensor]:
             if bool(real.all()):
                 return None
             return real.expand(batch, 1, tokens)[:, None].to(torch.int32)
-    raise ValueError(
+    raise Error(
         "[patch] attention_mask must be [batch, tokens], 0 for padding, but a mask of shape "
         f"{list(mask.shape)} hides other pairs of tokens; call posenc.unpatch(model)"
     )
@@ -224,7 +225,7 @@ def deberta_forward(
     x, queries = hidden_states, hidden_states if query_states is None else query_states
     batch, tokens = x.shape[:2]
     if queries.shape[1] != tokens:
-        raise ValueError(
+        raise Error(
             f"[patch] query_states has {queries.shape[1]} tokens but hidden_states has {tokens}; "
             "they must have the same number"
         )

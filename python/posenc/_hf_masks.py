@@ -15,6 +15,8 @@ from typing import Any, Callable, NamedTuple, Optional
 import torch
 from torch import Tensor
 
+from posenc.errors import Error
+
 NAME = "posenc_patched"  # of patched models; hf.py registers "posenc"
 _MODULE = "transformers.masking_utils"
 
@@ -127,7 +129,7 @@ def make_mask(
     pattern = read_pattern(mask_function)  # the window is the layer's own and is read there
     model = getattr(config, "model_type", "")
     if not pattern.causal and model not in ("t5", "mt5"):
-        raise ValueError(
+        raise Error(
             f"[patch] {model or 'this model'} asks for a mask that is not causal, which is not "
             "known for it; call posenc.unpatch(model)"
         )
@@ -168,7 +170,7 @@ def read_mask(mask: Optional[Tensor], keys: int) -> Visible:
         return Visible(keys)
     ours = mask.dim() == 4 and mask.dtype in (torch.int32, torch.int64)
     if not (ours or mask.dim() == 5) or mask[0, 0].numel() != mask.shape[-1]:
-        raise ValueError(
+        raise Error(
             "[patch] attention_mask must be [batch, tokens], 0 for padding, but has the shape "
             f"{list(mask.shape)}; for masks of your own call posenc.unpatch(model)"
         )
@@ -186,7 +188,7 @@ def has_holes(padding: Tensor) -> bool:
 
 def unknown_attention(module: torch.nn.Module, *_: Any, **__: Any) -> None:
     """Registered with the mask: what a layer calls that shares a config but was not patched."""
-    raise ValueError(
+    raise Error(
         f"[patch] {type(module).__name__} is not patched but shares its config with a layer that is; "
         'call posenc.unpatch(model) and use attn_implementation="posenc"'
     )

@@ -15,6 +15,7 @@ from posenc._hf_attention import Call, Rotation, attend, dropout_of, inputs_of, 
 from posenc._hf_attention import refuse_unknown, wants_weights
 from posenc._hf_deberta import deberta_forward
 from posenc._hf_masks import has_holes, read_mask
+from posenc.errors import Error
 
 Projected = tuple[Tensor, Tensor, Tensor]
 
@@ -81,7 +82,7 @@ def _rotary_forward(
 ) -> tuple[Tensor, Optional[Tensor]]:
     refuse_unknown(module, options)
     if not isinstance(rotation, Rotation):
-        raise ValueError("[patch] the rotary embedding is not patched; call posenc.patch again")
+        raise Error("[patch] the rotary embedding is not patched; call posenc.patch again")
     state, family = module._posenc, family_of(module)
     told = state.rotates and not state.own_spec
     q, k, v = family.project(module, x)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from posenc import functional
 from posenc._hf_attention import Rotation
+from posenc.errors import Error
 from posenc.spec import Spec
 
 
@@ -96,7 +97,7 @@ def check_frequencies(module: nn.Module, spec: Spec, head_dim: int, layer_type: 
 
     inv_freq = held("original_inv_freq", held("inv_freq"))
     if inv_freq is None:
-        raise ValueError(f"[patch] {type(module).__name__} has no inv_freq to check the config by")
+        raise Error(f"[patch] {type(module).__name__} has no inv_freq to check the config by")
     rotation = spec.part("query/key").at_length(1)
     cos, sin = functional.rope_tables(2, head_dim, 1, rotation)
     angles = inv_freq.detach().double().cpu()
@@ -105,7 +106,7 @@ def check_frequencies(module: nn.Module, spec: Spec, head_dim: int, layer_type: 
     found = torch.stack([cos[0, 1], sin[0, 1]])
     allowed = 8 * max(torch.finfo(kind).eps for kind in (inv_freq.dtype, torch.float32)) * scale
     if wanted.shape != found.shape or (wanted - found).abs().max() > allowed:
-        raise ValueError(
+        raise Error(
             f"[patch] {type(module).__name__} does not turn by the frequencies of its config "
             f"({spec.text}); say which with spec="
         )

@@ -7,6 +7,7 @@ from typing import Any, Mapping, Optional
 import torch
 from torch import Tensor
 
+from posenc.errors import Error
 from posenc.spec import Spec
 
 _CHUNK = 128
@@ -30,13 +31,13 @@ def _ropes(spec: Spec) -> list[Mapping[str, Any]]:
 
 def _rope_of(spec: Spec) -> Mapping[str, Any]:
     if len(spec.encodings) != 1:
-        raise ValueError(
+        raise Error(
             f"[linear_attention] a rope with angles from an input must be alone in a spec, but it is {spec.text}"
         )
     (fields,) = _ropes(spec)
     unknown = sorted(fields.keys() - _KNOWN)
     if unknown:
-        raise ValueError(f"[linear_attention] rope.{unknown[0]} is not for angles from an input in linear attention")
+        raise Error(f"[linear_attention] rope.{unknown[0]} is not for angles from an input in linear attention")
     return fields
 
 
@@ -93,7 +94,7 @@ def _sequence(rows: tuple[Tensor, Tensor, Tensor], angles: Tensor, fields, optio
     q, k, v = rows
     queries, keys = q.shape[2], k.shape[2]
     if queries > keys:
-        raise ValueError(f"[linear_attention] {queries} queries have angles from {keys} keys; give as many keys")
+        raise Error(f"[linear_attention] {queries} queries have angles from {keys} keys; give as many keys")
     group = q.shape[1] // k.shape[1]
     wide = torch.float64 if q.dtype == torch.float64 else torch.float32
     q = torch.nn.functional.pad(q.to(wide), (0, 0, keys - queries, 0))
@@ -124,13 +125,13 @@ def linear_attention_by_angles(
     fields = _rope_of(spec)
     (declared,) = spec.inputs(q.shape[3], q.shape[1])
     if set(inputs) != {declared.name}:
-        raise ValueError(f"[linear_attention] inputs must be {declared.name} but are {', '.join(sorted(inputs)) or 'none'}")
+        raise Error(f"[linear_attention] inputs must be {declared.name} but are {', '.join(sorted(inputs)) or 'none'}")
     given = inputs[declared.name]
     wanted = (k.shape[0], k.shape[1], k.shape[2], declared.channels)
     if tuple(given.shape) != wanted:
-        raise ValueError(f"[linear_attention] {declared.name} must be {list(wanted)} but is {list(given.shape)}")
+        raise Error(f"[linear_attention] {declared.name} must be {list(wanted)} but is {list(given.shape)}")
     if options["form"] not in ("elu", "relu", "cosine"):
-        raise ValueError(f"[linear_attention] form must be elu, relu or cosine but is {options['form']!r}")
+        raise Error(f"[linear_attention] form must be elu, relu or cosine but is {options['form']!r}")
     of_queries, of_keys = options["cu_queries"], options["cu_keys"]
     cu_q = [0, q.shape[2]] if of_queries is None and of_keys is None else (
         of_queries if of_queries is not None else of_keys).tolist()

@@ -14,6 +14,8 @@ from typing import Optional
 import torch
 from torch import Tensor, nn
 
+from posenc.errors import Error
+
 
 class LowRankSteps(nn.Module):
     """MapFormer (arXiv 2511.19279): W_out W_in x, signed, through a bottleneck of ``rank`` numbers."""
@@ -79,7 +81,7 @@ class MixedAngles(nn.Module):
     def forward(self, positions: Tensor) -> Tensor:
         """Positions [T, axes] or [B, T, axes] to angles [B or 1, kv_heads, T, pairs]."""
         if positions.shape[-1] != self.frequency.shape[-1]:
-            raise ValueError(
+            raise Error(
                 f"positions have {positions.shape[-1]} coordinates, but the layer has {self.frequency.shape[-1]} axes"
             )
         positions = positions if positions.dim() == 3 else positions.unsqueeze(0)

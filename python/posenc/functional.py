@@ -8,13 +8,15 @@ as ALiBi's fixed slopes may be left out.
 from __future__ import annotations
 
 import warnings
-from typing import Mapping, Optional, Sequence, Union
+from typing import Any, Literal, Mapping, Optional, Sequence, Union, overload
 
 import torch
 from torch import Tensor
 
 from posenc._given import split_registered, with_given
 from posenc._linear_angles import linear_attention_by_angles, rotates_by_input
+from posenc._sdpa import causal_of, dropout_of, heads_first, key_mask_of
+from posenc.errors import Error, raises_errors
 from posenc.spec import Spec, _initial, wanted_inputs, wanted_parameters
 
 SpecLike = Union[str, Spec, Sequence[object]]
@@ -45,19 +47,19 @@ def _parameters(spec: str, params: Params, heads: int, head_dim: int) -> list[Te
                 tensors.append(_initial(spec, head_dim, heads, 0, 0)[index])
             continue
         if value is None:
-            raise ValueError(
+            raise Error(
                 f"[posenc] params lacks {name!r} of shape {list(shape)}; pass it, or use "
                 "posenc.nn, whose modules own their parameters"
             )
         if not _has_shape(value, shape):
-            raise ValueError(
+            raise Error(
                 f"[posenc] params[{name!r}] must have shape {list(shape)} "
                 f"but has {list(value.shape)}"
             )
         tensors.append(value)
     if given:
         names = ", ".join(name for name, _, _ in wanted) or "none"
-        raise ValueError(f"[posenc] params has unknown {sorted(given)}; the spec's are: {names}")
+        raise Error(f"[posenc] params has unknown {sorted(given)}; the spec's are: {names}")
     return tensors
 
 
@@ -71,7 +73,7 @@ def _inputs(spec: str, inputs: Inputs, heads: int, head_dim: int) -> list[Tensor
     unknown = sorted(name for name in given if name not in wanted)
     if missing or unknown:
         what = f"lacks {missing[0]!r}" if missing else f"has unknown {unknown}"
-        raise ValueError(f"[posenc] inputs {what}; the spec's are: {', '.join(wanted) or 'none'}")
+        raise Error(f"[posenc] inputs {what}; the spec's are: {', '.join(wanted) or 'none'}")
     return [
         given[name].unsqueeze(-1) if channels[name] == 1 and given[name].dim() == 3 else given[name]
         for name in wanted
@@ -87,12 +89,12 @@ def _warn_if_slow(text: str, q: Tensor, k: Tensor, explicit_positions: bool) -> 
         return
     slow = torch.ops.posenc._slow_path(text, q, k, explicit_positions)
     if slow:
-        warnings.warn(slow, stacklevel=4)
+        warnings.warn(slow, stacklevel=5)
 
 
 def _shape(q: Tensor) -> tuple[int, int]:
     if q.dim() != 4:
-        raise ValueError(
+        raise Error(
             f"[posenc] q must be [batch, heads, tokens, channels] but has {q.dim()} dimensions"
         )
     return q.shape[1], q.shape[3]
@@ -124,19 +126,40 @@ def _widened(v: Tensor, width: int, spec: str) -> Tensor:
     if missing == 0:
         return v
     if missing < 0:
-        raise ValueError(
+        raise Error(
             f"[posenc] v has {v.shape[-1]} channels and q has {width}, but v must not be wider; pad q and k with "
             "zeros and pass scale"
         )
     canonical = Spec(spec).text
     for field in ("gate_source=value", "values=true"):
         if field in canonical:
-            raise ValueError(
+            raise Error(
                 f"[posenc] {field} needs as many channels in v as in q ({width}) but v has {v.shape[-1]}"
             )
     return torch.nn.functional.pad(v, (0, missing))
 
 
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    spec: SpecLike = ...,
+    params: Params = ...,
+    *,
+    return_weights: Literal[False] = ...,
+    return_lse: Literal[False] = ...,
+    **options: Any,
+) -> Tensor: ...
+
+
+@overload
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, spec: SpecLike = ..., params: Params = ..., **options: Any
+) -> tuple[Tensor, ...]: ...
+
+
+@raises_errors
 def attention(
     q: Tensor,
     k: Tensor,
@@ -160,8 +183,19 @@ def attention(
     keys_are_turned: bool = False,
     return_weights: bool = False,
     return_lse: bool = False,
+    layout: str = "bhtd",
+    is_causal: Optional[bool] = None,
+    attn_mask: Optional[Tensor] = None,
+    dropout_p: Optional[float] = None,
 ) -> Union[Tensor, tuple[Tensor, ...]]:
     """softmax(mask(scale <T(i) q_i, T(j) k_j> + biases + content)) v, with any spec.
+
+    ``q`` is [B, H, Tq, D], ``k`` and ``v`` are [B, Hkv, Tk, D], and Hkv divides H; with ``layout="bthd"`` these and the
+    output are [B, T, H, D], read in place. Returns the output, shaped as q (with the channels of v).
+
+    >>> q = k = v = torch.randn(1, 8, 128, 64)
+    >>> posenc.attention(q, k, v, "rope + alibi", causal=True).shape
+    torch.Size([1, 8, 128, 64])
 
     Masks: ``causal`` (queries aligned with the last keys), windows (-1: no bound), ``key_mask``
     [B, Tk] (False for padding; bool, or integers 0 and 1, which are checked: on a GPU that waits for
@@ -178,7 +212,13 @@ def attention(
     ``return_weights`` adds the weights [B, H, Tq, Tk] before dropout, from the float64 reference and
     without gradient: for looking inside, not for speed. ``return_lse`` adds ln SUM exp(scores), or of
     ``stick_breaking`` the logarithm of what is left (on a GPU an upper bound of it where that is below -87).
+    PyTorch's names are known: ``is_causal`` (for as many queries as keys), ``dropout_p``, and an ``attn_mask`` that hides
+    keys from all queries, bool [B, 1, 1, Tk]. Weights and log-sum-exp are [B, H, Tq, ...] in every layout.
     """
+    q, k, v = heads_first(layout, q, k, v)
+    causal = causal_of(causal, is_causal, q, k)
+    key_mask = key_mask_of(key_mask, attn_mask, k)
+    dropout = dropout_of(dropout, dropout_p)
     explicit = q_positions is not None or k_positions is not None
     text, tensors, others = _prepared(spec, params, inputs, bias, q, k, explicit)
     masks = dict(
@@ -205,7 +245,7 @@ def attention(
         seed=seed,
         keys_are_turned=keys_are_turned,
     )
-    results = (out[..., :width],)
+    results = heads_first(layout, out[..., :width])
     if return_weights:
         results += (torch.ops.posenc.attention_weights(q, k, v, text, tensors, others, **masks),)
     if return_lse:
@@ -213,6 +253,7 @@ def attention(
     return results if len(results) > 1 else results[0]
 
 
+@raises_errors
 def attention_decode(
     q: Tensor,
     k: Tensor,
@@ -228,13 +269,19 @@ def attention_decode(
     bias: Optional[Tensor] = None,
     scale: Optional[float] = None,
     keys_are_turned: bool = False,
+    layout: str = "bhtd",
 ) -> Tensor:
-    """One query or few against a cache of keys and values, causal.
+    """One query or few against a cache of keys and values, causal. Shapes and ``layout`` as of :func:`attention`.
+
+    >>> q, k, v = torch.randn(1, 8, 1, 64), torch.randn(1, 2, 500, 64), torch.randn(1, 2, 500, 64)
+    >>> posenc.attention_decode(q, k, v, "rope").shape
+    torch.Size([1, 8, 1, 64])
 
     ``keys_are_turned``: the keys went through :func:`rope` before they were cached. Refused where the
     rotation follows the length (:attr:`Spec.follows_length`): cache such keys unrotated, or use
     ``spec.at_length(n)``.
     """
+    q, k, v = heads_first(layout, q, k, v)
     explicit = q_positions is not None or k_positions is not None
     text, tensors, others = _prepared(spec, params, inputs, bias, q, k, explicit)
     out = torch.ops.posenc.attention_decode(
@@ -251,9 +298,10 @@ def attention_decode(
         scale=scale,
         keys_are_turned=keys_are_turned,
     )
-    return out[..., : v.shape[-1]]
+    return heads_first(layout, out[..., : v.shape[-1]])[0]
 
 
+@raises_errors
 def linear_attention(
     q: Tensor,
     k: Tensor,
@@ -285,7 +333,7 @@ def linear_attention(
         _parameters(text, params, *_shape(q))  # it has none: refuses others
         return linear_attention_by_angles(q, k, v, Spec(text), inputs or {}, options)
     if inputs:
-        raise ValueError(f"[linear_attention] {text} reads no inputs but got {', '.join(sorted(inputs))}")
+        raise Error(f"[linear_attention] {text} reads no inputs but got {', '.join(sorted(inputs))}")
     return torch.ops.posenc.linear_attention(
         q,
         k,
@@ -303,6 +351,7 @@ def linear_attention(
     )
 
 
+@raises_errors
 def rope(
     q: Tensor,
     k: Tensor,
@@ -324,6 +373,7 @@ def rope(
     )
 
 
+@raises_errors
 def rerotate(
     k: Tensor,
     from_positions: Tensor,
@@ -337,16 +387,19 @@ def rerotate(
     )
 
 
+@raises_errors
 def alibi_slopes(heads: int, spec: SpecLike = "alibi") -> Tensor:
     """The slope of each head, float64 [heads]."""
     return torch.ops.posenc.alibi_slopes(heads, _text(spec))
 
 
+@raises_errors
 def t5_buckets(relative: Tensor, spec: SpecLike = "t5") -> Tensor:
     """The bucket of each relative position, key minus query."""
     return torch.ops.posenc.t5_buckets(relative, _text(spec))
 
 
+@raises_errors
 def rope_tables(
     length: int, head_dim: int, heads: int = 1, spec: SpecLike = "rope"
 ) -> tuple[Tensor, Tensor]:
@@ -354,6 +407,7 @@ def rope_tables(
     return torch.ops.posenc.rope_tables(_text(spec), head_dim, heads, length)
 
 
+@raises_errors
 def cope_positions(
     q: Tensor,
     k: Tensor,
@@ -371,6 +425,7 @@ def cope_positions(
     return torch.ops.posenc.cope_positions(q, k, v, text, tensors, others, **masks)
 
 
+@raises_errors
 def explain(
     spec: SpecLike,
     *,

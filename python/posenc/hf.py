@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from posenc import _hf_masks
 from posenc._hf_attention import Call, run_kernel
 from posenc._hf_masks import Pattern, UnsupportedMask, Visible
+from posenc.errors import Error
 
 NAME = "posenc"
 _SEEN = "_posenc_seen"  # attribute of the masks made here: what they hide, read without a copy from the GPU
@@ -147,7 +148,7 @@ def _read_mask(
     if mask.dim() == 2:
         return Seen(mask.shape[1], bool(is_causal), mask != 0)
     if mask.dim() != 4:
-        raise ValueError(
+        raise Error(
             f"[posenc] attention_mask has the shape {list(mask.shape)}; it must be [batch, keys] or "
             "[batch, 1, queries, keys]"
         )
@@ -198,7 +199,7 @@ def attention_forward(
     they are wanted. The mask says the window of the layer, as it does for eager attention."""
     refused = [name for name in _UNSUPPORTED if options.get(name) is not None]
     if refused:
-        raise ValueError(
+        raise Error(
             f"[posenc] {type(module).__name__} passes {', '.join(refused)}, which "
             f'attn_implementation="posenc" does not support; use attn_implementation="eager"'
         )

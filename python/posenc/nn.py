@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from posenc import functional
 from posenc._given import Registered, split_registered
+from posenc.errors import Error
 from posenc.functional import SpecLike
 from posenc.spec import Input, Spec, require_part
 
@@ -41,6 +42,9 @@ class EncodingParameters(nn.Module):
         for name, initial in one.params.items():
             getattr(self, one.name).register_parameter(name, nn.Parameter(initial(heads)))
             self._names.append(f"{one.name}.{name}")
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}: {list(self.get(name).shape)}" for name in self._names)
 
     def forward(self) -> dict[str, Tensor]:
         """All tensors by name."""
@@ -77,7 +81,7 @@ class TokenInputs:
         unknown = given.keys() - {i.name for i in self.declared}
         if unknown:
             names = ", ".join(i.name for i in self.declared) or "none"
-            raise ValueError(f"input_layers has {sorted(unknown)[0]!r}, but the inputs of the spec are: {names}")
+            raise Error(f"input_layers has {sorted(unknown)[0]!r}, but the inputs of the spec are: {names}")
         for i in self.declared:
             if i.name in given:
                 module.add_module(i.projection, given[i.name])
@@ -137,8 +141,8 @@ class _Projections(nn.Module):
     ) -> None:
         super().__init__()
         if not head_dim and model_dim % heads != 0:
-            raise ValueError(
-                f"model_dim must be a multiple of heads ({heads}) but is {model_dim}; "
+            raise Error(
+                f"[Attention] model_dim must be a multiple of heads ({heads}) but is {model_dim}; "
                 "change one of them, or pass head_dim"
             )
         self.heads = heads
@@ -149,7 +153,7 @@ class _Projections(nn.Module):
         self.spec = require_part(Spec(text), "attention")
         self._text = " + ".join([self.spec.text] * bool(self.spec.encodings) + [one.name for one in registered])
         if heads % self.kv_heads != 0:
-            raise ValueError(f"kv_heads must divide heads ({heads}) but is {self.kv_heads}")
+            raise Error(f"[Attention] kv_heads must divide heads ({heads}) but is {self.kv_heads}")
         q_dim, k_dim = heads * self.head_dim, self.kv_heads * self.head_dim
         self.q_proj = nn.Linear(model_dim, q_dim, bias=bias)
         self.k_proj = nn.Linear(model_dim, k_dim, bias=bias)
@@ -158,6 +162,11 @@ class _Projections(nn.Module):
         self.pos = EncodingParameters(self.spec, self.head_dim, heads, model_dim, seed)
         for one in registered:
             self.pos.add_registered(one, heads)
+
+    def extra_repr(self) -> str:
+        grouped = f", kv_heads={self.kv_heads}" if self.kv_heads != self.heads else ""
+        causal = ", causal=True" if self.causal else ""
+        return f"{self._text or 'none'!r}, heads={self.heads}{grouped}, head_dim={self.head_dim}{causal}"
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
         return x.unflatten(-1, (heads, self.head_dim)).transpose(1, 2)
@@ -207,9 +216,9 @@ class Attention(_Projections):
             seed=seed,
         )
         if window_left < -1:
-            raise ValueError(f"window_left must be -1 (no bound) or >= 0 but is {window_left}")
+            raise Error(f"[Attention] window_left must be -1 (no bound) or >= 0 but is {window_left}")
         if self.spec.needs_causal and not causal:
-            raise ValueError(f"{self.spec.text} needs causal attention; pass causal=True")
+            raise Error(f"[Attention] {self.spec.text} needs causal attention; pass causal=True")
         self.window_left = window_left
         self.dropout = dropout
         self._token_inputs = TokenInputs(self.spec, self.head_dim, heads, self.kv_heads)
@@ -226,7 +235,7 @@ class Attention(_Projections):
         if cache is not None:
             if key_mask is not None or positions is not None:
                 given = "key_mask" if key_mask is not None else "positions"
-                raise ValueError(f"{given} is not read with a cache; leave it out")
+                raise Error(f"{given} is not read with a cache; leave it out")
             return self._decode(x, cache)
         dropout = self.dropout if self.training else 0.0
         out = functional.attention(
@@ -249,11 +258,11 @@ class Attention(_Projections):
     @torch.no_grad()
     def _decode(self, x: Tensor, cache: KeyValueCache) -> Tensor:
         if not self.causal:
-            raise ValueError("a cache needs causal attention")
+            raise Error("a cache needs causal attention")
         for i in self._token_inputs.declared:
             layer = getattr(self, i.projection)
             if getattr(layer, "history", 0) > 0:
-                raise ValueError(
+                raise Error(
                     f"{type(layer).__name__} reads {layer.history} earlier tokens, which a cache does not hold; "
                     "call the layer without a cache"
                 )
@@ -296,7 +305,7 @@ class LinearAttention(_Projections):
     ) -> None:
         super().__init__(model_dim, heads, spec, **options)
         if self._text != self.spec.text and self._text:
-            raise ValueError(f"[LinearAttention] a registered bias needs a row of scores, but the spec is {self._text}")
+            raise Error(f"[LinearAttention] a registered bias needs a row of scores, but the spec is {self._text}")
         self.form = form
         self._token_inputs = TokenInputs(self.spec, self.head_dim, heads, self.kv_heads)
         self._token_inputs.add_projections(self, model_dim, options.get("bias", False), layers=input_layers)
@@ -326,6 +335,9 @@ class PositionalEmbedding(nn.Module):
         self.pos = EncodingParameters(self.spec, model_dim, 1, model_dim, seed)
         self._parts = [Spec([entry]) for entry in self.spec.json] if self.spec.encodings else []
 
+    def extra_repr(self) -> str:
+        return f"{self.spec.text!r}, model_dim={self.model_dim}"
+
     def forward(self, x: Tensor, positions: Optional[Tensor] = None) -> Tensor:
         """x [B, T, model_dim]; positions [T] or [B, T], by default 0, 1, ..."""
         if positions is None:
@@ -344,7 +356,7 @@ class PositionalEmbedding(nn.Module):
     @staticmethod
     def _learned(table: Tensor, positions: Tensor) -> Tensor:
         if positions.numel() and (positions.min() < 0 or positions.max() >= table.shape[0]):
-            raise ValueError(
+            raise Error(
                 f"[learned] positions must be in [0, {table.shape[0] - 1}] but span "
                 f"{int(positions.min())} to {int(positions.max())}"
             )

@@ -20,6 +20,7 @@ from posenc._hf_attention import LayerState, cut
 from posenc._hf_models import FAMILIES, family_of, note_weights_wanted
 from posenc._hf_rotary import RotaryState, check_frequencies, hf_specs, rotary_forward
 from posenc._hf_rotary import rotates_by_type
+from posenc.errors import Error
 from posenc.functional import SpecLike
 from posenc.nn import EncodingParameters, TokenInputs
 from posenc.spec import Spec
@@ -74,7 +75,7 @@ def patch(
     unpatch(model)
     found = [(name, module) for name, module in model.named_modules() if family_of(module)]
     if not found:
-        raise ValueError(_unknown(model))
+        raise Error(_unknown(model))
     config = getattr(model, "config", None)
     _refuse_features(config, found)
     specs = _model_specs(found) if spec is None else _own_specs(spec, found)
@@ -190,7 +191,7 @@ def _own_specs(
     kinds = sorted({_layer_type(module) for _, module in found})
     given = spec if isinstance(spec, Mapping) else {kind: spec for kind in kinds}
     if sorted(given) != kinds:
-        raise ValueError(
+        raise Error(
             f"[patch] spec must be one spec or have the keys {kinds} but has {sorted(given)}"
         )
     specs = {kind: Spec(value) for kind, value in given.items()}
@@ -198,7 +199,7 @@ def _own_specs(
     for one in specs.values():
         cut(one.text)
         if chunks and not one.part("bias").relative:
-            raise ValueError(
+            raise Error(
                 f"[patch] {one.text} has biases that read positions, which the chunks of Llama 4 "
                 "would count from their own start; use biases of distances"
             )
@@ -280,7 +281,7 @@ def _rotary_modules(
         ):
             names.append((name, module))
     if not names:
-        raise ValueError(f"[patch] {type(model).__name__} has no rotary embedding by its layers")
+        raise Error(f"[patch] {type(model).__name__} has no rotary embedding by its layers")
     yield from names
 
 
@@ -293,13 +294,13 @@ def _rotary_states(
         return {"": RotaryState((following or list(specs.values()))[0], own)}
     rotating = {kind: spec for kind, spec in specs.items() if _rotates(spec)}
     if len(set(rotating.values())) > 1 and not all(rotates_by_type(module, k) for k in rotating):
-        raise ValueError(
+        raise Error(
             f"[patch] {type(module).__name__} has one rotation, but the config has several, for "
             f"{', '.join(sorted(rotating))}; pass spec="
         )
     normed = any(hasattr(attention, "qk_norm") for _, attention in found)
     if normed and getattr(module, "attention_scaling", 1.0) != 1.0:  # the norm would undo it
-        raise ValueError(
+        raise Error(
             f"[patch] {type(module).__name__} has attention_scaling {module.attention_scaling} "
             "before a norm; pass spec="
         )
@@ -322,15 +323,15 @@ def _configs(model: nn.Module, found: list[tuple[str, nn.Module]]) -> list[Any]:
 
 def _refuse_features(config: Any, found: list[tuple[str, nn.Module]]) -> None:
     if getattr(config, "is_causal", True) is False and not family_of(found[0][1]).encoder:
-        raise ValueError("[patch] is_causal=False in the config is not known")
+        raise Error("[patch] is_causal=False in the config is not known")
     if type(found[0][1]).__name__ == "FalconAttention" and found[0][1].config.alibi:
-        raise ValueError(
+        raise Error(
             "[patch] Falcon with alibi=True is unsupported: transformers rounds its biases to "
             "bfloat16; use attn_implementation=\"sdpa\""
         )
     for name, module in found:
         if getattr(module, "slow_but_exact", False) and getattr(module, "pretraining_tp", 1) > 1:
-            raise ValueError(f"[patch] {name}: slow_but_exact with pretraining_tp > 1 is not known")
+            raise Error(f"[patch] {name}: slow_but_exact with pretraining_tp > 1 is not known")
 
 
 def _other_attention(model: nn.Module) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any, Callable, Mapping, Optional, Sequence, Union
 import torch
 
 from posenc import _library  # noqa: F401  (registers the operators)
+from posenc.errors import raises_errors
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Input:
         return y
 
 
+@raises_errors
 @lru_cache(maxsize=256)
 def _info(
     text: str, head_dim: int, heads: int, model_dim: int, part: str = ""
@@ -88,6 +90,7 @@ def wanted_inputs(text: str, head_dim: int, heads: int) -> tuple[tuple[str, int]
     )
 
 
+@raises_errors
 @lru_cache(maxsize=256)
 def _initial(
     text: str, head_dim: int, heads: int, model_dim: int, seed: int
@@ -95,9 +98,15 @@ def _initial(
     return tuple(torch.ops.posenc.initial_parameters(text, head_dim, heads, model_dim, seed))
 
 
+@raises_errors
 @lru_cache(maxsize=256)
 def _at_length(text: str, length: int) -> str:
     return torch.ops.posenc.spec_at_length(text, length)
+
+
+def version() -> str:
+    """Of the library, such as ``0.1.0``."""
+    return torch.ops.posenc.version()
 
 
 def catalog() -> Mapping[str, Any]:

@@ -79,4 +79,7 @@ TORCH_LIBRARY(posenc, m) {
       "str device=\"cpu\", str dtype=\"float32\") -> str");
   m.def("_slow_path(str spec, Tensor q, Tensor k, bool explicit_positions) -> str");
   m.def("_last_path(bool backward=False) -> str");  // for the tests of explain
+  m.def("version() -> str");
+  m.def(
+      "_error_parts(str message) -> str");  // of the error that this thread saw last, as JSON; empty: of another
 }

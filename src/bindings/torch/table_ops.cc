@@ -4,8 +4,10 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/last_error.h"
 #include "encodings/catalog_json.h"
 #include "kernels/path_trace.h"
+#include "posenc/core/version.h"
 #include "posenc/encodings/hf_config.h"
 #include "torch/attention_arguments.h"
 #include "torch/call_capability.h"
@@ -262,6 +264,20 @@ std::string last_path_op(bool backward) {
   return path_name(backward ? path_trace().backward : path_trace().forward);
 }
 
+std::string version_op() { return POSENC_VERSION_STRING; }
+
+std::string error_parts_op(std::string message) {
+  const auto& last = last_error();
+  if (!last || message.find(last->what()) == std::string::npos) return "";
+  return nlohmann::json{{"kind", error_kind_name(last->kind())},
+                        {"scope", last->scope()},
+                        {"key", last->key()},
+                        {"rule", last->rule()},
+                        {"value", last->value()},
+                        {"hint", last->hint()}}
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 }  // namespace
 
 TORCH_LIBRARY_IMPL(posenc, CPU, m) {
@@ -291,6 +307,8 @@ TORCH_LIBRARY_IMPL(posenc, CompositeImplicitAutograd, m) {
   m.impl("explain", explain_op);
   m.impl("_slow_path", slow_path_op);
   m.impl("_last_path", last_path_op);
+  m.impl("version", version_op);
+  m.impl("_error_parts", error_parts_op);
 }
 
 }  // namespace posenc::ops

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/last_error.h"
 #include "core/plain_text.h"
 
 namespace posenc {
@@ -16,7 +17,14 @@ std::string compose(const ErrorParts& parts) {
   return text;
 }
 
+std::optional<Error>& record() {
+  thread_local std::optional<Error> last;
+  return last;
+}
+
 }  // namespace
+
+const std::optional<Error>& last_error() { return record(); }
 
 const char* error_kind_name(ErrorKind kind) {
   switch (kind) {
@@ -47,6 +55,8 @@ const char* error_kind_name(ErrorKind kind) {
 }
 
 Error::Error(ErrorKind kind, ErrorParts parts)
-    : std::runtime_error(one_line(compose(parts))), kind_(kind), parts_(std::move(parts)) {}
+    : std::runtime_error(one_line(compose(parts))), kind_(kind), parts_(std::move(parts)) {
+  record() = *this;
+}
 
 }  // namespace posenc

@@ -1,0 +1,84 @@
+"""posenc.Error: its parts, and PyTorch's names of attention's arguments."""
+
+import pytest
+import torch
+
+import posenc
+
+Q = torch.randn(2, 4, 6, 8)
+
+
+def caught(call):
+    with pytest.raises(posenc.Error) as error:
+        call()
+    assert isinstance(error.value, ValueError) and isinstance(error.value, RuntimeError)
+    return error.value
+
+
+def test_parts_of_the_library():
+    error = caught(lambda: posenc.Spec("roep"))
+    assert (error.kind, error.scope, error.hint) == ("unknown_key", "spec", "did you mean 'rope'?")
+    error = caught(lambda: posenc.attention(Q, Q, Q, "rope(theta=-1)"))
+    assert (error.kind, error.scope, error.key, error.rule) == ("out_of_range", "rope", "theta", "must be in (1, 1e+30]")
+    assert error.value.startswith("-1")
+
+
+def test_parts_read_from_a_message():
+    error = caught(lambda: posenc.attention(Q, Q, Q, key_mask=torch.ones(3, 3, dtype=torch.bool)))
+    assert (error.scope, error.key, error.value) == ("attention", "key_mask", "[3, 3]")
+    error = caught(lambda: posenc.attention(Q, Q, Q, "cope(npos_max=4)"))
+    assert error.kind == "invalid" and "cope.pos_emb" in error.rule
+    error = caught(lambda: posenc.attention(Q, Q, Q[:, :3]))
+    assert error.key == "v" and error.value == "3"
+
+
+def test_an_earlier_error_is_not_mistaken_for_this_one():
+    caught(lambda: posenc.Spec("roep"))
+    assert caught(lambda: posenc.attention(Q[0], Q, Q)).key == "q"
+
+
+def test_errors_of_others_pass():
+    with pytest.raises(AttributeError):
+        posenc.attention(None, Q, Q)
+
+
+def test_version():
+    assert posenc.__version__.count(".") == 2
+
+
+def test_layout_of_tokens_first():
+    x = torch.randn(2, 6, 4, 8, requires_grad=True)
+    out = posenc.attention(x, x, x, "rope", causal=True, layout="bthd")
+    heads = x.transpose(1, 2)
+    assert torch.equal(out, posenc.attention(heads, heads, heads, "rope", causal=True).transpose(1, 2))
+    out.square().sum().backward()
+    assert x.grad.shape == x.shape
+    last = posenc.attention_decode(x[:, -1:], x, x, "rope", layout="bthd")
+    assert torch.allclose(last, out[:, -1:], atol=1e-6)
+    assert "bthd" in str(caught(lambda: posenc.attention(Q, Q, Q, layout="thd")))
+
+
+def test_names_of_pytorch():
+    plain = posenc.attention(Q, Q, Q, causal=True)
+    assert torch.equal(posenc.attention(Q, Q, Q, is_causal=True), plain)
+    hidden = torch.tensor([[True] * 5 + [False], [True] * 6])
+    by_key = posenc.attention(Q, Q, Q, key_mask=hidden)
+    assert torch.equal(posenc.attention(Q, Q, Q, attn_mask=hidden[:, None, None]), by_key)
+    drop = posenc.attention(Q, Q, Q, dropout_p=0.5, seed=3)
+    assert torch.equal(drop, posenc.attention(Q, Q, Q, dropout=0.5, seed=3))
+
+
+def test_what_pytorch_means_otherwise():
+    error = caught(lambda: posenc.attention(Q[:, :, :2], Q, Q, is_causal=True))
+    assert error.kind == "conflict" and "causal=True" in str(error)
+    for mask in (torch.ones(6, 6, dtype=torch.bool), torch.zeros(2, 1, 1, 6)):
+        assert "causal=True" in caught(lambda: posenc.attention(Q, Q, Q, attn_mask=mask)).hint
+    both = dict(key_mask=torch.ones(2, 6, dtype=torch.bool), attn_mask=torch.ones(2, 1, 1, 6, dtype=torch.bool))
+    assert caught(lambda: posenc.attention(Q, Q, Q, **both)).kind == "conflict"
+
+
+def test_modules_print_what_they_compute():
+    text = repr(posenc.nn.Attention(32, 4, "rope + alibi(trainable=true)", kv_heads=2, causal=True))
+    assert "'rope + alibi(trainable=true)', heads=4, kv_heads=2, head_dim=8, causal=True" in text
+    assert "alibi.slopes: [4]" in text
+    assert "'sinusoidal', model_dim=8" in repr(posenc.nn.PositionalEmbedding("sinusoidal", 8))
