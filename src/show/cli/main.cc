@@ -22,6 +22,8 @@ constexpr const char* kExamples =
     "  posenc bench cpu --filter attention/cope\n"
     "  posenc convert model.safetensors -o out.safetensors --layout interleaved --head-dim 128\n"
     "  posenc sweep configs/theta.yaml --jobs 2\n"
+    "  posenc sweep configs/theta.yaml --on slurm --partition gpu --time 4:00:00 --gpus 1\n"
+    "  posenc plan configs/language_model.yaml --gpus 16 --network 400Gbit\n"
     "  posenc reproduce copy-small --jobs 2\n"
     "  posenc compare runs/theta\n"
     "  posenc plot decay --theta 10000,500000\n"
@@ -63,6 +65,7 @@ int run(int argc, char** argv) {
   add_train(app, chosen);
   add_eval(app, chosen);
   add_sweep(app, chosen);
+  add_plan(app, chosen);
   add_reproduce(app, chosen);
   add_compare(app, chosen);
   add_report(app, chosen);

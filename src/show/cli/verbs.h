@@ -17,6 +17,7 @@ void add_convert(CLI::App& app, Action& chosen);
 void add_train(CLI::App& app, Action& chosen);
 void add_eval(CLI::App& app, Action& chosen);
 void add_sweep(CLI::App& app, Action& chosen);
+void add_plan(CLI::App& app, Action& chosen);
 void add_reproduce(CLI::App& app, Action& chosen);
 void add_compare(CLI::App& app, Action& chosen);
 void add_report(CLI::App& app, Action& chosen);
