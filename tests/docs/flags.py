@@ -33,7 +33,7 @@ def problem(program, command):
     said = help_of(program, verb.rstrip(",.:;"))
     if said is None:
         return f"posenc has no verb {verb}"
-    if rest and "\nSubcommands:" in said and re.search(rf"^  {re.escape(rest[0])} ", said, re.MULTILINE):
+    if rest and rest[0][0] != "-" and "\nSubcommands:" in said and re.search(rf"^  {re.escape(rest[0])} ", said, re.MULTILINE):
         said = help_of(program, verb, rest[0])
     unquoted = re.sub(r'"[^"]*"|\'[^\']*\'', "", command)
     missing = [flag for flag in _FLAG.findall(unquoted) if not re.search(rf"(?<![\w-]){flag}(?![\w-])", said)]
