@@ -61,6 +61,39 @@ TEST(Transformer, ParameterNamesAreStable) {
   }
 }
 
+TEST(Transformer, BiasesAreWhereTheFieldsSay) {
+  ModelConfig config = small({"rope"});
+  config.bias = false;
+  config.attention_bias = config::AttentionBias::kQkv;
+  auto all = names(Transformer(config, context()));
+  EXPECT_EQ(all.count("blocks.0.attention.k_proj.bias"), 1U);
+  EXPECT_EQ(all.count("blocks.0.attention.out_proj.bias"), 0U);
+  EXPECT_EQ(all.count("blocks.0.mlp.up.bias"), 0U);
+  config.attention_bias = config::AttentionBias::kNone;
+  config.mlp_bias = config::MlpBias::kAll;
+  all = names(Transformer(config, context()));
+  EXPECT_EQ(all.count("blocks.0.attention.q_proj.bias"), 0U);
+  EXPECT_EQ(all.count("blocks.0.mlp.down.bias"), 1U);
+}
+
+// x + attention(norm1(x)) + mlp(norm2(x)): without the feed-forward part it is pre-norm's, and without attention.
+TEST(Transformer, ParallelPartsReadTheSameInput) {
+  const at::NoGradGuard quiet;
+  for (const char* silenced : {"out_proj", "down"}) {
+    std::vector<at::Tensor> found;
+    for (const bool parallel : {false, true}) {
+      ModelConfig config = small({"rope"});
+      config.parallel = parallel;
+      Transformer model(config, context());
+      for (auto& item : model->named_parameters()) {
+        if (item.key().find(silenced) != std::string::npos) item.value().zero_();
+      }
+      found.push_back(model->forward(tokens(2, 9)));
+    }
+    EXPECT_TRUE(at::allclose(found[0], found[1], 1e-5, 1e-5)) << silenced;
+  }
+}
+
 TEST(Transformer, PartsAddUpToTheTotal) {
   const Transformer model(small({"cope(npos_max=8)"}), context());
   auto counts = count_parameters(*model);
@@ -159,7 +192,10 @@ TEST(Transformer, EveryFormRunsForwardAndBackward) {
 
 TEST(Transformer, RmsNormHasNoMeanAndNoBias) {
   const at::Tensor x = at::tensor({3.0, 4.0, 0.0, 0.0}, at::kFloat);
-  const Normalize norm(4, config::NormKind::kRms);
+  ModelConfig config;
+  config.dim = 4;
+  config.norm_kind = config::NormKind::kRms;
+  const Normalize norm(config);
   EXPECT_TRUE(norm->forward(x).allclose(x / 2.5, 1e-5, 1e-5));
   EXPECT_EQ(norm->parameters().size(), 1U);
 }

@@ -19,6 +19,7 @@
 // clang-format on
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -45,19 +46,21 @@ class EncodingParametersImpl : public torch::nn::Module {
 };
 TORCH_MODULE(EncodingParameters);
 
-// x / sqrt(mean of x^2 over the last dimension + 1e-6) * weight (Zhang and Sennrich 2019, arXiv 1910.07467).
-at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight);
+// x / sqrt(mean of x^2 over the last dimension + epsilon) * weight (Zhang and Sennrich 2019, arXiv 1910.07467).
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon = 1e-6);
 
 struct AttentionConfig {
   std::int64_t model_dim = 0;
   std::int64_t heads = 1;
-  std::int64_t kv_heads = 0;  // 0: as many as heads
-  std::int64_t head_dim = 0;  // 0: model_dim / heads, which must be whole
-  std::string spec = "none";  // sites 2 to 5; site 1 is for PositionalEmbedding
-  bool bias = false;          // of the projections
-  bool causal = false;        // as in ops::AttentionOptions; a cache needs it
+  std::int64_t kv_heads = 0;          // 0: as many as heads
+  std::int64_t head_dim = 0;          // 0: model_dim / heads, which must be whole
+  std::string spec = "none";          // sites 2 to 5; site 1 is for PositionalEmbedding
+  bool bias = false;                  // of the projections
+  std::optional<bool> out_bias = {};  // of the last one alone, where it differs (Qwen 2 has none)
+  bool causal = false;                // as in ops::AttentionOptions; a cache needs it
   std::int64_t window_left = -1;
-  bool qk_norm = false;    // RMSNorm of queries and keys over head_dim, before any rotation
+  bool qk_norm = false;  // RMSNorm of queries and keys over head_dim, before any rotation
+  double qk_norm_eps = 1e-6;
   double dropout = 0.0;    // of the weights, while training
   std::uint64_t seed = 0;  // of the encodings' start and of the dropout
 };

@@ -88,9 +88,8 @@ at::Tensor learned_vectors(const Learned& encoding, const at::Tensor& table,
 
 }  // namespace
 
-at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight) {
-  constexpr double kEpsilon = 1e-6;
-  return x * at::rsqrt(x.square().mean(-1, true) + kEpsilon) * weight;
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilon) {
+  return x * at::rsqrt(x.square().mean(-1, true) + epsilon) * weight;
 }
 
 EncodingParametersImpl::EncodingParametersImpl(const std::string& spec, std::int64_t head_dim,
@@ -140,7 +139,8 @@ AttentionImpl::AttentionImpl(AttentionConfig config, EncodingParameters shared)
   q_proj = register_module("q_proj", dense_layer(config_.model_dim, q_dim, config_.bias));
   k_proj = register_module("k_proj", dense_layer(config_.model_dim, k_dim, config_.bias));
   v_proj = register_module("v_proj", dense_layer(config_.model_dim, k_dim, config_.bias));
-  out_proj = register_module("out_proj", dense_layer(q_dim, config_.model_dim, config_.bias));
+  out_proj = register_module(
+      "out_proj", dense_layer(q_dim, config_.model_dim, config_.out_bias.value_or(config_.bias)));
   inputs_ = token_inputs(ops::parse_any(config_.spec),
                          {.head_dim = config_.head_dim, .heads = config_.heads, .model_dim = 0});
   for (const auto& [encoding, info] : inputs_) {
@@ -181,8 +181,8 @@ AttentionImpl::Projected AttentionImpl::project(const at::Tensor& x) const {
     const std::int64_t heads = info.head_count(config_.heads, config_.kv_heads);
     p.inputs.push_back(activated(heads_first(parts[3 + i], heads, info.channels), info));
   }
-  if (q_norm.defined()) p.q = rms_norm(p.q, q_norm);
-  if (k_norm.defined()) p.k = rms_norm(p.k, k_norm);
+  if (q_norm.defined()) p.q = rms_norm(p.q, q_norm, config_.qk_norm_eps);
+  if (k_norm.defined()) p.k = rms_norm(p.k, k_norm, config_.qk_norm_eps);
   return p;
 }
 at::Tensor AttentionImpl::merge(const at::Tensor& out) const { return heads_last(out); }
@@ -240,7 +240,8 @@ LinearAttentionImpl::LinearAttentionImpl(AttentionConfig config, std::string for
   q_proj = register_module("q_proj", dense_layer(config_.model_dim, q_dim, config_.bias));
   k_proj = register_module("k_proj", dense_layer(config_.model_dim, k_dim, config_.bias));
   v_proj = register_module("v_proj", dense_layer(config_.model_dim, k_dim, config_.bias));
-  out_proj = register_module("out_proj", dense_layer(q_dim, config_.model_dim, config_.bias));
+  out_proj = register_module(
+      "out_proj", dense_layer(q_dim, config_.model_dim, config_.out_bias.value_or(config_.bias)));
   pos = register_module("pos", EncodingParameters(config_.spec, config_.head_dim, config_.heads,
                                                   config_.model_dim, config_.seed));
 }

@@ -18,8 +18,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr double kEpsilon = 1e-5;
-
 #ifdef POSENC_TORCH_HAS_CUDA
 
 // The kernel's branch and output have one type.
@@ -30,13 +28,13 @@ bool has_kernel(const at::Tensor& x, const at::Tensor& branch, const at::Tensor&
          cuda::has_residual_norm(x.size(-1)) && (!branch.defined() || branch.scalar_type() == type);
 }
 
+// The backward pass reads no epsilon: it is in the inverse deviation.
 cuda::ResidualNorm arguments(const at::Tensor& x, const at::Tensor& weight, at::ScalarType type,
                              const at::Tensor& mean, const at::Tensor& inverse) {
   cuda::ResidualNorm p;
   p.columns = x.size(-1);
   p.rows = x.numel() / p.columns;
   p.type = *ops::storage_type(type);
-  p.epsilon = static_cast<float>(kEpsilon);
   p.x = x.data_ptr<float>();
   p.weight = weight.data_ptr<float>();
   p.mean = mean.data_ptr<float>();
@@ -50,11 +48,13 @@ struct Statistics {
 
 // Fills sum (with a branch) and y.
 Statistics run_forward(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight,
-                       const at::Tensor& bias, const at::Tensor& sum, const at::Tensor& y) {
+                       const at::Tensor& bias, double epsilon, const at::Tensor& sum,
+                       const at::Tensor& y) {
   const c10::DeviceGuard guard(x.device());
   const Statistics s{at::empty({x.numel() / x.size(-1)}, x.options()),
                      at::empty({x.numel() / x.size(-1)}, x.options())};
   cuda::ResidualNorm p = arguments(x, weight, y.scalar_type(), s.mean, s.inverse);
+  p.epsilon = static_cast<float>(epsilon);
   p.bias = bias.data_ptr<float>();
   p.y = y.data_ptr();
   if (branch.defined()) {
@@ -99,11 +99,12 @@ at::Tensor dense_or_undefined(const at::Tensor& x) { return x.defined() ? x.cont
 // normalized rows, and the sum where there is a branch.
 struct Fused : public torch::autograd::Function<Fused> {
   static variable_list forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& branch,
-                               const at::Tensor& weight, const at::Tensor& bias) {
+                               const at::Tensor& weight, const at::Tensor& bias, double epsilon) {
     const bool adds = branch.numel() > 0;
     const at::Tensor sum = adds ? at::empty_like(x) : x;
     const at::Tensor y = at::empty(x.sizes(), x.options().dtype(product_type(x)));
-    const Statistics s = run_forward(x, adds ? branch : at::Tensor(), weight, bias, sum, y);
+    const Statistics s =
+        run_forward(x, adds ? branch : at::Tensor(), weight, bias, epsilon, sum, y);
     ctx->set_materialize_grads(false);
     ctx->saved_data["type"] = y.scalar_type();
     ctx->saved_data["adds"] = adds;
@@ -118,13 +119,14 @@ struct Fused : public torch::autograd::Function<Fused> {
     const at::Tensor& dy = gradients[0];
     if (!dy.defined()) {
       const auto type = ctx->saved_data["type"].toScalarType();
-      return {dsum, dsum.defined() ? dsum.to(type) : dsum, at::Tensor(), at::Tensor()};
+      return {dsum, dsum.defined() ? dsum.to(type) : dsum, at::Tensor(), at::Tensor(),
+              at::Tensor()};
     }
     const Gradients d = at::GradMode::is_enabled()
                             ? composed(dy, dsum, saved)
                             : run_backward(dy.contiguous(), dense_or_undefined(dsum), saved[0],
                                            saved[1], {saved[3], saved[4]}, adds);
-    return {d.x, adds ? d.branch : at::Tensor(), d.weight, d.bias};
+    return {d.x, adds ? d.branch : at::Tensor(), d.weight, d.bias, at::Tensor()};
   }
 
   // With a graph of its own, for derivatives of the gradient.
@@ -144,17 +146,17 @@ struct Fused : public torch::autograd::Function<Fused> {
 }  // namespace
 
 ResidualNorm residual_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& weight,
-                           const at::Tensor& bias) {
+                           const at::Tensor& bias, double epsilon) {
 #ifdef POSENC_TORCH_HAS_CUDA
   if (has_kernel(x, branch, weight)) {
     const at::Tensor none = at::empty({0}, x.options().requires_grad(false));
-    const variable_list found =
-        Fused::apply(x.contiguous(), branch.defined() ? branch.contiguous() : none, weight, bias);
+    const variable_list found = Fused::apply(
+        x.contiguous(), branch.defined() ? branch.contiguous() : none, weight, bias, epsilon);
     return {branch.defined() ? found[1] : x, found[0]};
   }
 #endif
   const at::Tensor sum = branch.defined() ? x + branch : x;
-  return {sum, at::layer_norm(sum, weight.sizes(), weight, bias, kEpsilon)};
+  return {sum, at::layer_norm(sum, weight.sizes(), weight, bias, epsilon)};
 }
 
 }  // namespace posenc::nn

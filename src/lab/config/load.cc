@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <span>
 
 #include "config/rate.h"
 #include "core/bind.h"
@@ -66,14 +67,18 @@ void drop_no_leak(Value::Map& task) {
   }
 }
 
-// Fields of later versions.
-void drop_new_fields(Value::Map& train) {
-  const TrainConfig defaults;
-  drop_default(train, "reduction", write_field(defaults.reduction));
-  drop_default(train, "chunks", write_field(defaults.chunks));
-  drop_default(train, "shard_optimizer", write_field(defaults.shard_optimizer));
-  drop_default(train, "checkpoint_blocks", write_field(defaults.checkpoint_blocks));
-  drop_default(train, "timeout", write_field(defaults.timeout));
+constexpr std::array<std::string_view, 5> kLaterModelFields = {
+    "norm_eps", "attention_bias", "mlp_bias", "parallel", "vocabulary"};
+constexpr std::array<std::string_view, 5> kLaterTrainFields = {
+    "reduction", "chunks", "shard_optimizer", "checkpoint_blocks", "timeout"};
+
+// Likewise for the fields of a part that a list names.
+template <class Config>
+void drop_defaults(Value::Map& fields, std::span<const std::string_view> later) {
+  for (const Member& member : all_fields(Config{})) {
+    const bool is_later = std::find(later.begin(), later.end(), member.key) != later.end();
+    if (is_later) drop_default(fields, member.key, member.value);
+  }
 }
 
 struct PresetField {
@@ -81,7 +86,7 @@ struct PresetField {
   std::string_view field;
   std::string_view value;  // in YAML
 };
-constexpr std::array<PresetField, 14> kPresetFields = {{
+constexpr std::array<PresetField, 26> kPresetFields = {{
     {Preset::kGpt2, "tied", "true"},
     {Preset::kLlama, "norm_kind", "rms"},
     {Preset::kLlama, "mlp", "swiglu"},
@@ -97,6 +102,18 @@ constexpr std::array<PresetField, 14> kPresetFields = {{
     {Preset::kGpt2, "mlp", "gelu"},
     {Preset::kGpt2, "norm", "pre"},
     {Preset::kLlama, "norm", "pre"},
+    {Preset::kQwen2, "norm_kind", "rms"},
+    {Preset::kQwen2, "mlp", "swiglu"},
+    {Preset::kQwen2, "mlp_ratio", "2.6666666666666665"},
+    {Preset::kQwen2, "bias", "false"},
+    {Preset::kQwen2, "attention_bias", "qkv"},
+    {Preset::kQwen3, "norm_kind", "rms"},
+    {Preset::kQwen3, "mlp", "swiglu"},
+    {Preset::kQwen3, "mlp_ratio", "2.6666666666666665"},
+    {Preset::kQwen3, "bias", "false"},
+    {Preset::kQwen3, "qk_norm", "true"},
+    {Preset::kNeox, "mlp", "gelu"},
+    {Preset::kNeox, "parallel", "true"},
 }};
 
 // Writes what the preset says into a model that does not say it itself.
@@ -214,7 +231,12 @@ std::string config_hash(const LabConfig& config) {
   Value tree = resolved_tree(same);
   for (Member& member : *tree.get_if<Value::Map>()) {
     if (member.key == "eval") drop_no_schedules(*member.value.get_if<Value::Map>());
-    if (member.key == "train") drop_new_fields(*member.value.get_if<Value::Map>());
+    if (member.key == "train") {
+      drop_defaults<TrainConfig>(*member.value.get_if<Value::Map>(), kLaterTrainFields);
+    }
+    if (member.key == "model") {
+      drop_defaults<ModelConfig>(*member.value.get_if<Value::Map>(), kLaterModelFields);
+    }
     auto* task = member.key == "task" ? member.value.get_if<Value::Map>() : nullptr;
     if (task != nullptr) drop_no_leak(*task);
   }

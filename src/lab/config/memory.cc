@@ -32,7 +32,7 @@ Widths widths(const ModelConfig& model) {
   return {.dim = dim,
           .q = d * static_cast<double>(model.heads),
           .kv = d * static_cast<double>(kv_heads(model)),
-          .mlp = std::round(model.mlp_ratio * dim),
+          .mlp = static_cast<double>(mlp_width(model)),
           .mlp_parts = model.mlp == Mlp::kSwiglu ? 4.0 : 2.0};
 }
 
@@ -72,7 +72,8 @@ double live_numbers(const ModelConfig& model) {
 }
 
 double logit_numbers(const ModelConfig& model, const DataShape& data) {
-  return 3.0 * static_cast<double>(data.vocabulary) + 2.0 * static_cast<double>(model.dim);
+  return 3.0 * static_cast<double>(std::max(data.vocabulary, model.vocabulary)) +
+         2.0 * static_cast<double>(model.dim);
 }
 
 // Of a part of a step whose blocks keep `blocks` numbers per token.
@@ -156,8 +157,8 @@ void require_lengths(const LabConfig& config, const DataShape& data,
 }  // namespace
 
 double parameter_count(const ModelConfig& model, std::int64_t vocabulary) {
-  const double embeddings =
-      static_cast<double>(vocabulary) * static_cast<double>(model.dim) * (model.tied ? 1.0 : 2.0);
+  const double embeddings = static_cast<double>(std::max(vocabulary, model.vocabulary)) *
+                            static_cast<double>(model.dim) * (model.tied ? 1.0 : 2.0);
   return embeddings + static_cast<double>(model.layers) * layer_count(model) +
          encoding_count(model);
 }

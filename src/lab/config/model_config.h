@@ -18,18 +18,33 @@ constexpr std::array<std::string_view, 2> enum_names(Norm /*tag*/) { return {"pr
 enum class NormKind { kLayer, kRms };
 constexpr std::array<std::string_view, 2> enum_names(NormKind /*tag*/) { return {"layer", "rms"}; }
 
-enum class Mlp { kGelu, kRelu, kSwiglu };
-constexpr std::array<std::string_view, 3> enum_names(Mlp /*tag*/) {
-  return {"gelu", "relu", "swiglu"};
+// GELU is x Phi(x); gelu_tanh is its approximation 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), which
+// GPT-2 has.
+enum class Mlp { kGelu, kRelu, kSwiglu, kGeluTanh };
+constexpr std::array<std::string_view, 4> enum_names(Mlp /*tag*/) {
+  return {"gelu", "relu", "swiglu", "gelu_tanh"};
+}
+
+// Which layers of a part have biases; as_bias: all of them if model.bias, else none.
+enum class AttentionBias { kAsBias, kNone, kQkv, kAll };
+constexpr std::array<std::string_view, 4> enum_names(AttentionBias /*tag*/) {
+  return {"as_bias", "none", "qkv", "all"};
+}
+enum class MlpBias { kAsBias, kNone, kAll };
+constexpr std::array<std::string_view, 3> enum_names(MlpBias /*tag*/) {
+  return {"as_bias", "none", "all"};
 }
 
 // The shape of a published model; fields that a config writes win over it.
 //   gpt2    pre-norm, GELU, tied embeddings (Radford et al. 2019)
 //   llama   pre-norm with RMSNorm, SwiGLU of 8/3, no biases (Touvron et al. 2023)
 //   cope    post-norm, ReLU, tied embeddings, dropout 0.1 everywhere (Golovneva et al. 2024)
-enum class Preset { kNone, kGpt2, kLlama, kCope };
-constexpr std::array<std::string_view, 4> enum_names(Preset /*tag*/) {
-  return {"none", "gpt2", "llama", "cope"};
+//   qwen2   llama with biases of queries, keys and values (Yang et al. 2024, arXiv 2407.10671)
+//   qwen3   llama with RMSNorm of queries and keys (Yang et al. 2025, arXiv 2505.09388)
+//   neox    pre-norm, GELU, attention and feed-forward part side by side (Black et al. 2022, arXiv 2204.06745)
+enum class Preset { kNone, kGpt2, kLlama, kCope, kQwen2, kQwen3, kNeox };
+constexpr std::array<std::string_view, 7> enum_names(Preset /*tag*/) {
+  return {"none", "gpt2", "llama", "cope", "qwen2", "qwen3", "neox"};
 }
 
 enum class AttentionKind { kSoftmax, kLinear };
@@ -67,6 +82,12 @@ struct ModelConfig {
   double mlp_dropout = 0.0;
   bool bias = true;
   bool tied = false;
+  // Later fields: hashes leave them out at their defaults (load.cc).
+  double norm_eps = 0.0;
+  AttentionBias attention_bias = AttentionBias::kAsBias;
+  MlpBias mlp_bias = MlpBias::kAsBias;
+  bool parallel = false;
+  std::int64_t vocabulary = 0;
 
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -106,6 +127,22 @@ struct ModelConfig {
           FieldRule{.doc = "inside the feed-forward part", .min = 0, .max = 0.95});
     visit("bias", self.bias, FieldRule{.doc = "in projections and feed-forward parts"});
     visit("tied", self.tied, FieldRule{.doc = "the head is the embedding"});
+    visit("norm_eps", self.norm_eps,
+          FieldRule{.doc = "added to the variance by norms, those of queries and keys included; 0: "
+                           "1e-5 in LayerNorm, 1e-6 in RMSNorm",
+                    .min = 0,
+                    .max = 0.1});
+    visit("attention_bias", self.attention_bias,
+          FieldRule{.doc = "biases of the projections, where they differ from bias: none, those of "
+                           "queries, keys and values, or all"});
+    visit("mlp_bias", self.mlp_bias,
+          FieldRule{.doc = "biases of feed-forward parts, where they differ from bias"});
+    visit("parallel", self.parallel,
+          ReadIf{{.doc = "attention and feed-forward part read the same input"}, "norm=pre"});
+    visit("vocabulary", self.vocabulary,
+          FieldRule{.doc = "rows of the embedding; 0: as many as the task has tokens",
+                    .min = 0,
+                    .max = 1e8});
   }
   bool operator==(const ModelConfig&) const = default;
 };
@@ -114,6 +151,15 @@ struct ModelConfig {
 const std::string& layer_encoding(const ModelConfig& model, std::int64_t layer);
 std::int64_t head_dim(const ModelConfig& model);
 std::int64_t kv_heads(const ModelConfig& model);
+// What 0 and as_bias stand for.
+double norm_eps(const ModelConfig& model);
+double rms_eps(const ModelConfig& model);  // of queries and keys
+bool qkv_bias(const ModelConfig& model);
+bool out_bias(const ModelConfig& model);
+bool mlp_bias(const ModelConfig& model);
+std::int64_t mlp_width(const ModelConfig& model);
+// Rows of the embedding for a task; an Error where the model has fewer than the task has tokens.
+std::int64_t vocabulary(const ModelConfig& model, std::int64_t of_task);
 // The shortest table of positions that a spec of the model reads, or -1 where none ends.
 std::int64_t longest_length(const ModelConfig& model);
 

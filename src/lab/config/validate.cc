@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "config/model_config.h"
@@ -85,6 +86,35 @@ std::int64_t kv_heads(const ModelConfig& model) {
   return model.kv_heads > 0 ? model.kv_heads : model.heads;
 }
 
+double norm_eps(const ModelConfig& model) {
+  if (model.norm_eps > 0.0) return model.norm_eps;
+  return model.norm_kind == NormKind::kLayer ? 1e-5 : 1e-6;
+}
+double rms_eps(const ModelConfig& model) { return model.norm_eps > 0.0 ? model.norm_eps : 1e-6; }
+bool qkv_bias(const ModelConfig& model) {
+  if (model.attention_bias == AttentionBias::kAsBias) return model.bias;
+  return model.attention_bias != AttentionBias::kNone;
+}
+bool out_bias(const ModelConfig& model) {
+  if (model.attention_bias == AttentionBias::kAsBias) return model.bias;
+  return model.attention_bias == AttentionBias::kAll;
+}
+bool mlp_bias(const ModelConfig& model) {
+  if (model.mlp_bias == MlpBias::kAsBias) return model.bias;
+  return model.mlp_bias == MlpBias::kAll;
+}
+std::int64_t mlp_width(const ModelConfig& model) {
+  return std::llround(model.mlp_ratio * static_cast<double>(model.dim));
+}
+std::int64_t vocabulary(const ModelConfig& model, std::int64_t of_task) {
+  if (model.vocabulary == 0) return of_task;
+  if (model.vocabulary >= of_task) return model.vocabulary;
+  throw conflict("model", "vocabulary",
+                 fmt::format("must be at least {}, the tokens of the task", of_task),
+                 std::to_string(model.vocabulary),
+                 "set it to 0, or use a task or tokenizer with fewer tokens");
+}
+
 std::int64_t longest_length(const ModelConfig& model) {
   std::int64_t longest = -1;
   for (const Encoding& e : parse_spec(model.encoding.front()).encodings) {
@@ -118,6 +148,10 @@ void validate(const ModelConfig& model, const std::string& scope) {
   if (model.attention == AttentionKind::kLinear && model.score_scaling != ScoreScaling::kNone) {
     throw conflict(scope, "model.score_scaling", "needs softmax attention",
                    std::string(enum_name(model.score_scaling)));
+  }
+  if (model.parallel && model.norm == Norm::kPost) {
+    throw conflict(scope, "model.parallel", "needs model.norm: pre", "true",
+                   "set model.norm=pre or model.parallel=false");
   }
   check_encodings(model, scope);
 }

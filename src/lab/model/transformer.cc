@@ -15,8 +15,6 @@ using config::AttentionKind;
 using config::ModelConfig;
 using config::ScoreScaling;
 
-Normalize normalize(const ModelConfig& config) { return Normalize(config.dim, config.norm_kind); }
-
 bool shares_layers(const std::string& text) {
   for (const Encoding& e : parse_spec(text).encodings) {
     const auto* cope = std::get_if<Cope>(&e);
@@ -74,10 +72,12 @@ nn::AttentionConfig attention_config(const ModelConfig& config, const ModelConte
           .kv_heads = config::kv_heads(config),
           .head_dim = config::head_dim(config),
           .spec = attention_text(config::layer_encoding(config, layer), context.causal),
-          .bias = config.bias,
+          .bias = config::qkv_bias(config),
+          .out_bias = config::out_bias(config),
           .causal = context.causal,
           .window_left = config.window,
           .qk_norm = config.qk_norm,
+          .qk_norm_eps = config::rms_eps(config),
           .dropout = config.attention_dropout,
           .seed = derived_seed(context.seed, static_cast<std::uint64_t>(layer))};
 }
@@ -91,51 +91,62 @@ void watch_for_stop(const at::Tensor& x) {
 
 }  // namespace
 
-NormalizeImpl::NormalizeImpl(std::int64_t dim, config::NormKind kind)
-    : weight_(register_parameter("weight", at::ones({dim}))) {
-  if (kind == config::NormKind::kLayer) bias_ = register_parameter("bias", at::zeros({dim}));
+NormalizeImpl::NormalizeImpl(const ModelConfig& config)
+    : epsilon_(config::norm_eps(config)),
+      weight_(register_parameter("weight", at::ones({config.dim}))) {
+  if (config.norm_kind != config::NormKind::kLayer) return;
+  bias_ = register_parameter("bias", at::zeros({config.dim}));
 }
 
 at::Tensor NormalizeImpl::forward(const at::Tensor& x) const {
-  return bias_.defined() ? at::layer_norm(x, weight_.sizes(), weight_, bias_)
-                         : nn::rms_norm(x, weight_);
+  return bias_.defined() ? at::layer_norm(x, weight_.sizes(), weight_, bias_, epsilon_)
+                         : nn::rms_norm(x, weight_, epsilon_);
 }
 
 nn::ResidualNorm NormalizeImpl::add(const at::Tensor& x, const at::Tensor& branch) const {
-  if (bias_.defined()) return nn::residual_norm(x, branch, weight_, bias_);
+  if (bias_.defined()) return nn::residual_norm(x, branch, weight_, bias_, epsilon_);
   const at::Tensor sum = branch.defined() ? x + branch : x;
   return {sum, forward(sum)};
 }
 
-MlpImpl::MlpImpl(const ModelConfig& config) : relu_(config.mlp == config::Mlp::kRelu) {
-  const auto width =
-      static_cast<std::int64_t>(std::llround(config.mlp_ratio * static_cast<double>(config.dim)));
-  up_ = register_module("up", nn::dense_layer(config.dim, width, config.bias));
+MlpImpl::MlpImpl(const ModelConfig& config) : kind_(config.mlp) {
+  const std::int64_t width = config::mlp_width(config);
+  const bool bias = config::mlp_bias(config);
+  up_ = register_module("up", nn::dense_layer(config.dim, width, bias));
   if (config.mlp == config::Mlp::kSwiglu) {
-    gate_ = register_module("gate", nn::dense_layer(config.dim, width, config.bias));
+    gate_ = register_module("gate", nn::dense_layer(config.dim, width, bias));
   }
-  down_ = register_module("down", nn::dense_layer(width, config.dim, config.bias));
+  down_ = register_module("down", nn::dense_layer(width, config.dim, bias));
   dropout_ = register_module("dropout", RowDropout(config.mlp_dropout));
 }
+
+namespace {
+
+at::Tensor activated(const at::Tensor& x, config::Mlp kind) {
+  if (kind == config::Mlp::kRelu) return at::relu(x);
+  return kind == config::Mlp::kGeluTanh ? at::gelu(x, "tanh") : at::gelu(x);
+}
+
+}  // namespace
 
 at::Tensor MlpImpl::forward(const at::Tensor& x) {
   if (!gate_.is_empty()) {
     const std::vector<at::Tensor> parts = nn::dense_parts(x, {gate_, up_});
     return nn::dense(dropout_(at::silu(parts[0]) * parts[1]), down_);
   }
-  const at::Tensor up = nn::dense(x, up_);
-  return nn::dense(dropout_(relu_ ? at::relu(up) : at::gelu(up)), down_);
+  return nn::dense(dropout_(activated(nn::dense(x, up_), kind_)), down_);
 }
 
 BlockImpl::BlockImpl(const ModelConfig& config, nn::Attention softmax,
                      nn::LinearAttention linear_attention)
     : attention(std::move(softmax)),
       linear(std::move(linear_attention)),
-      post_norm_(config.norm == config::Norm::kPost) {
-  norm1_ = register_module("norm1", normalize(config));
+      post_norm_(config.norm == config::Norm::kPost),
+      parallel_(config.parallel) {
+  norm1_ = register_module("norm1", Normalize(config));
   if (!attention.is_empty()) register_module("attention", attention);
   if (!linear.is_empty()) register_module("attention", linear);
-  norm2_ = register_module("norm2", normalize(config));
+  norm2_ = register_module("norm2", Normalize(config));
   mlp_ = register_module("mlp", Mlp(config));
   dropout_ = register_module("dropout", RowDropout(config.dropout));
 }
@@ -147,6 +158,7 @@ Residual BlockImpl::run(const Residual& in, const Attend& attend) {
     return {norm2_(y + dropout_(mlp_(y))), {}};
   }
   const auto [x, normalized] = norm1_->add(in.x, in.branch);
+  if (parallel_) return {x + dropout_(attend(normalized)), dropout_(mlp_(norm2_(x)))};
   const auto [y, again] = norm2_->add(x, dropout_(attend(normalized)));
   return {y, dropout_(mlp_(again))};
 }
@@ -179,7 +191,7 @@ TransformerImpl::TransformerImpl(ModelConfig config, const ModelContext& context
   dropout_ = register_module("dropout", RowDropout(config_.dropout));
   add_blocks(factory);
   if (config_.norm == config::Norm::kPre) {
-    norm_ = register_module("norm", normalize(config_));
+    norm_ = register_module("norm", Normalize(config_));
   }
   if (!config_.tied) {
     head_ = register_module("head", nn::dense_layer(config_.dim, context.vocabulary, false));

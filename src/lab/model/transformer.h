@@ -4,6 +4,7 @@
 //   input       x = token, or sqrt(dim) token + E with sinusoidal positions (Vaswani et al. 2017, section
 //               3.4): sines of size one would drown embeddings that start at 1 / sqrt(dim)
 //   pre-norm    x = x + part(norm(x)), and a norm before the head
+//   parallel    x = x + attention(norm1(x)) + mlp(norm2(x)), as GPT-NeoX has it; pre-norm otherwise
 //   post-norm   x = norm(x + part(x))
 //
 // Names of parameters are stable: embed.weight, input.pos.learned.weight, blocks.0.norm1.weight,
@@ -42,18 +43,19 @@ using AttentionFactory =
 // LayerNorm, or RMSNorm: x / sqrt(mean(x^2) + epsilon) * weight.
 class NormalizeImpl : public torch::nn::Module {
  public:
-  NormalizeImpl(std::int64_t dim, config::NormKind kind);
+  explicit NormalizeImpl(const config::ModelConfig& config);
   // In the type of x.
   at::Tensor forward(const at::Tensor& x) const;
   // Of x + branch, for products to read, and that sum; an undefined branch is none.
   [[nodiscard]] nn::ResidualNorm add(const at::Tensor& x, const at::Tensor& branch) const;
 
  private:
+  double epsilon_;
   at::Tensor weight_, bias_;  // RMSNorm has no bias
 };
 TORCH_MODULE(Normalize);
 
-// down(f(up(x))) with GELU or ReLU, or down(silu(gate(x)) * up(x)).
+// down(f(up(x))) with GELU, its approximation by tanh, or ReLU; or down(silu(gate(x)) * up(x)).
 class MlpImpl : public torch::nn::Module {
  public:
   explicit MlpImpl(const config::ModelConfig& config);
@@ -62,7 +64,7 @@ class MlpImpl : public torch::nn::Module {
  private:
   torch::nn::Linear up_{nullptr}, gate_{nullptr}, down_{nullptr};
   RowDropout dropout_{nullptr};
-  bool relu_;
+  config::Mlp kind_;
 };
 TORCH_MODULE(Mlp);
 
@@ -91,7 +93,7 @@ class BlockImpl : public torch::nn::Module {
   template <class Attend>
   Residual run(const Residual& in, const Attend& attend);
 
-  bool post_norm_;
+  bool post_norm_, parallel_;
   Normalize norm1_{nullptr}, norm2_{nullptr};
   RowDropout dropout_{nullptr};
   Mlp mlp_{nullptr};

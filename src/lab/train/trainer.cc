@@ -114,7 +114,7 @@ at::Device device_of(const config::TrainConfig& train) {
 }
 
 model::ModelContext model_context(const config::LabConfig& config, const tasks::Task& task) {
-  return {.vocabulary = task.info().vocabulary,
+  return {.vocabulary = config::vocabulary(config.model, task.info().vocabulary),
           .causal = !task.info().bidirectional,
           .train_length = train_length(config.train),
           .seed = static_cast<std::uint64_t>(config.seed),
