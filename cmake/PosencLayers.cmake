@@ -28,15 +28,16 @@ set(POSENC_LAYER_TABLE
     "lab/statistics: core"
     "lab/runs: weights config statistics"
     "lab/sweep: runs"
+    "lab/pretrained: runs"
     "lab/model: config torch"
     "lab/parallel: torch system"
-    "lab/train: runs model parallel"
+    "lab/train: pretrained model parallel"
     "lab/bench: cases train"
     "show/draw: core system"
     "show/plots: kernels draw"
     "show/report: runs draw"
     "show/serve: report"
-    "show/cli: plots serve sweep datasets"
+    "show/cli: plots serve sweep datasets pretrained"
     "show/web: plots")
 
 # Layers that may include torch, ATen or c10 headers; every other one builds without libtorch.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <span>
 
+#include "config/init_from.h"
 #include "config/rate.h"
 #include "core/bind.h"
 #include "core/plain_text.h"
@@ -71,6 +72,8 @@ constexpr std::array<std::string_view, 5> kLaterModelFields = {
     "norm_eps", "attention_bias", "mlp_bias", "parallel", "vocabulary"};
 constexpr std::array<std::string_view, 5> kLaterTrainFields = {
     "reduction", "chunks", "shard_optimizer", "checkpoint_blocks", "timeout"};
+
+constexpr std::array<std::string_view, 1> kLaterTrainFields = {"init_from"};
 
 // Likewise for the fields of a part that a list names.
 template <class Config>
@@ -237,6 +240,9 @@ std::string config_hash(const LabConfig& config) {
     if (member.key == "model") {
       drop_defaults<ModelConfig>(*member.value.get_if<Value::Map>(), kLaterModelFields);
     }
+    if (member.key == "train") {
+      drop_defaults<TrainConfig>(*member.value.get_if<Value::Map>(), kLaterTrainFields);
+    }
     auto* task = member.key == "task" ? member.value.get_if<Value::Map>() : nullptr;
     if (task != nullptr) drop_no_leak(*task);
   }
@@ -280,6 +286,7 @@ Loaded parse_config(std::string_view yaml, const std::string& origin,
   try {
     Value tree = parse_yaml(yaml, origin);
     for (const std::string& assignment : overrides) apply_override(tree, assignment);
+    apply_init_from(tree);
     apply_preset(tree);
     const auto config = bind_config<LabConfig>(tree, origin);
     check(config, origin);

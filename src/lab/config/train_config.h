@@ -83,6 +83,7 @@ struct TrainConfig {
   std::int64_t batch = 64;
   std::int64_t steps = 1000;
   std::vector<Stage> stages;
+  std::string init_from;
   std::int64_t dataset = 0;
   OptimizerKind optimizer = OptimizerKind::kAdamW;
   double lr = 1e-3;
@@ -141,6 +142,9 @@ struct TrainConfig {
     visit("stages", self.stages,
           FieldRule{.doc = "a curriculum: lengths and batches one after another, in place of "
                            "length, batch and steps"});
+    visit("init_from", self.init_from,
+          FieldRule{.doc = "take the initial weights from a run, a safetensors file or a Hugging "
+                           "Face folder; empty: draw them"});
     visit(
         "dataset", self.dataset,
         FieldRule{

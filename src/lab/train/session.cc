@@ -11,6 +11,7 @@
 #include "runs/environment.h"
 #include "train/attention_run.h"
 #include "train/data_check.h"
+#include "train/init_weights.h"
 #include "train/machine.h"
 #include "train/preflight.h"
 #include "train/schedules.h"
@@ -59,6 +60,7 @@ void Session::open_directory() {
     take_up();
   } else {
     Value::Map facts = machine_facts(trainer_.device());
+    for (auto& fact : take_initial_weights()) facts.push_back(std::move(fact));
     for (auto& fact : data_facts(*task_)) facts.push_back(std::move(fact));
     if (options_.ranks != nullptr) {
       facts.push_back({"processes", integer(options_.ranks->world())});
@@ -94,6 +96,7 @@ void Session::take_up_checkpoint() {
     memory_ = bind_config<Memory>(state, "checkpoint");
     saved_step_ = trainer_.steps();
   } else {
+    if (resumes_) (void)take_initial_weights();
     trainer_.share_weights();
   }
   step_ = memory_.step;
@@ -110,6 +113,14 @@ void Session::take_up_checkpoint() {
 
 bool Session::stop_requested() const {
   return options_.ranks == nullptr ? stop_.requested() : stop_agreed_;
+}
+
+// Before there is a directory: an Error leaves nothing behind.
+Value::Map Session::take_initial_weights() {
+  if (loaded_.config.train.init_from.empty()) return {};
+  const InitReport report = init_weights(trainer_.model(), loaded_.config, *task_);
+  progress_.message(report.text());
+  return report.facts();
 }
 
 void Session::take_up() {

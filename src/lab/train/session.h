@@ -72,6 +72,7 @@ class Session {
   void open_directory();
   void take_up_checkpoint();
   void take_up();
+  Value::Map take_initial_weights();  // of train.init_from, and what environment.json says of them
   void note_jobs_at_once() const;
   std::optional<Outcome> train();
   std::optional<Outcome> advance();

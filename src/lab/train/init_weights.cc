@@ -1,0 +1,257 @@
+#include "train/init_weights.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "config/init_from.h"
+#include "posenc/core/rng.h"
+#include "posenc/encodings/spec.h"
+#include "pretrained/weight_source.h"
+#include "train/evaluate.h"
+#include "train/trainer.h"
+
+namespace posenc::train {
+namespace {
+
+using config::ModelConfig;
+using pretrained::WeightSource;
+
+// Parameters that are zero where an encoding leaves the scores as they are, and that training can still leave:
+// the gradient of a table does not vanish with the table.
+constexpr std::array<std::array<std::string_view, 2>, 13> kNeutral = {
+    {{"cope", "pos_emb"},
+     {"cope", "m"},
+     {"t5", "weight"},
+     {"relative", "weight"},
+     {"relative_2d", "weight"},
+     {"relative_2d", "rows"},
+     {"relative_2d", "columns"},
+     {"relative_query", "table"},
+     {"relative_query", "content"},
+     {"relative_query", "position"},
+     {"fire", "w2"},
+     {"fire", "b2"},
+     {"learned", "weight"}}};
+
+// "blocks.0.attention.pos.cope_2.pos_emb": the encoding and the parameter, without the number of a second one.
+bool starts_at_zero(const std::string& name) {
+  const std::size_t begin = name.find(".pos.");
+  if (begin == std::string::npos) return false;
+  const std::string rest = name.substr(begin + 5);
+  const std::size_t dot = rest.find('.');
+  std::string encoding = rest.substr(0, dot);
+  const std::string parameter = rest.substr(dot + 1);
+  return std::any_of(kNeutral.begin(), kNeutral.end(), [&](const auto& entry) {
+    const bool same = encoding == entry[0] ||
+                      (encoding.starts_with(entry[0]) && encoding.size() == entry[0].size() + 2 &&
+                       encoding[entry[0].size()] == '_');
+    return same && parameter == entry[1];
+  });
+}
+
+// Names of tensors that belong to the encodings of a model: their parameters, and the layers that make their inputs.
+class EncodingNames {
+ public:
+  explicit EncodingNames(const ModelConfig& model) {
+    const ModelShape shape{.head_dim = config::head_dim(model), .heads = model.heads};
+    for (std::int64_t layer = 0; layer < model.layers; ++layer) {
+      const Spec spec = attention_part(parse_spec(config::layer_encoding(model, layer)));
+      for (const SpecInput& input : token_inputs(spec, shape)) {
+        layers_.insert(fmt::format("blocks.{}.attention.{}.", layer, input.info.projection));
+      }
+    }
+  }
+  [[nodiscard]] bool has(const std::string& name) const {
+    if (model::is_positional(name)) return true;
+    return std::any_of(layers_.begin(), layers_.end(),
+                       [&](const std::string& layer) { return name.starts_with(layer); });
+  }
+
+ private:
+  std::set<std::string> layers_;
+};
+
+at::Tensor tensor_of(const WeightSource& source, const std::string& name,
+                     const weights::Shape& shape) {
+  std::vector<float> values = source.read(name);
+  return at::tensor(values, at::kFloat).reshape(shape);
+}
+
+// What became of the encodings' parameters, one name of each kind: "pos.cope.pos_emb".
+std::string short_name(const std::string& name) {
+  const std::size_t begin = name.find("attention.");
+  return begin == std::string::npos ? name : name.substr(begin + 10);
+}
+
+struct Loading {
+  pretrained::Misfits misfits;
+  std::set<std::string> used;
+  std::set<std::string> fresh;  // short names of new parameters of encodings
+  std::int64_t tensors = 0;
+};
+
+// A learned table may grow: rows that both have are taken over.
+bool take_rows(const WeightSource& source, const std::string& name, const weights::Shape& shape,
+               at::Tensor& tensor) {
+  const bool table =
+      name == "input.pos.learned.weight" && shape.size() == 2 && shape[1] == tensor.size(1);
+  if (!table) return false;
+  const std::int64_t rows = std::min(shape[0], tensor.size(0));
+  tensor.narrow(0, 0, rows).copy_(tensor_of(source, name, shape).narrow(0, 0, rows));
+  return true;
+}
+
+void load_parameter(const WeightSource& source, const EncodingNames& encodings,
+                    const std::string& name, at::Tensor& tensor, Loading& loading) {
+  const auto found = source.tensors().find(name);
+  const bool of_encoding = encodings.has(name);
+  if (found == source.tensors().end()) {
+    if (!of_encoding) {
+      loading.misfits.missing.push_back(name);
+      return;
+    }
+    loading.fresh.insert(short_name(name));
+    if (starts_at_zero(name)) tensor.zero_();
+    return;
+  }
+  loading.used.insert(name);
+  if (found->second == tensor.sizes().vec()) {
+    tensor.copy_(tensor_of(source, name, found->second));
+    ++loading.tensors;
+    return;
+  }
+  if (of_encoding) {
+    loading.fresh.insert(short_name(name));
+    (void)take_rows(source, name, found->second, tensor);
+    return;
+  }
+  loading.misfits.misshapen.push_back(fmt::format("{} is {}, not {}", name,
+                                                  weights::shape_text(found->second),
+                                                  weights::shape_text(tensor.sizes().vec())));
+}
+
+Loading load_all(model::Transformer& model, const WeightSource& source,
+                 const ModelConfig& source_model) {
+  const at::NoGradGuard quiet;
+  const EncodingNames encodings(model->config());
+  const EncodingNames before(source_model);
+  Loading loading;
+  for (auto& item : model->named_parameters()) {
+    load_parameter(source, encodings, item.key(), item.value(), loading);
+  }
+  // Constants of encodings follow from the spec.
+  for (const auto& item : model->named_buffers()) loading.used.insert(item.key());
+  for (const auto& [name, shape] : source.tensors()) {
+    if (loading.used.count(name) == 1 || before.has(name)) continue;
+    loading.misfits.unexpected.push_back(name);
+  }
+  loading.misfits.throw_if_any(source.path());
+  return loading;
+}
+
+std::string encodings_text(const ModelConfig& model) {
+  return model.encoding.size() == 1 ? "'" + model.encoding.front() + "'"
+                                    : fmt::format("[{}]", fmt::join(model.encoding, ", "));
+}
+
+bool same_encodings(const ModelConfig& a, const ModelConfig& b) {
+  for (std::int64_t layer = 0; layer < a.layers; ++layer) {
+    if (parse_spec(config::layer_encoding(a, layer)) !=
+        parse_spec(config::layer_encoding(b, layer))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+at::Tensor probe(std::int64_t length, std::int64_t vocabulary) {
+  Rng rng(0, 0);
+  at::Tensor tokens = at::empty({1, length}, at::kLong);
+  for (std::int64_t t = 0; t < length; ++t) {
+    tokens[0][t] = static_cast<std::int64_t>(rng.uniform() * static_cast<double>(vocabulary));
+  }
+  return tokens;
+}
+
+// Both models on the same tokens: the only judge that knows every encoding.
+std::string compared(model::Transformer& model, const WeightSource& source,
+                     const ModelConfig& source_model, const config::LabConfig& config,
+                     const tasks::Task& task) {
+  constexpr std::int64_t kProbe = 64;
+  constexpr double kSame = 1e-4;
+  config::LabConfig before = config;
+  before.model = source_model;
+  model::Transformer old(before.model, model_context(before, task));
+  (void)load_all(old, source, source_model);
+  std::int64_t length = std::min(kProbe, train_length(config.train));
+  for (const std::int64_t longest :
+       {config::longest_length(source_model), config::longest_length(model->config())}) {
+    if (longest > 0) length = std::min(length, longest);
+  }
+  const at::NoGradGuard quiet;
+  const EvalMode eval(model);
+  old->eval();
+  const at::Tensor tokens = probe(length, task.info().vocabulary);
+  const at::Device device = model->parameters().front().device();
+  const at::Tensor then = old->forward(tokens);
+  const at::Tensor now = model->forward(tokens.to(device)).to(at::kCPU);
+  const double apart = (then - now).abs().max().item<double>();
+  const double range = (then.max() - then.min()).item<double>();
+  if (apart <= kSame * std::max(1.0, range)) {
+    return fmt::format("the model still computes the same (logits of {} tokens within {:.1e})",
+                       length, apart);
+  }
+  return fmt::format(
+      "the model does not compute the same (logits of {} tokens differ by up to "
+      "{:.3g}, their range is {:.3g})",
+      length, apart, range);
+}
+
+std::string replaced_text(const ModelConfig& before, const ModelConfig& after,
+                          const Loading& loading, const std::string& judgement) {
+  std::string text = fmt::format("model.encoding {} replaces {}: {}", encodings_text(after),
+                                 encodings_text(before), judgement);
+  if (!loading.fresh.empty()) {
+    text += fmt::format("; new parameters: {}", fmt::join(loading.fresh, ", "));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string InitReport::text() const {
+  return fmt::format("initial weights: {} tensors from {} ({}){}", tensors, path, kind,
+                     encoding.empty() ? "" : "; " + encoding);
+}
+
+Value::Map InitReport::facts() const {
+  return {{"init_from",
+           Value(Value::Data(Value::Map{{"kind", Value::of_string(kind), {}},
+                                        {"sha256", Value::of_string(sha256), {}}})),
+           {}}};
+}
+
+InitReport init_weights(model::Transformer& model, const config::LabConfig& config,
+                        const tasks::Task& task) {
+  const config::InitSource given = config::read_init_source(config.train.init_from);
+  const ModelConfig source_model = given.model.value_or(config.model);
+  const WeightSource source(given, source_model, model_context(config, task).vocabulary);
+  const Loading loading = load_all(model, source, source_model);
+  InitReport report{.path = source.path(),
+                    .kind = source.kind(),
+                    .sha256 = source.sha256(),
+                    .tensors = loading.tensors,
+                    .encoding = ""};
+  if (!same_encodings(source_model, config.model)) {
+    report.encoding = replaced_text(source_model, config.model, loading,
+                                    compared(model, source, source_model, config, task));
+  }
+  return report;
+}
+
+}  // namespace posenc::train
