@@ -12,11 +12,12 @@ and shared with C++ programs.
 
 from posenc._given import register, unregister
 from posenc._library import library_path
-from posenc import angles, nn
+from posenc import angles, nn, runs
 from posenc._hf_rotary import hf_specs
 from posenc.encodings import *  # noqa: F403
 from posenc.encodings import __all__ as _encodings
 from posenc.errors import Error
+from posenc.figures import Figure, plot
 from posenc.functional import (
     alibi_slopes,
     attention,
@@ -39,6 +40,7 @@ __version__ = version()
 
 __all__ = [
     "Error",
+    "Figure",
     "Input",
     "Parameter",
     "PatchReport",
@@ -55,11 +57,13 @@ __all__ = [
     "linear_attention",
     "nn",
     "patch",
+    "plot",
     "register",
     "register_attention",
     "rerotate",
     "rope",
     "rope_tables",
+    "runs",
     "t5_buckets",
     "unpatch",
     "unregister",

@@ -1,6 +1,7 @@
 """Specs from classes: made from the catalogue, equal to the texts, and with the same errors."""
 
 import copy
+import os
 import pickle
 import subprocess
 import sys
@@ -18,7 +19,8 @@ REQUIRED = {"factor": 4, "original_max_position_embeddings": 64, "max_position_e
 
 def test_the_classes_are_those_of_the_catalogue():
     tool = ROOT / "tools/python_constructors.py"
-    check = subprocess.run([sys.executable, str(tool), "--check"], capture_output=True, text=True)
+    environment = {**os.environ, "PYTHONPATH": str(Path(posenc.__file__).parents[1])}
+    check = subprocess.run([sys.executable, str(tool), "--check"], capture_output=True, text=True, env=environment)
     assert check.returncode == 0, f"{check.stdout}{check.stderr}run {tool.name}"
 
 

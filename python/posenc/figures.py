@@ -1,0 +1,74 @@
+"""Figures of encodings, drawn by the program posenc."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any, Union
+
+from posenc.errors import Error
+from posenc.spec import Spec
+
+
+def program() -> str:
+    """Where posenc is: $POSENC_PROGRAM, next to the package's library, or on the PATH."""
+    beside = Path(__file__).parent / "_bin" / "posenc"
+    found = os.environ.get("POSENC_PROGRAM") or (str(beside) if beside.is_file() else shutil.which("posenc"))
+    if not found or not Path(found).is_file():
+        raise Error(
+            "[plot] needs the program posenc, which is not on the PATH; build it (make build) and set POSENC_PROGRAM to "
+            "build/release/bin/posenc",
+            kind="unsupported",
+        )
+    return found
+
+
+class Figure:
+    """A picture that notebooks show. ``svg`` is its text; :meth:`save` writes .svg, .png or .csv."""
+
+    def __init__(self, arguments: list[str]) -> None:
+        self._arguments = arguments
+        self.svg: str = self._drawn(".svg").decode("utf-8")
+
+    def _drawn(self, ending: str) -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / f"figure{ending}"
+            done = subprocess.run(
+                [program(), "plot", *self._arguments, "-o", str(path)], capture_output=True, text=True, check=False
+            )
+            if done.returncode != 0:
+                lines = (done.stderr or done.stdout).strip().splitlines() or ["posenc plot failed"]
+                raise Error(lines[0].removeprefix("posenc: "))
+            return path.read_bytes()
+
+    def save(self, path: Union[str, Path]) -> None:
+        ending = Path(path).suffix
+        if ending not in (".svg", ".png", ".csv"):
+            raise Error(f"[plot] a file must end in .svg, .png or .csv but got {str(path)!r}", kind="out_of_range")
+        Path(path).write_bytes(self.svg.encode("utf-8") if ending == ".svg" else self._drawn(ending))
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def __repr__(self) -> str:
+        return f"<Figure: posenc plot {' '.join(self._arguments)}>"
+
+
+def plot(kind: str, *encodings: Union[str, Spec], **options: Any) -> Figure:
+    """A figure of ``posenc plot``: ``bias``, ``decay``, ``scores``, ... (``posenc plot --list`` names the kinds).
+
+    >>> posenc.plot("bias", posenc.Alibi(), "kerple", length=128)
+    >>> posenc.plot("decay", theta=[10000, 500000]).save("decay.png")
+
+    ``options`` are the command's, with underscores: ``head_dim=64``, ``train_length=512``. Lists are joined by commas.
+    """
+    arguments = [kind]
+    for one in encodings:
+        arguments += ["--encoding", str(one)]
+    for name, value in options.items():
+        text = ",".join(str(x) for x in value) if isinstance(value, (list, tuple)) else str(value)
+        arguments += [f"--{name.replace('_', '-')}", text.lower() if isinstance(value, bool) else text]
+    return Figure(arguments)
