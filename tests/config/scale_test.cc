@@ -41,17 +41,16 @@ TEST(ScalePlan, MemoryIsThatOfTheFormula) {
   EXPECT_EQ(plan_scale(config_with({"train.optimizer=sgd"}), kData, {}).optimizer, 0.0);
 }
 
-TEST(ScalePlan, CheckpointsKeepOneTensorPerBlockAndOneBlock) {
-  const Stage stage{.length = 128, .batch = 4, .steps = 1};
-  const auto bytes = [&](int layers, bool checkpointed) {
-    const LabConfig config = config_with({"model.layers=" + std::to_string(layers)});
-    return checkpointed ? checkpointed_step_bytes(config, kData, stage)
-                        : step_bytes(config, kData, stage);
+TEST(ScalePlan, CheckpointsKeepTheInputsOfBlocksAndOneBlock) {
+  const auto plan = [](int layers) {
+    return plan_scale(config_with({"model.layers=" + std::to_string(layers)}), kData, {.gpus = 8});
   };
-  // 64 numbers of two bytes for each of 512 positions.
-  EXPECT_DOUBLE_EQ(bytes(7, true) - bytes(6, true), 512.0 * 64 * 2);
-  EXPECT_DOUBLE_EQ(bytes(1, true) - bytes(1, false), 512.0 * 64 * 2) << "one block saves nothing";
-  EXPECT_LT(bytes(24, true), 0.5 * bytes(24, false));
+  // Two tensors of 64 numbers of two bytes for each of 512 positions.
+  const double inputs = 512.0 * 2 * 64 * 2;
+  EXPECT_DOUBLE_EQ(plan(7).checkpointed_activations - plan(6).checkpointed_activations, inputs);
+  EXPECT_DOUBLE_EQ(plan(1).checkpointed_activations - plan(1).activations, inputs)
+      << "one block saves nothing";
+  EXPECT_LT(plan(24).checkpointed_activations, 0.5 * plan(24).activations);
 }
 
 TEST(ScalePlan, TheWireCarriesTheRing) {

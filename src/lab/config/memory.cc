@@ -76,19 +76,6 @@ double logit_numbers(const ModelConfig& model, const DataShape& data) {
          2.0 * static_cast<double>(model.dim);
 }
 
-// Of a part of a step whose blocks keep `blocks` numbers per token.
-double bytes_with_blocks(const LabConfig& config, const DataShape& data, const Stage& stage,
-                         double blocks) {
-  const Widths w = widths(config.model);
-  const double all = static_cast<double>(stage.batch) * static_cast<double>(stage.length);
-  const double tokens = all / static_cast<double>(config.train.accumulate);
-  const double half = config.train.precision == TrainPrecision::kBfloat16 ? 0.5 : 1.0;
-  const double per_token = blocks + 3 * w.dim + 2 * w.mlp;
-  return half * kFloat * tokens *
-             (per_token + data.scored_share * logit_numbers(config.model, data)) +
-         kSampleBytes * all;
-}
-
 std::int64_t eval_rows(const EvalConfig& eval, std::int64_t length) {
   const std::int64_t fit = std::max<std::int64_t>(1, eval.tokens_per_batch / length);
   return std::min(fit, eval.samples);
@@ -170,13 +157,15 @@ double state_bytes(const LabConfig& config, const DataShape& data) {
 }
 
 double step_bytes(const LabConfig& config, const DataShape& data, const Stage& stage) {
-  const double blocks = static_cast<double>(config.model.layers) * saved_numbers(config.model);
-  return bytes_with_blocks(config, data, stage, blocks);
-}
-
-double checkpointed_step_bytes(const LabConfig& config, const DataShape& data, const Stage& stage) {
-  const double inputs = static_cast<double>(config.model.layers) * widths(config.model).dim;
-  return bytes_with_blocks(config, data, stage, inputs + saved_numbers(config.model));
+  const Widths w = widths(config.model);
+  const double all = static_cast<double>(stage.batch) * static_cast<double>(stage.length);
+  const double tokens = all / static_cast<double>(config.train.accumulate);
+  const double half = config.train.precision == TrainPrecision::kBfloat16 ? 0.5 : 1.0;
+  const double per_token = static_cast<double>(config.model.layers) * saved_numbers(config.model) +
+                           3 * w.dim + 2 * w.mlp;
+  return half * kFloat * tokens *
+             (per_token + data.scored_share * logit_numbers(config.model, data)) +
+         kSampleBytes * all;
 }
 
 double evaluation_bytes(const LabConfig& config, const DataShape& data, std::int64_t length) {

@@ -25,8 +25,6 @@ double parameter_count(const ModelConfig& model, std::int64_t vocabulary);
 double state_bytes(const LabConfig& config, const DataShape& data);
 // Bytes of the activations of one part of a training step, on top of the state.
 double step_bytes(const LabConfig& config, const DataShape& data, const Stage& stage);
-// The same where each block keeps its input alone and is computed again in the backward pass.
-double checkpointed_step_bytes(const LabConfig& config, const DataShape& data, const Stage& stage);
 // Bytes of evaluating one batch at a length, and of its chance level.
 double evaluation_bytes(const LabConfig& config, const DataShape& data, std::int64_t length);
 

@@ -6,7 +6,8 @@
 //   weights     4 P bytes, and 2 P more for the rounded copy of bfloat16 training
 //   gradients   4 P
 //   optimizer   8 P for Adam (two moments), 4 P for SGD with momentum; with ZeRO-1 the n-th part of it
-//   activations step_bytes of config/memory.h at R rows; with checkpoints one tensor per block, and one block in full
+//   activations step_bytes of config/memory.h at R rows; with checkpoints the two
+//               tensors that a block starts from, for each block, and one block in full
 //   compute     R T (6 P' + 6 L w T) / (share x peak), P' the parameters of products, w the width of all heads;
 //               8 and 8 with checkpoints, which repeat the forward pass; or R T / tokens per second
 //   wire        ring all-reduce 2 (n - 1) / n x 4 P; with ZeRO-1 also the gathering of weights, (n - 1) / n x 4 P
