@@ -278,6 +278,45 @@ def test_bad_input_is_one_line(make):
     require(done.returncode == 2 and "needs sbatch" in done.stdout and done.stdout.count("\n") == 1, done.stdout)
 
 
+def losses(run):
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    return [(row["step"], row["loss"]) for row in rows if "loss" in row]
+
+
+def test_srun_trains_with_two_ranks(make):
+    """srun -n 2 posenc train: the losses of one process; SIGTERM saves, and one process goes on."""
+    folder, posenc = make(seeds=1).folder, make.posenc
+    if "--procs" not in shell(posenc, "train", "--help").stdout:
+        print("skipped: this build trains in one process only", end="  ")
+        return
+    train = [posenc, "train", f"{folder}/base.yaml", "--threads", "1", "--progress", "quiet"]
+    one = shell(*train, "--out", f"{folder}/one")
+    require(one.returncode == 0, one.stdout)
+    two = shell("srun", "-n", "2", *train, "--out", f"{folder}/two")
+    require(two.returncode == 0, two.stdout)
+    pairs = list(zip(losses(folder / "one"), losses(folder / "two"), strict=True))
+    require(pairs and all(a[0] == b[0] and abs(a[1] - b[1]) < 1e-4 for a, b in pairs), pairs)
+    long = [*train, "--set", f"train.steps={LONG}", "--out", f"{folder}/long"]
+    job = subprocess.Popen(["srun", "--job-name=ranks", "-n", "2", *long], text=True, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT)
+    end = time.monotonic() + PATIENCE
+    while not any((folder / "long/checkpoints").glob("step-*[0-9]")):
+        require(time.monotonic() < end and job.poll() is None, "no checkpoint came")
+        time.sleep(0.2)
+    shell("scancel", "--signal=TERM", "--name=ranks")
+    output, _ = job.communicate(timeout=PATIENCE)
+    status = json.loads((folder / "long/status.json").read_text())
+    require(status["state"] == "stopped", status, output)
+    alone = subprocess.Popen([*long, "--resume"], text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    while json.loads((folder / "long/status.json").read_text())["state"] != "running":
+        require(time.monotonic() < end and alone.poll() is None, "one process does not go on")
+        time.sleep(0.2)
+    alone.terminate()
+    alone.communicate(timeout=PATIENCE)
+    again = json.loads((folder / "long/status.json").read_text())
+    require(again["state"] == "stopped" and again["step"] >= status["step"], status, again)
+
+
 class TimeLimit:
     """Started first and looked at last: Slurm's shortest limit is a minute."""
 
@@ -299,7 +338,6 @@ class TimeLimit:
         require(self.deaf.attempts(0) == ["stopped"], "the worker killed it at Slurm's second signal")
 
 
-# A test of training with several ranks under srun is one more function test_...(make).
 TESTS = [value for name, value in sorted(globals().items()) if name.startswith("test_")]
 
 
@@ -318,6 +356,7 @@ def main():
             made.append(Sweep(posenc, Path(folder) / str(len(made)), seeds, steps))
             return made[-1]
 
+        make.posenc = str(posenc)
         limit = TimeLimit(make) if not args.only or "time_limit" in args.only else None
         checks = [(t.__name__[5:], lambda t=t: t(make)) for t in chosen]
         for name, check in checks + ([("time_limit", limit.check)] if limit else []):
