@@ -74,6 +74,12 @@ TEST_F(SweepStatus, OfRunsThatAreHeld) {
   EXPECT_EQ(view(0, {{"7_0", {"RUNNING", ""}}}).state, ViewState::kHeld);
   EXPECT_EQ(view(1).state, ViewState::kHeld) << "this process lives";
   EXPECT_EQ(view(2).state, ViewState::kWaiting);
+  EXPECT_EQ(view(0).message, "");
+  std::filesystem::last_write_time(
+      lease(0) / "1.beat",
+      std::filesystem::file_time_type::clock::now() - std::chrono::seconds(600));
+  EXPECT_EQ(view(0).state, ViewState::kHeld) << "clocks may differ: only a watcher knows";
+  EXPECT_EQ(view(0).message, "no heartbeat for 600 s; a worker will take it over");
 }
 
 TEST_F(SweepStatus, OfRunsWhoseJobSlurmEnded) {

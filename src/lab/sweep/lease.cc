@@ -50,6 +50,13 @@ std::string read_beat(const fs::path& path) {
   }
 }
 
+double age_of(const fs::path& path) {
+  std::error_code error;
+  const auto written = fs::last_write_time(path, error);
+  if (error) return 0.0;
+  return std::chrono::duration<double>(fs::file_time_type::clock::now() - written).count();
+}
+
 bool is_there(const fs::path& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 Attempt read_attempt(const fs::path& lease, std::int64_t number) {
@@ -57,6 +64,7 @@ Attempt read_attempt(const fs::path& lease, std::int64_t number) {
   attempt.number = number;
   attempt.holder = read_whole<Holder>(file_of(lease, number)).value_or(Holder{});
   attempt.beat = read_beat(file_of(lease, number, ".beat"));
+  attempt.beat_age = age_of(file_of(lease, number, ".beat"));
   const fs::path end = file_of(lease, number, ".end");
   if (is_there(end)) attempt.end = read_whole<AttemptEnd>(end).value_or(AttemptEnd{});
   return attempt;

@@ -82,6 +82,9 @@ struct Attempt {
   Holder holder;
   std::string beat;               // content of the heartbeat
   std::optional<AttemptEnd> end;  // none: held, or its holder died
+  // Seconds since the heartbeat by the clocks of the file system and of this machine: for people, who know whether those
+  // agree. Nothing is decided by it.
+  double beat_age = 0.0;
 };
 
 // The folder of the lease of a run with this hash.

@@ -88,7 +88,10 @@ void view_open(const Attempt& attempt, const std::map<std::string, SlurmTask>& t
               : "its worker died: " + holder_text(attempt.holder);
   } else {
     view.state = ViewState::kHeld;
-    view.message = holder_text(attempt.holder);
+    if (attempt.beat_age > attempt.holder.limit) {
+      view.message =
+          fmt::format("no heartbeat for {:.0f} s; a worker will take it over", attempt.beat_age);
+    }
   }
 }
 

@@ -45,9 +45,8 @@ int run_status(const FolderWords& words) {
   }
   Table table({"state", "run", "step", "held by", "what"});
   for (const sweep::RunView& run : view.runs) {
-    const bool held = run.state == ViewState::kHeld;
     table.add({std::string(enum_name(run.state)), run.job.name, std::to_string(run.step),
-               where_text(run), held && !where_text(run).empty() ? "" : run.message});
+               where_text(run), run.message});
   }
   print("{}", table.text());
   std::string counts;
