@@ -317,6 +317,23 @@ def test_srun_trains_with_two_ranks(make):
     require(again["state"] == "stopped" and again["step"] >= status["step"], status, again)
 
 
+def test_a_sweep_of_runs_with_two_ranks(make):
+    """Each run is a step of two ranks; SIGTERM reaches them through posenc and srun."""
+    if "--procs" not in shell(make.posenc, "train", "--help").stdout:
+        print("skipped: this build trains in one process only", end="  ")
+        return
+    sweep = make(seeds=1, steps=LONG)
+    trainer = ["grid.yaml", "--on", "slurm", "--array", "1", "--threads", "1", "--sbatch=--ntasks=2", "--trainer",
+               f"srun -n 2 {make.posenc} train"]
+    job = sweep.run(*trainer).split()[2].rstrip(":")
+    sweep.wait_trains(0)
+    sweep.run("cancel", "out")
+    sweep.wait_idle(job)
+    require(sweep.run_status(0)["state"] == "stopped", sweep.run_status(0), sweep.explain())
+    require(sweep.attempts(0) == ["stopped"], sweep.attempts(0), sweep.explain())
+    require(sweep.states() == ["waiting"], sweep.explain())
+
+
 class TimeLimit:
     """Started first and looked at last: Slurm's shortest limit is a minute."""
 
