@@ -8,7 +8,8 @@
 //
 //   model           BPE without dropout, unk_token, byte_fallback, prefixes and suffixes; ignore_merges
 //   pre_tokenizer   ByteLevel, or a Split with the pattern of GPT-2, Llama 3 or Qwen and a ByteLevel
-//   normalizer      none or NFC (Unicode 14), which encode() applies
+//   normalizer      none or NFC, which encode() applies: Unicode 14, where Hugging Face has Unicode 9, so
+//                   that marks assigned since then may be put in another order
 //   post_processor  ByteLevel (changes no token), TemplateProcessing (EncodeOptions::add_template)
 //   added_tokens    without single_word, lstrip and rstrip
 //
