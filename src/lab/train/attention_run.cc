@@ -10,6 +10,7 @@
 #include "train/attention_observer.h"
 #include "train/evaluate.h"
 #include "train/samples.h"
+#include "train/text_tokens.h"
 #include "train/trainer.h"
 
 namespace posenc::train {
@@ -77,6 +78,24 @@ tasks::Batch drawn(const config::LabConfig& config, const tasks::Task& task,
   return batch;
 }
 
+// The user's text as a row; each token is scored by the next where the model was trained to say that.
+tasks::Batch written(const config::LabConfig& config, const tasks::Task& task,
+                     const std::string& text, tasks::Condition& condition) {
+  const auto words = text_tokens(config, task);
+  const std::vector<std::int64_t> tokens = words->encode(text, kScope);
+  condition = {.axis = "text", .length = std::ssize(tokens)};
+  check_size(config, condition.length);
+  tasks::Batch batch;
+  batch.rows = 1;
+  batch.length = condition.length;
+  batch.tokens.assign(tokens.begin(), tokens.end());
+  batch.targets.assign(tokens.size(), tasks::kUnscored);
+  if (words->predicts_next()) {
+    std::copy(batch.tokens.begin() + 1, batch.tokens.end(), batch.targets.begin());
+  }
+  return batch;
+}
+
 void describe_row(const tasks::Task& task, const tasks::Batch& batch,
                   runs::AttentionExample& example) {
   for (const std::int32_t token : batch.tokens) {
@@ -98,6 +117,8 @@ std::vector<runs::ScoredPlace> answers(model::Transformer& model, const tasks::T
   for (std::int64_t i = 0; i < samples.scored(); ++i) {
     const std::int64_t place = samples.places[i].item<std::int64_t>();
     const auto word = [&](std::int64_t token) {
+      // A model may have rows for tokens that the task does not.
+      if (token >= task.info().vocabulary) return fmt::format("#{}", token);
       return task.token_text(static_cast<std::int32_t>(token));
     };
     places.push_back({place, word(samples.targets[i].item<std::int64_t>()),
@@ -139,7 +160,8 @@ runs::AttentionRecord attention_of(const config::Loaded& loaded, const tasks::Ta
          .hint = "maps are of positions 0, 1, 2, ..., which such a model is not evaluated at"});
   }
   tasks::Condition condition;
-  const tasks::Batch batch = drawn(config, task, query, condition);
+  const tasks::Batch batch = query.text ? written(config, task, *query.text, condition)
+                                        : drawn(config, task, query, condition);
   const at::NoGradGuard quiet;
   const ObservedLayers layers = std::make_shared<std::vector<ObservedLayer>>();
   model::Transformer model(config.model, model_context(config, task), observing(layers));
@@ -167,7 +189,8 @@ runs::AttentionRecord attention_of(const config::Loaded& loaded, const tasks::Ta
 }
 
 std::filesystem::path attention_run(const std::filesystem::path& run, const AttentionQuery& query,
-                                    bool best, runs::Progress& progress) {
+                                    bool best, runs::Progress& progress,
+                                    const std::filesystem::path& out) {
   const auto directory = runs::RunDirectory::open(run, runs::Access::kRead);
   const config::Loaded loaded = config::load_config(directory.config_path().string());
   const auto task = tasks::make_task(loaded.config.task);
@@ -184,8 +207,9 @@ std::filesystem::path attention_run(const std::filesystem::path& run, const Atte
                  .hint = "train it first: posenc train"});
   }
   const runs::AttentionRecord record = attention_of(loaded, *task, *checkpoint, query);
-  auto path = runs::attention_path(run, record.example.axis, record.example.length,
-                                   record.example.sample, best);
+  auto path = out.empty() ? runs::attention_path(run, record.example.axis, record.example.length,
+                                                 record.example.sample, best)
+                          : out;
   runs::write_attention(path, record);
   return path;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include "config/load.h"
@@ -18,6 +19,9 @@ struct AttentionQuery {
   std::string axis;         // empty: as in training
   std::int64_t length = 0;  // 0: the training length
   std::int64_t sample = 0;
+  // A text of the user's (text_tokens.h) in place of a sample; the three above are not read then, and the record's
+  // axis is "text".
+  std::optional<std::string> text = {};
 };
 
 // Throws where the model has no softmax, where the task has no such axis or sample, and where the maps
@@ -25,9 +29,11 @@ struct AttentionQuery {
 runs::AttentionRecord attention_of(const config::Loaded& loaded, const tasks::Task& task,
                                    const runs::Loaded& checkpoint, const AttentionQuery& query);
 
-// The same of a run on the disk, last checkpoint or best, written into its folder: the path.
+// The same of a run on the disk, last checkpoint or best, written into its folder unless `out` names a file: the
+// path.
 std::filesystem::path attention_run(const std::filesystem::path& run, const AttentionQuery& query,
-                                    bool best, runs::Progress& progress);
+                                    bool best, runs::Progress& progress,
+                                    const std::filesystem::path& out = {});
 
 // Has this model weights to look at?
 bool has_weights(const config::ModelConfig& model);

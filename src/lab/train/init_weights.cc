@@ -9,6 +9,7 @@
 #include <set>
 
 #include "config/init_from.h"
+#include "posenc/core/error.h"
 #include "posenc/core/rng.h"
 #include "posenc/encodings/spec.h"
 #include "pretrained/weight_source.h"
@@ -252,6 +253,22 @@ InitReport init_weights(model::Transformer& model, const config::LabConfig& conf
                                     compared(model, source, source_model, config, task));
   }
   return report;
+}
+
+model::Transformer hf_model(const std::string& folder) {
+  const config::InitSource given = config::read_init_source(folder);
+  if (given.kind != config::InitKind::kHuggingFace) {
+    throw Error(ErrorKind::kIo, {.scope = folder,
+                                 .key = "",
+                                 .rule = "is not a Hugging Face folder: it has no config.json",
+                                 .value = "",
+                                 .hint = ""});
+  }
+  const model::ModelContext context{.vocabulary = given.model->vocabulary};
+  model::Transformer model(*given.model, context);
+  (void)load_all(model, WeightSource(given, *given.model, context.vocabulary), *given.model);
+  model->eval();
+  return model;
 }
 
 }  // namespace posenc::train

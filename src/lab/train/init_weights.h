@@ -32,4 +32,7 @@ struct InitReport {
 InitReport init_weights(model::Transformer& model, const config::LabConfig& config,
                         const tasks::Task& task);
 
+// The model of a Hugging Face folder as it is, in evaluation mode.
+model::Transformer hf_model(const std::string& folder);
+
 }  // namespace posenc::train

@@ -37,6 +37,7 @@ struct AttentionOptions {
   std::string axis = "train";
   std::int64_t length = 0;
   std::int64_t sample = 0;
+  std::string text;
   bool best = false;
   bool again = false;
   std::vector<std::int64_t> layers;
@@ -73,40 +74,70 @@ Ending run_until(const StopRequest& stop, const Command& command) {
   return process.wait();
 }
 
-// Runs posenc-lab, which needs libtorch. What it says is passed on where it fails.
-int compute(const AttentionOptions& options, const std::string& run, std::int64_t length) {
-  const fs::path lab = fs::read_symlink("/proc/self/exe").parent_path() / "posenc-lab";
-  const fs::path folder = fs::temp_directory_path();
-  std::string log = (folder / "posenc_attention_XXXXXX").string();
-  const int file = ::mkstemp(log.data());
-  if (file < 0) {
+// A file of a name that no other process has, removed at the end.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const char* name) : path_((fs::temp_directory_path() / name).string()) {
+    const int file = ::mkstemp(path_.data());
+    if (file >= 0) {
+      ::close(file);
+      return;
+    }
     const int reason = errno;
     print_error("posenc: cannot make a file in {}: {}; set TMPDIR to a folder that can be written",
-                folder.string(), std::strerror(reason));
-    return kFailure;
+                fs::temp_directory_path().string(), std::strerror(reason));
+    path_.clear();
   }
-  ::close(file);
-  Command command{
-      .words = {lab.string(), "attention", run, "--sample", std::to_string(options.sample),
-                "--length", std::to_string(length), "--axis", options.axis, "--progress", "quiet"},
-      .folder = "",
-      .output = log,
-      .environment = patient_threads()};
+  ~TemporaryFile() {
+    std::error_code ignored;
+    if (made()) fs::remove(path_, ignored);
+  }
+  TemporaryFile(TemporaryFile&&) = delete;
+  TemporaryFile& operator=(TemporaryFile&&) = delete;
+  // False where an error has been printed.
+  [[nodiscard]] bool made() const { return !path_.empty(); }
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// Runs posenc-lab, which needs libtorch. What it says is passed on where it fails.
+int compute(const AttentionOptions& options, const std::string& run,
+            const std::vector<std::string>& which) {
+  const fs::path lab = fs::read_symlink("/proc/self/exe").parent_path() / "posenc-lab";
+  const TemporaryFile log("posenc_attention_XXXXXX");
+  if (!log.made()) return kFailure;
+  Command command{.words = {lab.string(), "attention", run, "--progress", "quiet"},
+                  .folder = "",
+                  .output = log.path(),
+                  .environment = patient_threads()};
+  command.words.insert(command.words.end(), which.begin(), which.end());
   if (options.best) command.words.emplace_back("--best");
   const StopRequest stop;
   const Ending ending = run_until(stop, command);
-  const std::string said = last_line(log);
-  std::error_code ignored;
-  fs::remove(log, ignored);
+  const std::string said = last_line(log.path());
   if (stop.requested()) return stop.exit_code();
   if (ending.fine()) return kFine;
   print_error("{}", said.empty() ? "posenc: posenc-lab: " + ending_text(ending) : said);
   return ending.signal != 0 ? kFailure : ending.code;
 }
 
+// Of the user's own text, which is not kept in the run.
+std::optional<AttentionRecord> text_record(const AttentionOptions& options, const std::string& run,
+                                           int& code) {
+  const TemporaryFile record("posenc_record_XXXXXX");
+  code = kFailure;
+  if (!record.made()) return std::nullopt;
+  code = compute(options, run, {"--text", options.text, "--out", record.path()});
+  if (code != kFine) return std::nullopt;
+  return runs::read_attention(record.path());
+}
+
 // The record of a run: as it lies there, or computed now. `code` is not kFine where that failed.
 std::optional<AttentionRecord> record_of(const AttentionOptions& options, const std::string& run,
                                          int& code) {
+  if (!options.text.empty()) return text_record(options, run, code);
   const auto directory = runs::RunDirectory::open(run, runs::Access::kRead);
   const auto config = config::load_config(directory.config_path().string()).config;
   const std::int64_t length =
@@ -114,7 +145,9 @@ std::optional<AttentionRecord> record_of(const AttentionOptions& options, const 
   const fs::path path =
       runs::attention_path(run, options.axis, length, options.sample, options.best);
   if (options.again || !is_current(path, directory, options.best)) {
-    code = compute(options, run, length);
+    code = compute(options, run,
+                   {"--sample", std::to_string(options.sample), "--length", std::to_string(length),
+                    "--axis", options.axis});
     if (code != kFine) return std::nullopt;
   }
   return runs::read_attention(path);
@@ -204,11 +237,15 @@ void add_attention(CLI::App& app, Action& chosen) {
       app.add_subcommand("attention", "Draws what a trained model attends to on a sample");
   auto options = std::make_shared<AttentionOptions>();
   verb->add_option("RUN", options->run, "a run directory")->required();
+  auto* text = verb->add_option("--text", options->text, "a text of your own in place of a sample");
   verb->add_option("--sample", options->sample, "number of the sample, as evaluations draw it")
-      ->check(CLI::NonNegativeNumber);
+      ->check(CLI::NonNegativeNumber)
+      ->excludes(text);
   verb->add_option("--length", options->length, "positions (default: the training length)")
-      ->check(CLI::Range(1, 1 << 24));
-  verb->add_option("--axis", options->axis, "how the sample is made (default: train)");
+      ->check(CLI::Range(1, 1 << 24))
+      ->excludes(text);
+  verb->add_option("--axis", options->axis, "how the sample is made (default: train)")
+      ->excludes(text);
   verb->add_flag("--best", options->best, "the best checkpoint instead of the last");
   verb->add_flag("--again", options->again, "compute it even if the run has it already");
   verb->add_option("--against", options->against,
@@ -221,6 +258,7 @@ void add_attention(CLI::App& app, Action& chosen) {
   verb->footer(
       "Examples:\n"
       "  posenc attention runs/mine --sample 0 -o attention.svg\n"
+      "  posenc attention runs/mine --text \"the cat sat on the mat\" -o mat.svg\n"
       "  posenc attention runs/mine --layer 1 --head 0 -o head.png\n"
       "  posenc attention runs/mine --against runs/other --axis longer --length 64\n");
   verb->callback([&chosen, options] { chosen = [options] { return run_attention(*options); }; });

@@ -1,5 +1,5 @@
 // Verbs that need libtorch are programs of their own beside this one, so that the others do not wait for
-// it: bench, train and eval.
+// it: bench, train, eval and generate.
 #include <unistd.h>
 
 #include <cstdlib>
@@ -70,6 +70,9 @@ void add_train(CLI::App& app, Action& chosen) {
 }
 void add_eval(CLI::App& app, Action& chosen) {
   add_lab_verb(app, chosen, "eval", "evaluate a trained model at any length or schedule");
+}
+void add_generate(CLI::App& app, Action& chosen) {
+  add_lab_verb(app, chosen, "generate", "continue a prompt with a trained model");
 }
 
 // torchrun starts a program by its path, and knows nothing of verbs.

@@ -28,6 +28,8 @@ constexpr const char* kExamples =
     "  posenc compare runs/theta\n"
     "  posenc plot decay --theta 10000,500000\n"
     "  posenc attention runs/mine --sample 0 -o attention.svg\n"
+    "  posenc generate runs/mine --prompt \"Call me\"\n"
+    "  posenc export runs/mine --to hf -o exported\n"
     "  posenc report runs/theta -o theta.html\n"
     "  posenc runs pack runs/theta -o theta.tar.zst\n"
     "  posenc serve runs\n";
@@ -75,6 +77,8 @@ int run(int argc, char** argv) {
   add_sample(app, chosen);
   add_plot(app, chosen);
   add_attention(app, chosen);
+  add_generate(app, chosen);
+  add_export(app, chosen);
   add_which(app, chosen);
   try {
     check_verb(app, argc, argv);

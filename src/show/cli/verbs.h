@@ -27,6 +27,8 @@ void add_data(CLI::App& app, Action& chosen);
 void add_sample(CLI::App& app, Action& chosen);
 void add_plot(CLI::App& app, Action& chosen);
 void add_attention(CLI::App& app, Action& chosen);
+void add_export(CLI::App& app, Action& chosen);
+void add_generate(CLI::App& app, Action& chosen);
 void add_which(CLI::App& app, Action& chosen);
 
 // The path of a program that is built and installed next to this one.

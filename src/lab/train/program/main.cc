@@ -1,4 +1,4 @@
-// What `posenc train`, `eval` and `attention` run: a program of its own, so that the other verbs need not
+// What `posenc train`, `eval`, `attention` and `generate` run: a program of its own, so that the other verbs need not
 // wait for libtorch to load.
 #include <fmt/format.h>
 #include <torch/version.h>
@@ -22,6 +22,7 @@
 #include "system/restart.h"
 #include "system/sha256.h"
 #include "train/attention_run.h"
+#include "train/generate.h"
 #include "train/machine.h"
 #include "train/run.h"
 #include "train/trainer.h"
@@ -50,6 +51,9 @@ struct Arguments {
   bool no_links = false;
   EvalOptions eval;
   AttentionQuery attention;
+  std::string text;
+  GenerateOptions generate;
+  bool greedy = false;
 };
 
 // All ranks of a job see the same mistake; rank 0 says it.
@@ -262,10 +266,33 @@ int look(const Arguments& a) {
   runs::Progress progress(mode, output_of(mode));
   set_threads(a.threads);
   use_onednn_of(a.run, {});
-  const auto path = attention_run(a.run, a.attention, a.eval.best, progress);
+  AttentionQuery query = a.attention;
+  if (!a.text.empty()) query.text = a.text;
+  const auto path = attention_run(a.run, query, a.eval.best, progress, a.out);
   progress.finish();
   fmt::print("{}\n", path.string());
   return kFine;
+}
+
+// The text goes to the standard output; how it was computed beside it.
+int continue_prompt(const Arguments& a) {
+  const StopRequest stop;
+  const auto mode = mode_of(a.progress);
+  runs::Progress progress(mode, output_of(mode));
+  set_threads(a.threads);
+  if (runs::RunDirectory::exists(a.run)) use_onednn_of(a.run, {});
+  GenerateOptions options = a.generate;
+  if (a.greedy) options.sampling.temperature = 0.0;
+  const Generated found = generate(a.run, options, progress, stop);
+  progress.finish();
+  if (a.json) {
+    fmt::print("{}\n", printable_json(found.json(options.prompt)));
+  } else {
+    progress.message(fmt::format("step {}, {} tokens after {}; decoding: {}", found.step,
+                                 found.tokens.size(), found.prompt_tokens.size(), found.decoding));
+    fmt::print("{}\n", printable(options.prompt + found.text));
+  }
+  return stop.requested() ? stop.exit_code() : kFine;
 }
 
 void add_common(CLI::App& verb, Arguments& a) {
@@ -291,7 +318,37 @@ CLI::App* add_attention(CLI::App& app, Arguments& a) {
   verb->add_option("--axis", a.attention.axis, "how it is made (default: as in training)");
   verb->add_flag("--best", a.eval.best, "the best checkpoint instead of the last");
   verb->add_flag("--no-links", a.no_links, "follow no link inside the run: for posenc serve");
+  verb->add_option("--text", a.text, "a text of your own in place of a sample");
+  verb->add_option("--out", a.out, "write the record here instead of into the run");
   add_common(*verb, a);
+  return verb;
+}
+
+CLI::App* add_generate(CLI::App& app, Arguments& a) {
+  CLI::App* verb = app.add_subcommand("generate", "continue a prompt with a trained model");
+  verb->add_option("run", a.run, "a run directory, or a Hugging Face folder with tokenizer.json")
+      ->required();
+  verb->add_option("--prompt", a.generate.prompt,
+                   "text to continue; for tasks that are not text, words as posenc sample prints "
+                   "them, separated by spaces")
+      ->required();
+  verb->add_option("--tokens", a.generate.tokens, "how many to add (default: 128)")
+      ->check(CLI::Range(1, 1 << 24));
+  verb->add_option("--temperature", a.generate.sampling.temperature,
+                   "divides the logits; 0 is --greedy (default: 1)")
+      ->check(CLI::Range(0.0, 1e6));
+  verb->add_option("--seed", a.generate.sampling.seed, "of what is drawn (default: 0)")
+      ->check(CLI::NonNegativeNumber);
+  verb->add_flag("--greedy", a.greedy, "always the likeliest token");
+  verb->add_flag("--best", a.generate.best, "the best checkpoint instead of the last");
+  verb->add_flag("--no-cache", a.generate.no_cache,
+                 "pass over all tokens for each one, instead of keeping keys and values");
+  verb->add_flag("--json", a.json, "print tokens and text as JSON");
+  add_common(*verb, a);
+  verb->footer(
+      "Examples:\n"
+      "  posenc generate runs/mine --prompt \"Call me\" --tokens 200 --temperature 0.8 --seed 1\n"
+      "  posenc generate runs/mine --prompt \"Call me\" --greedy --json\n");
   return verb;
 }
 
@@ -327,6 +384,7 @@ int run_program(int argc, char** argv) {
   add_overrides(*eval_verb, a);
   add_common(*eval_verb, a);
   const CLI::App* attention_verb = add_attention(app, a);
+  const CLI::App* generate_verb = add_generate(app, a);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for) {
@@ -337,6 +395,7 @@ int run_program(int argc, char** argv) {
   }
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (attention_verb->parsed()) return look(a);
+  if (generate_verb->parsed()) return continue_prompt(a);
   return train_verb->parsed() ? train(a, words) : evaluate(a);
 }
 
