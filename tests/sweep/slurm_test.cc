@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+
 #include "posenc/core/error.h"
 #include "support/temporary_folder.h"
 #include "sweep/sweep_case.h"
@@ -169,6 +173,26 @@ TEST_F(SlurmPrograms, WithoutAccountingTheControllerIsAsked) {
   program("sacct", "echo '7_0|NODE_FAIL|None'");
   EXPECT_EQ(ask_slurm({"7"}).at("7_0").state, "NODE_FAIL");
   EXPECT_TRUE(ask_slurm({}).empty());
+}
+
+TEST_F(SlurmPrograms, RanksOfSrunAreSignalledBySlurm) {
+  program("scancel", "echo \"$@\" >> " + (folder_ / "words"));
+  ::unsetenv("SLURM_JOB_ID");
+  EXPECT_FALSE(stop_of_steps({"srun", "posenc", "train"})) << "no job of Slurm";
+  ::setenv("SLURM_JOB_ID", "99", 1);
+  EXPECT_FALSE(stop_of_steps({"/usr/bin/posenc", "train"}));
+  const auto stop = stop_of_steps({"/usr/bin/srun", "-n", "2"});
+  Command command;
+  command.words = {"sleep", "60"};
+  Process process(command);
+  ASSERT_TRUE(stop);
+  stop(process, SIGTERM);
+  EXPECT_EQ(testing::file_content(folder_ / "words"), "--signal=15 99\n");
+  EXPECT_FALSE(process.poll()) << "srun itself gets none";
+  program("scancel", "exit 1");
+  stop(process, SIGTERM);
+  EXPECT_EQ(process.wait().signal, SIGTERM) << "where Slurm does not answer";
+  ::unsetenv("SLURM_JOB_ID");
 }
 
 TEST_F(SlurmPrograms, CancellingRemovesWhatWaitsAndLetsTheRestSave) {

@@ -186,6 +186,14 @@ class Runner {
     }
   }
 
+  void stop_job(const Running& job, int signal) const {
+    if (signal == SIGKILL) {
+      job.process.signal(signal);
+    } else {
+      options_.ask_to_stop(job.process, signal);
+    }
+  }
+
   // A signal that came while jobs were being started reaches all of them, each once. Jobs that the time
   // box has asked to save get no second one, which would end them.
   void forward_stop() {
@@ -195,7 +203,7 @@ class Runner {
     if (forwarded_ && !kill) return;
     forwarded_ = true;
     for (const Running& job : running_) {
-      if (kill || !time_box_closed_) job.process.signal(kill ? SIGKILL : signal_);
+      if (kill || !time_box_closed_) stop_job(job, kill ? SIGKILL : signal_);
     }
   }
 
@@ -207,7 +215,7 @@ class Runner {
     const bool saving = time_box_closed_ || signal_ != 0;
     time_is_up_ = time_box_closed_ = true;
     for (const Running& job : running_) {
-      if (kill || !saving) job.process.signal(kill ? SIGKILL : SIGTERM);
+      if (kill || !saving) stop_job(job, kill ? SIGKILL : SIGTERM);
     }
   }
 

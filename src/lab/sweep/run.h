@@ -68,6 +68,10 @@ struct RunOptions {
   // The number of a signal that asks to stop, or 0. It is forwarded once to all jobs, which save and
   // end; no further job starts.
   std::function<int()> stop = [] { return 0; };
+  // How a job is asked to save and end, with the signal for it.
+  std::function<void(const Process&, int)> ask_to_stop = [](const Process& job, int signal) {
+    job.signal(signal);
+  };
   // Whoever asked has lost patience: jobs that are still saving are killed.
   std::function<bool()> kill = [] { return false; };
 };

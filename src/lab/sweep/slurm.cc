@@ -8,6 +8,7 @@
 #include <array>
 #include <charconv>
 #include <chrono>
+#include <cstdlib>
 #include <sstream>
 
 #include "core/bind.h"
@@ -184,6 +185,18 @@ bool is_active(const SlurmTask& task) {
                                                         "STOPPED", "SIGNALING"};
   return is_queued(task) ||
          std::find(kRunning.begin(), kRunning.end(), task.state) != kRunning.end();
+}
+
+std::function<void(const Process&, int)> stop_of_steps(const std::vector<std::string>& trainer) {
+  const char* job = std::getenv("SLURM_JOB_ID");
+  if (job == nullptr || trainer.empty() || fs::path(trainer.front()).filename() != "srun") {
+    return {};
+  }
+  // All steps of this job, and not its script, which is this process.
+  return [id = std::string(job)](const Process& srun, int signal) {
+    const Captured answer = run_captured({"scancel", fmt::format("--signal={}", signal), id});
+    if (!answer.fine()) srun.signal(signal);
+  };
 }
 
 void cancel_jobs(const std::vector<std::string>& jobs, bool now) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 
 #include "posenc/core/fields.h"
 #include "sweep/plan.h"
+#include "system/process.h"
 
 namespace posenc::sweep {
 
@@ -81,6 +83,10 @@ std::map<std::string, SlurmTask> parse_scontrol(const std::string& text);
 // Is it queued or running, so that it can be cancelled?
 bool is_active(const SlurmTask& task);
 bool is_queued(const SlurmTask& task);
+
+// How a worker asks a job to save and end whose trainer is srun: srun kills its ranks when it gets SIGTERM, so that
+// Slurm is asked to send it to them. Nothing where the trainer is another program, or this is no job of Slurm.
+std::function<void(const Process&, int)> stop_of_steps(const std::vector<std::string>& trainer);
 
 // Removes tasks that wait, and lets those that run save and end; `now`: Slurm ends them within its KillWait. An Error
 // has scancel's reason.

@@ -20,6 +20,7 @@
 #include "cli/table.h"
 #include "cli/verbs.h"
 #include "sweep/gpu_service.h"
+#include "sweep/slurm.h"
 #include "system/stop_request.h"
 
 namespace posenc::cli {
@@ -228,6 +229,7 @@ sweep::RunOptions run_options(const SessionOptions& options, const sweep::Plan& 
     }
     return signal_seen;
   };
+  if (auto stop = sweep::stop_of_steps(run.trainer)) run.ask_to_stop = std::move(stop);
   run.kill = [] { return signal_again.exchange(false); };
   return run;
 }
