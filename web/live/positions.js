@@ -2,9 +2,14 @@
 
 /** @typedef {{from: number, to: number, loss: number, correct: number, scored: number, chance?: number}} Bucket */
 
+/** Of text, in which no answer is right or wrong. @param {string | undefined} metric */
+export function inBits(metric) {
+  return metric === 'bits_per_byte' || metric === 'bits_per_token';
+}
+
 /** @param {Bucket} bucket @param {string} metric */
 function bucketValue({ loss, correct, scored }, metric) {
-  if (metric === 'bits_per_byte') return loss / Math.LN2;
+  if (inBits(metric)) return loss / Math.LN2;
   return metric === 'error' ? 1 - correct / scored : correct / scored;
 }
 
@@ -24,7 +29,7 @@ export function positionLines(results, colors) {
     const name = `${row.axis} ${row.length}${row.schedule ? ` (${row.schedule})` : ''}`;
     const line = { name, color: colors[i % colors.length], x: buckets.map((b) => (b.from + b.to) / 2) };
     const values = { ...line, y: buckets.map((b) => bucketValue(b, results.metric)) };
-    if (results.metric === 'bits_per_byte') return [values]; // a guess has no bits worth a line
+    if (inBits(results.metric)) return [values]; // a guess has no bits worth a line
     return [values, { ...line, name: `${name}, chance`, dash: [4, 4], y: buckets.map((b) => b.chance ?? NaN) }];
   });
 }

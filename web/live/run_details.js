@@ -1,7 +1,7 @@
 // One run in detail: facts, results, quality by position, attention, config.
 import { byId, makeElement } from '../shared/page_parts.js';
 import { shortNumber } from '../shared/value_scale.js';
-import { positionLines } from './positions.js';
+import { inBits, positionLines } from './positions.js';
 import { SHARE_AXIS, ask, duration, nameOf, percent, shortCount, stateOf } from './runs.js';
 
 /** @typedef {import('./runs.js').Run} Run */
@@ -71,7 +71,7 @@ export class RunDetails {
   /** @param {any} results */
   showResults(results) {
     const lineOf = (/** @type {any} */ row) => `${row.axis}${row.schedule ? ` (${row.schedule})` : ''}`;
-    const format = results.metric === 'bits_per_byte' ? shortNumber : percent;
+    const format = inBits(results.metric) ? shortNumber : percent;
     /** @type {number[]} */
     const lengths = [...new Set(results.rows.map((/** @type {any} */ row) => row.length))];
     lengths.sort((a, b) => a - b);
@@ -102,7 +102,7 @@ export class RunDetails {
     const { results } = this.shown;
     const lines = results ? positionLines(results, this.palette()) : [];
     byId('position-figure').hidden = lines.length === 0;
-    const y = results?.metric === 'bits_per_byte' ? {} : SHARE_AXIS;
+    const y = inBits(results?.metric) ? {} : SHARE_AXIS;
     const rules = [{ at: results?.train_length, label: 'trained', vertical: true }];
     this.chart.set({ lines, x: { label: 'position', include: 0 }, y, rules });
     byId('position-names').replaceChildren();

@@ -112,12 +112,13 @@ void copy_weights(const RunDirectory& run, const fs::path& target) {
   write_text(folder / kManifestFile, manifest_text(manifest));
 }
 
-// Row losses count in bits per byte alone, and without them thousands of rows are almost nothing.
+// Row losses count in bits alone, and without them thousands of rows are almost nothing.
 bool needs_losses(const RunDirectory& run) {
   const auto results = run.results();
   const Value* metric = results ? results->find("metric") : nullptr;
   const auto* name = metric == nullptr ? nullptr : metric->get_if<std::string>();
-  return name == nullptr || *name == name_of(Metric::kBitsPerByte);
+  return name == nullptr || *name == name_of(Metric::kBitsPerByte) ||
+         *name == name_of(Metric::kBitsPerToken);
 }
 
 void copy_scores(const RunDirectory& run, const fs::path& to) {

@@ -152,7 +152,7 @@ VariancePart row_part(const ConditionScores& condition, const EncodingScores& a,
   }
   const auto m = static_cast<double>(clusters.count);
   if (m < 2.0 || squares < kRounding) {
-    const bool of_rows = condition.metric == Metric::kBitsPerByte;  // a speed has one row a run
+    const bool of_rows = in_bits(condition.metric);  // a speed has one row a run
     const double freedom = of_rows ? m - 1.0 : std::max(m - 1.0, 1.0);
     return {least_variance(condition.metric, m), freedom};
   }

@@ -184,7 +184,7 @@ class EvidenceReader {
     check_part(fields.part, prefix + "part", *tree.find("part"));
     if (fields.metric == Metric::kTokensPerSecond) {
       throw error(ErrorKind::kUnsupported, prefix + "metric", "is not a metric of an evaluation",
-                  *tree.find("metric"), "take accuracy, error or bits_per_byte");
+                  *tree.find("metric"), "take accuracy, error, bits_per_byte or bits_per_token");
     }
     runs::PublishedTable table{.source = fields.source,
                                .part = fields.part,

@@ -16,7 +16,7 @@
 //   published:
 //     - source: Golovneva et al. 2024, table 2
 //       part: main                    whose results stand next to it
-//       metric: error                 accuracy, error or bits_per_byte; shares in %
+//       metric: error                 accuracy, error, bits_per_byte or bits_per_token
 //       single_answers: true          not of whole rows, which is the metric of some tasks
 //       where: {model.layers: 4}      training fields that choose a variant of the part
 //       rows:

@@ -158,7 +158,7 @@ std::vector<Scored> within(const std::vector<Scored>& answers, const Region& ran
 double chance_of(const std::vector<Scored>& answers, std::int64_t length, const TaskInfo& info,
                  bool single) {
   if (answers.empty()) return std::numeric_limits<double>::quiet_NaN();
-  if (info.metric == Metric::kBitsPerByte) return unigram_bits(answers, info.vocabulary);
+  if (in_bits(info.metric)) return unigram_bits(answers, info.vocabulary);
   const double of_positions = best_accuracy(answers, length, info.vocabulary);
   const double value =
       info.row_metric && !single ? whole_rows(answers, of_positions) : of_positions;
@@ -223,7 +223,7 @@ double Task::trained_share(const Condition& condition) const {
   training.depth.reset();
   if (condition.train_length > 0) training.length = condition.train_length;
   // Bits are not right or wrong: a rare byte is as trained as its frequency deserves.
-  const double least_share = info().metric == Metric::kBitsPerByte ? 0.0 : kLeastShare;
+  const double least_share = in_bits(info().metric) ? 0.0 : kLeastShare;
   const TrainedLabels trained(sample_answers(*this, training), least_share);
   const std::vector<Scored> answers = sample_answers(*this, condition);
   const auto known = std::count_if(answers.begin(), answers.end(),

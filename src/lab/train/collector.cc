@@ -120,7 +120,7 @@ std::vector<statistics::RowSum> Collector::row_sums(std::size_t region) const {
     const Tally& tally = row[region];
     const auto correct = static_cast<double>(tally.correct);
     const auto scored = static_cast<double>(tally.scored);
-    if (task_.info().metric == Metric::kBitsPerByte) {
+    if (in_bits(task_.info().metric)) {
       sums.push_back({tally.loss / std::numbers::ln2, scored});
     } else if (task_.info().row_metric) {
       sums.push_back({tally.scored > 0 && tally.correct == tally.scored ? 1.0 : 0.0,
@@ -134,7 +134,7 @@ std::vector<statistics::RowSum> Collector::row_sums(std::size_t region) const {
 
 statistics::Estimate Collector::estimate(std::size_t region) const {
   const std::vector<statistics::RowSum> rows = row_sums(region);
-  if (task_.info().metric == Metric::kBitsPerByte) return statistics::mean_over_rows(rows);
+  if (in_bits(task_.info().metric)) return statistics::mean_over_rows(rows);
   const statistics::Estimate right = statistics::proportion_over_rows(rows);
   if (task_.info().metric != Metric::kError) return right;
   return {1.0 - right.value, {1.0 - right.interval.high, 1.0 - right.interval.low}};
@@ -176,7 +176,7 @@ EvalRow Collector::finish() {
   add_chances();
   row_.trained_share = task_.trained_share(condition_);
   row_.tallies = condition_tallies();
-  if (task_.info().metric != Metric::kBitsPerByte && answers_.size() <= kMostAnswers) {
+  if (!in_bits(task_.info().metric) && answers_.size() <= kMostAnswers) {
     for (const auto& [target, tally] : answers_) {
       row_.by_answer[task_.token_text(static_cast<std::int32_t>(target))] = tally;
     }

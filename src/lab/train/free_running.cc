@@ -127,7 +127,7 @@ std::optional<FreeRunning> free_running(model::Transformer& model, const tasks::
                                         setting.config.free_running);
   const std::int64_t per_batch =
       std::max<std::int64_t>(1, setting.config.tokens_per_batch / condition.length);
-  const bool answers_end = task.info().metric != Metric::kBitsPerByte;  // a text is no answer
+  const bool answers_end = !in_bits(task.info().metric);  // a text is no answer
   // Decoding counts positions from 0.
   const bool counts = setting.train.positions != config::PositionPolicy::kSubset;
   if (samples == 0 || !answers_end || !counts || !model->why_not_decoded().empty()) {

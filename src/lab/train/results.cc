@@ -192,9 +192,10 @@ std::string row_text(const EvalRow& row, Metric metric) {
       part ? fmt::format("positions {} to {}: ", score.positions.begin, score.positions.end - 1)
            : "";
   const auto& interval = score.estimate.interval;
-  if (metric == Metric::kBitsPerByte) {
-    return fmt::format("{}  {}{:.4f} bits per byte [{:.4f}, {:.4f}], chance {:.3f}", place, where,
-                       score.estimate.value, interval.low, interval.high, score.chance);
+  if (in_bits(metric)) {
+    return fmt::format("{}  {}{:.4f} {} [{:.4f}, {:.4f}], chance {:.3f}", place, where,
+                       score.estimate.value, traits_of(metric).unit, interval.low, interval.high,
+                       score.chance);
   }
   return fmt::format(
       "{}  {}{} {:6.2f} % [{:.2f}, {:.2f}], chance {:.1f} %, answers trained {:.0f} %", place,

@@ -55,7 +55,7 @@ std::unique_ptr<tasks::Task> checked_task(const config::LabConfig& config, bool 
                                           runs::Progress& progress, const StopRequest& stop,
                                           parallel::Ranks* ranks) {
   auto task = tasks::make_task(config.task);
-  if (config.train.stop_at > 0.0 && task->info().metric == Metric::kBitsPerByte) {
+  if (config.train.stop_at > 0.0 && in_bits(task->info().metric)) {
     throw Error(ErrorKind::kConflict, {.scope = "train",
                                        .key = "stop_at",
                                        .rule = "is an accuracy, and the task is scored in bits",

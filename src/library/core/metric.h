@@ -10,10 +10,10 @@
 
 namespace posenc {
 
-enum class Metric { kAccuracy, kError, kBitsPerByte, kTokensPerSecond };
+enum class Metric { kAccuracy, kError, kBitsPerByte, kTokensPerSecond, kBitsPerToken };
 // As configs and results.json write them.
-constexpr std::array<std::string_view, 4> enum_names(Metric /*tag*/) {
-  return {"accuracy", "error", "bits_per_byte", "tokens_per_s"};
+constexpr std::array<std::string_view, 5> enum_names(Metric /*tag*/) {
+  return {"accuracy", "error", "bits_per_byte", "tokens_per_s", "bits_per_token"};
 }
 
 struct MetricTraits {
@@ -28,13 +28,18 @@ struct MetricTraits {
 };
 
 constexpr MetricTraits traits_of(Metric metric) {
-  constexpr std::array<MetricTraits, 4> kTraits = {{
+  constexpr std::array<MetricTraits, 5> kTraits = {{
       {"accuracy in %", "points", 100.0, true, true, 0.0},
       {"error in %", "points of error", 100.0, false, true, 1.0},
       {"bits per byte", "bits per byte", 1.0, false, false, std::nullopt},
       {"tokens/s", "tokens/s", 1.0, true, false, std::nullopt},
+      {"bits per token", "bits per token", 1.0, false, false, std::nullopt},
   }};
   return kTraits[static_cast<std::size_t>(metric)];
+}
+// Of text: the mean of losses, in which no answer is right or wrong.
+constexpr bool in_bits(Metric metric) {
+  return metric == Metric::kBitsPerByte || metric == Metric::kBitsPerToken;
 }
 constexpr std::string_view name_of(Metric metric) { return enum_name(metric); }
 

@@ -134,10 +134,10 @@ void tell_context(TaskTable& table) {
     if (!entry.used_positions) continue;
     const std::string& variant = table.variants[entry.variant].name;
     const std::string text = fmt::format(
-        "{}{} uses about {} of the {} positions it was trained on: its bits per byte no longer "
+        "{}{} uses about {} of the {} positions it was trained on: its {} no longer "
         "fall after them and stay the same at longer lengths, so those say nothing about it.",
         entry.encoding, variant.empty() ? "" : fmt::format(" (variant {})", variant),
-        *entry.used_positions, entry.cell(kInDomain, 1)->length);
+        *entry.used_positions, entry.cell(kInDomain, 1)->length, traits_of(table.metric).unit);
     table.findings.push_back({"", text});
   }
 }

@@ -107,7 +107,7 @@ std::vector<TableCondition> conditions_of(const TaskTable& table) {
   for (const std::string& axis : table.axes) {
     for (const double factor : factors_of(table, axis)) {
       const auto found = condition_at(table, axis, factor);
-      const bool same_bytes = table.metric == Metric::kBitsPerByte && factor == 1.0;
+      const bool same_bytes = in_bits(table.metric) && factor == 1.0;
       if (found && (found->beyond_training || same_bytes)) conditions.push_back(*found);
     }
   }

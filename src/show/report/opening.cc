@@ -52,7 +52,7 @@ double taken(double value, Metric metric) {
 }
 
 std::string unit_text(const TaskTable& table) {
-  if (!traits_of(table.metric).share) return " bits per byte";
+  if (!traits_of(table.metric).share) return fmt::format(" {}", traits_of(table.metric).unit);
   return table.row_metric ? " % of the rows right" : " % of the answers right";
 }
 
@@ -148,7 +148,7 @@ std::string training_row(const config::LabConfig& config) {
   if (length > kLongestRow) return "";
   try {
     const auto task = tasks::make_task(config.task);
-    if (task->info().metric == Metric::kBitsPerByte) return "";
+    if (in_bits(task->info().metric)) return "";
     tasks::Batch batch;
     batch.rows = 1;
     task->fill({.axis = "train", .length = length, .train_length = length}, 0, 0, batch);

@@ -86,7 +86,7 @@ RegionResult read_region(const Reader& in) {
 }
 
 double position_value(const Reader& in, double scored, Metric metric) {
-  if (metric == Metric::kBitsPerByte) {
+  if (in_bits(metric)) {
     double loss = kNaN;
     in.maybe("loss", loss);
     return loss / std::numbers::ln2;
