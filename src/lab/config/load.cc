@@ -68,12 +68,20 @@ void drop_no_leak(Value::Map& task) {
   }
 }
 
+void drop_no_tokens(Value::Map& task) {
+  const tasks::LanguageModel plain;
+  for (Member& member : task) {
+    if (member.key != tasks::LanguageModel::kTraits.name) continue;
+    auto& fields = *member.value.get_if<Value::Map>();
+    drop_default(fields, "packing", Value::of_string(std::string(enum_name(plain.packing))));
+    drop_default(fields, "tokens", write_field(plain.tokens));
+  }
+}
+
 constexpr std::array<std::string_view, 5> kLaterModelFields = {
     "norm_eps", "attention_bias", "mlp_bias", "parallel", "vocabulary"};
-constexpr std::array<std::string_view, 5> kLaterTrainFields = {
-    "reduction", "chunks", "shard_optimizer", "checkpoint_blocks", "timeout"};
-
-constexpr std::array<std::string_view, 1> kLaterTrainFields = {"init_from"};
+constexpr std::array<std::string_view, 6> kLaterTrainFields = {
+    "reduction", "chunks", "shard_optimizer", "checkpoint_blocks", "timeout", "init_from"};
 
 // Likewise for the fields of a part that a list names.
 template <class Config>
@@ -157,6 +165,27 @@ void check_positions(const LabConfig& config, const std::string& origin) {
                .hint = "or raise max_positions in model.encoding"});
 }
 
+// Documents that share a row are kept apart by softmax attention over packed sequences alone.
+void check_packing(const LabConfig& config, const std::string& origin) {
+  const auto* task = std::get_if<tasks::LanguageModel>(&config.task);
+  if (task == nullptr || !masks_documents(*task)) return;
+  const auto refuse = [&](const char* key, std::string value) {
+    throw Error(ErrorKind::kConflict,
+                {.scope = origin,
+                 .key = key,
+                 .rule = "does not go with documents that are masked from one another",
+                 .value = std::move(value),
+                 .hint = "set task.language_model.packing=open"});
+  };
+  if (config.model.attention == AttentionKind::kLinear) refuse("model.attention", "linear");
+  if (config.model.score_scaling != ScoreScaling::kNone) {
+    refuse("model.score_scaling", std::string(enum_name(config.model.score_scaling)));
+  }
+  if (config.train.positions != PositionPolicy::kAsIs) {
+    refuse("train.positions", std::string(enum_name(config.train.positions)));
+  }
+}
+
 // The name becomes part of a folder's name: it must not lead to another folder.
 void check_name(const std::string& name, const std::string& origin) {
   constexpr std::size_t kLongest = 200;
@@ -179,6 +208,7 @@ void check(const LabConfig& config, const std::string& origin) {
   validate(config.train, origin);
   validate(config.eval, origin);
   check_positions(config, origin);
+  check_packing(config, origin);
 }
 
 }  // namespace
@@ -234,9 +264,6 @@ std::string config_hash(const LabConfig& config) {
   Value tree = resolved_tree(same);
   for (Member& member : *tree.get_if<Value::Map>()) {
     if (member.key == "eval") drop_no_schedules(*member.value.get_if<Value::Map>());
-    if (member.key == "train") {
-      drop_defaults<TrainConfig>(*member.value.get_if<Value::Map>(), kLaterTrainFields);
-    }
     if (member.key == "model") {
       drop_defaults<ModelConfig>(*member.value.get_if<Value::Map>(), kLaterModelFields);
     }
@@ -244,7 +271,9 @@ std::string config_hash(const LabConfig& config) {
       drop_defaults<TrainConfig>(*member.value.get_if<Value::Map>(), kLaterTrainFields);
     }
     auto* task = member.key == "task" ? member.value.get_if<Value::Map>() : nullptr;
-    if (task != nullptr) drop_no_leak(*task);
+    if (task == nullptr) continue;
+    drop_no_leak(*task);
+    drop_no_tokens(*task);
   }
   return hash_text(to_json(tree));
 }

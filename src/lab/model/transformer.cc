@@ -4,6 +4,7 @@
 
 #include "core/cancellation.h"
 #include "model/initialise.h"
+#include "model/packed_attention.h"
 #include "model/token_embedding.h"
 #include "posenc/encodings/spec.h"
 #include "torch/dense.h"
@@ -206,6 +207,7 @@ TransformerImpl::TransformerImpl(ModelConfig config, const ModelContext& context
 
 void TransformerImpl::add_blocks(const AttentionFactory& factory) {
   nn::EncodingParameters shared{nullptr};
+  if (context_.separator >= 0 && !factory) lengths_ = std::make_shared<at::Tensor>();
   auto blocks = register_module("blocks", torch::nn::ModuleList());
   for (std::int64_t layer = 0; layer < config_.layers; ++layer) {
     const std::string& spec = config::layer_encoding(config_, layer);
@@ -218,8 +220,14 @@ void TransformerImpl::add_blocks(const AttentionFactory& factory) {
     } else {
       const nn::EncodingParameters own{nullptr};
       const auto& parameters = shares_layers(spec) ? shared : own;
-      softmax = factory ? nn::Attention(factory(attention, parameters))
-                        : nn::Attention(attention, parameters);
+      if (factory) {
+        softmax = nn::Attention(factory(attention, parameters));
+      } else if (lengths_ != nullptr) {
+        softmax = nn::Attention(std::shared_ptr<nn::AttentionImpl>(
+            std::make_shared<PackedAttentionImpl>(attention, parameters, lengths_)));
+      } else {
+        softmax = nn::Attention(attention, parameters);
+      }
       if (shares_layers(spec) && shared.is_empty()) shared = softmax->pos;
     }
     blocks_.emplace_back(config_, softmax, linear);
@@ -239,7 +247,25 @@ at::Tensor TransformerImpl::query_scale(std::int64_t tokens) const {
   return seen / std::log(static_cast<double>(std::max<std::int64_t>(context_.train_length, 2)));
 }
 
+at::Tensor TransformerImpl::packed_hidden(const at::Tensor& tokens) {
+  const PackedDocuments documents = packed_documents(tokens, context_.separator);
+  *lengths_ = documents.lengths;
+  at::Tensor x = embed_tokens(embed_->weight, tokens);
+  if (token_scale_ != 1.0) x = x * token_scale_;
+  if (!input_.is_empty()) x = input_->forward(x, documents.positions.to(tokens.device()));
+  Residual last{dropout_(x).reshape({1, tokens.numel(), config_.dim}), {}};
+  for (Block& block : blocks_) {
+    last = block->forward(last, {}, {}, {});
+    watch_for_stop(last.x);
+  }
+  return closing(last).reshape({tokens.size(0), tokens.size(1), config_.dim});
+}
+
 at::Tensor TransformerImpl::hidden(const at::Tensor& tokens, const at::Tensor& positions) {
+  if (lengths_ != nullptr) {
+    TORCH_CHECK(!positions.defined(), "[transformer] packed documents have positions of their own");
+    return packed_hidden(tokens);
+  }
   at::Tensor x = embed_tokens(embed_->weight, tokens);
   if (token_scale_ != 1.0) x = x * token_scale_;
   if (!input_.is_empty()) x = input_->forward(x, positions);

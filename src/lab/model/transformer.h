@@ -34,6 +34,8 @@ struct ModelContext {
   std::int64_t train_length = 0;  // where the logarithm of the length is one
   std::uint64_t seed = 0;
   std::int64_t pad = -1;  // a token that bidirectional attention does not look at; -1: none
+  // Ends a document: attention and positions begin again after it (packed_attention.h). -1: none
+  std::int64_t separator = -1;
 };
 
 // Makes the attention of a layer; a benchmark puts a composition of libtorch's operations here.
@@ -128,6 +130,8 @@ class TransformerImpl : public torch::nn::Module {
 
  private:
   void add_blocks(const AttentionFactory& factory);
+  // hidden() of rows that hold several documents, which are kept apart.
+  at::Tensor packed_hidden(const at::Tensor& tokens);
   [[nodiscard]] at::Tensor query_scale(std::int64_t tokens) const;
   [[nodiscard]] at::Tensor closing(const Residual& last) const;
 
@@ -135,6 +139,7 @@ class TransformerImpl : public torch::nn::Module {
   ModelContext context_;
   bool needs_positions_ = false;  // some layer's scores depend on where tokens stand
   double token_scale_ = 1.0;
+  std::shared_ptr<at::Tensor> lengths_;  // of the documents of a call, with a separator
   torch::nn::Embedding embed_{nullptr};
   nn::PositionalEmbedding input_{nullptr};
   RowDropout dropout_{nullptr};

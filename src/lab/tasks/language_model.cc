@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tasks/corpus_task.h"
+#include "tasks/token_task.h"
 
 namespace posenc::tasks {
 namespace {
@@ -22,6 +23,11 @@ class LanguageModelTask final : public WindowTask {
 }  // namespace
 
 std::unique_ptr<Task> make(const LanguageModel& config) {
+  if (!config.tokens.empty()) return make_token_task(config);
+  if (config.packing != LanguageModel{}.packing) {
+    throw conflict(LanguageModel::kTraits.name, "packing", "needs tokens",
+                   std::string(enum_name(config.packing)), "name token files with tokens");
+  }
   TaskInfo info{.name = std::string(LanguageModel::kTraits.name),
                 .vocabulary = kBytes,
                 .metric = Metric::kBitsPerByte,

@@ -68,6 +68,8 @@ struct TaskInfo {
   std::int64_t min_length = 1;  // the shortest row of the train axis
   std::int32_t pad = -1;   // fills rows up; a bidirectional model does not attend to it. -1: none
   bool has_depth = false;  // a condition may fix the depth
+  // Ends a document within a row: attention does not look past it. -1: rows are of one piece.
+  std::int32_t separator = -1;
 };
 
 // Positions begin .. end - 1 of a row.

@@ -11,12 +11,18 @@
 namespace posenc::train {
 namespace {
 
+// The borders of documents are read from the tokens of each step.
+bool packs_documents(const config::LabConfig& config) {
+  const auto* task = std::get_if<tasks::LanguageModel>(&config.task);
+  return task != nullptr && masks_documents(*task);
+}
+
 // A graph holds the numbers that the host gave when it was recorded: positions that are drawn for every step,
 // and the seeds of attention's dropout, would stay the same.
 bool recordable(const config::LabConfig& config, const Optimizer& optimizer) {
   return !config.train.checkpoint_blocks && ops::DeviceGraph::available() &&
          optimizer.recordable() && config.train.positions == config::PositionPolicy::kAsIs &&
-         config.model.attention_dropout == 0.0;
+         config.model.attention_dropout == 0.0 && !packs_documents(config);
 }
 
 std::uint64_t mixed_seed(std::int64_t seed, std::int64_t step) {

@@ -118,7 +118,8 @@ model::ModelContext model_context(const config::LabConfig& config, const tasks::
           .causal = !task.info().bidirectional,
           .train_length = train_length(config.train),
           .seed = static_cast<std::uint64_t>(config.seed),
-          .pad = task.info().pad};
+          .pad = task.info().pad,
+          .separator = task.info().separator};
 }
 
 Pace Pace::of(at::Device device, bool several_processes) {
