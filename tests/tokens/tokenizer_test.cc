@@ -160,6 +160,21 @@ TEST(Tokenizer, BrokenFilesAreNamed) {
   EXPECT_NE(problem(json).find("must have a number of its own"), std::string::npos);
 }
 
+TEST(Tokenizer, TemplatesNameTokens) {
+  Json json = small_json();
+  const Json special = {{"<s>", {{"id", "<s>"}, {"ids", {5000}}, {"tokens", {"<s>"}}}}};
+  json["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single", Json::array({{{"SpecialToken", {{"id", "<s>"}, {"type_id", 0}}}},
+                              {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}})},
+      {"special_tokens", special}};
+  EXPECT_NE(problem(json).find("must be tokens of the vocabulary but got 5000"), std::string::npos)
+      << problem(json);
+  json["post_processor"]["special_tokens"]["<s>"]["ids"] = {0};
+  const Tokenizer tokenizer = Tokenizer::parse(json.dump(), "t.json");
+  EXPECT_EQ(tokenizer.encode("", {.add_template = true}), std::vector<std::int32_t>{0});
+}
+
 TEST(Training, TiesGoToTheSmallerNumbers) {
   Trainer trainer({.vocabulary = 257 + 2, .least_count = 1});
   trainer.add("ba");

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <unordered_map>
@@ -282,12 +283,25 @@ class Reader {
         const Json& entry =
             field(field(part, "special_tokens"), special.get_ref<const std::string&>().c_str());
         for (const Json& token : list(entry, "ids", "post_processor.special_tokens")) {
-          (before ? parts_.prefix : parts_.suffix).push_back(id(token, "post_processor.ids"));
+          (before ? parts_.prefix : parts_.suffix).push_back(known(token));
         }
       } else {
         throw wrong("post_processor.single", "must list SpecialToken and Sequence", item);
       }
     }
+  }
+
+  // The number of a token that is there.
+  [[nodiscard]] std::int32_t known(const Json& value) const {
+    const std::int32_t token = id(value, "post_processor.special_tokens.ids");
+    const auto place = static_cast<std::size_t>(token);
+    const bool added = std::any_of(parts_.added.begin(), parts_.added.end(),
+                                   [&](const AddedToken& a) { return a.id == token; });
+    const bool there = place < parts_.vocabulary.size() &&
+                       parts_.vocabulary[place].kind != VocabularyToken::Kind::kAbsent;
+    if (added || there) return token;
+    throw error(ErrorKind::kUnknownKey, "post_processor.special_tokens.ids",
+                "must be tokens of the vocabulary", std::to_string(token));
   }
 
   const std::string& scope_;
