@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "tasks/draw.h"
+#include "tasks/rolling_hash.h"
 #include "tasks/task.h"
 
 namespace posenc::tasks {
@@ -12,26 +12,13 @@ namespace {
 constexpr std::size_t kString = 50;                     // bytes
 constexpr std::size_t kSampled = std::size_t{1} << 18;  // held-out strings that are compared
 constexpr std::int64_t kFewestShared = 3;  // one string of a small sample may be a licence
-constexpr std::uint64_t kBase = 0x9E3779B97F4A7C15u;  // odd, of the rolling hash
-
-constexpr std::uint64_t leading_factor() {
-  std::uint64_t factor = 1;
-  for (std::size_t i = 1; i < kString; ++i) factor *= kBase;
-  return factor;
-}
 
 // visit(hash) for each string whose hash falls into the sample: the same strings in every document.
 template <class Visit>
 void for_each_sampled(Bytes bytes, std::uint64_t mask, Visit visit) {
-  constexpr std::uint64_t kLeading = leading_factor();
-  std::uint64_t rolling = 0;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (i >= kString) rolling -= kLeading * bytes[i - kString];
-    rolling = rolling * kBase + bytes[i];
-    if (i + 1 < kString) continue;
-    const std::uint64_t hash = mixed(rolling);
+  for_each_string<kString>(bytes, [&](std::uint64_t hash) {
     if ((hash & mask) == 0) visit(hash);
-  }
+  });
 }
 
 enum Seen : std::uint8_t { kNowhere, kInDropped, kInKept };

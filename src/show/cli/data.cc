@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "cli/data_verbs.h"
 #include "cli/print.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
@@ -21,14 +22,11 @@ struct DataOptions {
   std::string from;
   bool list = false;
   bool force = false;
+  bool verify = false;
 };
 
 std::string target(const DataOptions& options, std::string_view name) {
   return options.to.empty() ? tasks::corpus_folder(name) : options.to;
-}
-
-std::string megabytes(std::int64_t bytes) {
-  return fmt::format("{:.1f} MB", static_cast<double>(bytes) * 1e-6);
 }
 
 // What is fetched already, by its manifest; a folder without one is not.
@@ -73,11 +71,17 @@ int fetch(const DataOptions& options) {
 int run_data(const DataOptions& options) {
   if (options.list) return print_list();
   if (options.name.empty()) {
-    throw Error(ErrorKind::kMissingKey, {.scope = "data",
-                                         .key = "NAME",
-                                         .rule = "is required",
-                                         .value = "",
-                                         .hint = "posenc data --list shows the corpora"});
+    print_data_list();
+    return kFine;
+  }
+  const bool fetches = options.force || !options.to.empty() || !options.from.empty();
+  if (!fetches && show_data(options.name, options.verify)) return kFine;
+  if (options.verify) {
+    throw Error(ErrorKind::kIo, {.scope = "data",
+                                 .key = "--verify",
+                                 .rule = "must name a folder of token files",
+                                 .value = options.name,
+                                 .hint = "posenc data shows what is there"});
   }
   return fetch(options);
 }
@@ -86,9 +90,11 @@ int run_data(const DataOptions& options) {
 
 void add_data(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand(
-      "data", "Fetches a small public corpus with the system's package tools, checksum verified");
+      "data",
+      "Fetches public corpora, trains tokenizers, writes token files, and shows what is there");
   auto options = std::make_shared<DataOptions>();
-  verb->add_option("NAME", options->name, "the corpus, one of --list");
+  verb->add_option("NAME", options->name,
+                   "a corpus of --list to fetch, or a folder to show (default: show all)");
   verb->add_flag("--list", options->list, "the corpora, and which of them are there");
   verb->add_option(
       "--to", options->to,
@@ -97,8 +103,22 @@ void add_data(CLI::App& app, Action& chosen) {
   verb->add_option("--from", options->from, "the package's file, fetched elsewhere")
       ->check(CLI::ExistingFile);
   verb->add_flag("--force", options->force, "fetch again, and replace what is there");
-  verb->footer("Examples:\n  posenc data --list\n  posenc data moby\n");
-  verb->callback([&chosen, options] { chosen = [options] { return run_data(*options); }; });
+  verb->add_flag("--verify", options->verify, "read token files and compare all checksums");
+  verb->footer(
+      "Examples:\n"
+      "  posenc data                    what is there: size, SHA-256, licence, split\n"
+      "  posenc data moby               fetch a corpus with the system's package tools\n"
+      "  posenc data dedup moby -o moby-clean\n"
+      "  posenc data tokenizer train moby-clean --vocab 4096 -o tokenizer.json\n"
+      "  posenc data tokens moby-clean --tokenizer tokenizer.json -o moby-4k\n"
+      "  posenc data moby-4k --verify   show token files and compare all checksums\n");
+  add_data_tokenizer(*verb, chosen);
+  add_data_tokens(*verb, chosen);
+  add_data_dedup(*verb, chosen);
+  verb->callback([&chosen, options, verb] {
+    if (!verb->get_subcommands().empty()) return;  // it has chosen
+    chosen = [options] { return run_data(*options); };
+  });
 }
 
 }  // namespace posenc::cli
