@@ -93,6 +93,14 @@ TEST(LoadConfig, HashFollowsWhatChangesResultsAndNothingElse) {
   EXPECT_EQ(parse_config(kSmall, "b.yaml", {"name=other", "train.log_every=3"}).hash, base);
   EXPECT_EQ(parse_config(kSmall, "b.yaml", {"model.dim=64"}).hash, base);
   EXPECT_EQ(parse_config(kSmall, "b.yaml", {"eval.samples=7"}).hash, base);
+  for (const char* same : {"train.shard_optimizer=true", "train.checkpoint_blocks=true",
+                           "train.timeout=5", "train.chunks=2"}) {
+    EXPECT_EQ(parse_config(kSmall, "b.yaml", {same}).hash, base) << same;
+  }
+  const std::string fixed = "train.reduction=deterministic";
+  EXPECT_NE(parse_config(kSmall, "b.yaml", {fixed, "train.chunks=2"}).hash, base);
+  EXPECT_NE(parse_config(kSmall, "b.yaml", {fixed, "train.chunks=2"}).hash,
+            parse_config(kSmall, "b.yaml", {fixed, "train.chunks=1"}).hash);
   EXPECT_NE(parse_config(kSmall, "b.yaml", {"seed=1"}).hash, base);
   EXPECT_NE(parse_config(kSmall, "b.yaml", {"model.encoding=rope"}).hash, base);
   EXPECT_NE(parse_config(kSmall, "b.yaml", {"task.flip_flop.sparse_ignore=0.9"}).hash, base);
@@ -276,6 +284,12 @@ TEST(LoadConfig, PartsThatDoNotFitTogetherAreRefused) {
             std::string::npos);
   EXPECT_NE(problem(kSmall, {"train.positions=shift"}).find("train.position_range"),
             std::string::npos);
+  const std::string fixed = "train.reduction=deterministic";
+  EXPECT_NE(problem(kSmall, {fixed, "train.chunks=3"}).find("must be a power of two"),
+            std::string::npos);
+  EXPECT_NE(problem(kSmall, {fixed, "train.chunks=1024"}).find("must divide the"),
+            std::string::npos);
+  EXPECT_EQ(problem(kSmall, {"train.chunks=3"}), "") << "not read";
   EXPECT_NE(problem(kSmall, {"train.accumulate=3"}).find("must divide the batch"),
             std::string::npos);
   EXPECT_NE(problem(kSmall, {"model.encoding=ropee"}).find("did you mean 'rope'?"),

@@ -94,6 +94,7 @@ TEST(Launch, ReadsAStepOfSlurm) {
 TEST(Launch, ABatchScriptOfSlurmIsOneProcess) {
   EXPECT_FALSE(launch_of(without(kSlurm, "SLURM_STEP_NUM_TASKS")).launched());
   EXPECT_FALSE(launch_of(with(kSlurm, "SLURM_STEP_NUM_TASKS", "1")).launched());
+  EXPECT_EQ(launch_of({{"SLURM_JOB_ID", "7"}, {"SLURM_RESTART_COUNT", "1"}}).restarts, 1);
 }
 
 TEST(Launch, ReadsOpenMpi) {

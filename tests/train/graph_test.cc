@@ -61,11 +61,12 @@ TEST_P(GraphsOnGpu, GoOnFromACheckpointWithTheSameBits) {
   {
     Trainer whole(config_, *task_, {}, pace(Graphs::kWherePossible));
     (void)whole.run(13);
-    whole.save(checkpoints, Value(Value::Data(Value::Map{})), {});
+    whole.save(&checkpoints, Value(Value::Data(Value::Map{})), {});
     expected = whole.run(17);
   }
   Trainer resumed(config_, *task_, {}, pace(Graphs::kWherePossible));
-  resumed.load(*checkpoints.load_latest());
+  const auto latest = checkpoints.load_latest();
+  resumed.load(&*latest);
   const std::vector<StepReport> reports = resumed.run(17);
   ASSERT_EQ(reports.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {

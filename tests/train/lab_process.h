@@ -38,15 +38,16 @@ inline LabResult run_lab(const std::string& arguments, const std::string& before
 // Starts it and does not wait.
 class LabProcess {
  public:
-  explicit LabProcess(std::vector<std::string> words) {
+  // What it says goes to a file where one is named.
+  explicit LabProcess(std::vector<std::string> words, const std::string& said = "/dev/null") {
     words.insert(words.begin(), POSENC_LAB_PATH);
     pid_ = fork();
     if (pid_ != 0) return;
     std::vector<char*> arguments;
     for (std::string& word : words) arguments.push_back(word.data());
     arguments.push_back(nullptr);
-    if (freopen("/dev/null", "w", stdout) == nullptr) _exit(126);
-    if (freopen("/dev/null", "w", stderr) == nullptr) _exit(126);
+    if (freopen(said.c_str(), "w", stdout) == nullptr) _exit(126);
+    if (dup2(STDOUT_FILENO, STDERR_FILENO) < 0) _exit(126);
     execv(POSENC_LAB_PATH, arguments.data());
     _exit(127);
   }
@@ -63,6 +64,7 @@ class LabProcess {
   void send(int signal) const {
     if (pid_ > 0) kill(pid_, signal);
   }
+  [[nodiscard]] pid_t id() const { return pid_; }
   [[nodiscard]] bool running() {
     if (pid_ <= 0) return false;
     int status = 0;

@@ -107,9 +107,10 @@ TEST_F(PaceTest, ALoadedCheckpointGoesOnWithTheSameBits) {
   runs::Checkpoints checkpoints(folder / "checkpoints");
   Trainer whole = trainer({.steps = 8, .prefetch = 2});
   (void)whole.run(7);
-  whole.save(checkpoints, Value(Value::Data(Value::Map{})), {});
+  whole.save(&checkpoints, Value(Value::Data(Value::Map{})), {});
   Trainer resumed = trainer({.steps = 1, .prefetch = 0});
-  resumed.load(*checkpoints.load_latest());
+  const auto latest = checkpoints.load_latest();
+  resumed.load(&*latest);
   for (const StepReport& report : whole.run(5)) EXPECT_EQ(report.loss, resumed.step().loss);
   expect_same(whole, resumed);
 }

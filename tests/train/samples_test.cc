@@ -146,6 +146,31 @@ struct TwoParts {
   }
 };
 
+// Processes that compute pieces of a step compute its rows, each of them once.
+TEST(StepSamples, PiecesAreTheRowsOfTheWhole) {
+  const TwoParts made;
+  const StepSamples whole = made.step();
+  std::int64_t scored = 0;
+  for (std::int64_t piece = 0; piece < 3; ++piece) {
+    const StepSamples here =
+        step_samples(*made.task, made.config, 1, {}, Pieces{.first = piece, .count = 1, .all = 3});
+    ASSERT_EQ(here.parts.size(), 2U);
+    for (std::size_t part = 0; part < 2; ++part) {
+      EXPECT_TRUE(here.parts[part].tokens.equal(whole.parts[part].tokens.narrow(0, piece, 1)));
+      EXPECT_EQ(here.rows[part].first, piece);
+      EXPECT_EQ(here.rows[part].of, 3);
+    }
+    EXPECT_EQ(here.tokens, whole.tokens);
+    EXPECT_EQ(here.divisor_here().item<float>(), 6.0F * 32.0F);
+    scored += here.scored;
+  }
+  EXPECT_EQ(scored, whole.scored);
+  const StepSamples two =
+      step_samples(*made.task, made.config, 1, {}, Pieces{.first = 1, .count = 2, .all = 3});
+  ASSERT_EQ(two.parts.size(), 4U);  // both parts of one piece, then of the other
+  EXPECT_TRUE(two.parts[3].tokens.equal(whole.parts[1].tokens.narrow(0, 2, 1)));
+}
+
 // What fills a step up is no target, lies in the batch and comes after what is scored.
 TEST(StepSamples, PaddingKeepsWhatIsScored) {
   const TwoParts made;

@@ -161,8 +161,12 @@ double step_bytes(const LabConfig& config, const DataShape& data, const Stage& s
   const double all = static_cast<double>(stage.batch) * static_cast<double>(stage.length);
   const double tokens = all / static_cast<double>(config.train.accumulate);
   const double half = config.train.precision == TrainPrecision::kBfloat16 ? 0.5 : 1.0;
-  const double per_token = static_cast<double>(config.model.layers) * saved_numbers(config.model) +
-                           3 * w.dim + 2 * w.mlp;
+  const auto layers = static_cast<double>(config.model.layers);
+  // A block that is computed again keeps its input: the sum of the residual and its last branch.
+  const double saved = config.train.checkpoint_blocks
+                           ? 2 * w.dim * layers + saved_numbers(config.model)
+                           : layers * saved_numbers(config.model);
+  const double per_token = saved + 3 * w.dim + 2 * w.mlp;
   return half * kFloat * tokens *
              (per_token + data.scored_share * logit_numbers(config.model, data)) +
          kSampleBytes * all;

@@ -5,6 +5,7 @@
 #include "core/cancellation.h"
 #include "model/initialise.h"
 #include "model/packed_attention.h"
+#include "model/recompute.h"
 #include "model/token_embedding.h"
 #include "posenc/encodings/spec.h"
 #include "torch/dense.h"
@@ -275,10 +276,13 @@ at::Tensor TransformerImpl::hidden(const at::Tensor& tokens, const at::Tensor& p
   const bool padded = context_.pad >= 0 && !context_.causal;
   const at::Tensor key_mask = padded ? tokens.ne(context_.pad) : at::Tensor();
   Residual last{x, {}};
+  const bool recompute = recompute_ && at::GradMode::is_enabled();
   for (Block& block : blocks_) {
-    last = block->forward(last, key_mask, places, scale);
+    last = recompute ? recomputed(block, last, key_mask, places, scale, calls_)
+                     : block->forward(last, key_mask, places, scale);
     watch_for_stop(last.x);
   }
+  ++calls_;
   return closing(last);
 }
 
@@ -319,6 +323,7 @@ at::Tensor TransformerImpl::logits(const at::Tensor& hidden) {
 }
 
 void TransformerImpl::set_step(std::int64_t step) {
+  calls_ = step;
   for (Block& block : blocks_) {
     if (!block->attention.is_empty()) block->attention->set_calls(step);
   }

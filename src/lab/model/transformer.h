@@ -124,6 +124,8 @@ class TransformerImpl : public torch::nn::Module {
 
   // All dropout of the next call is a function of this number and the seed.
   void set_step(std::int64_t step);
+  // Calls with gradients compute each block twice and keep less (model/recompute.h); the numbers are the same.
+  void recompute_blocks(bool on) { recompute_ = on; }
 
   [[nodiscard]] const config::ModelConfig& config() const { return config_; }
   [[nodiscard]] const std::vector<Block>& blocks() const { return blocks_; }
@@ -147,6 +149,8 @@ class TransformerImpl : public torch::nn::Module {
   Normalize norm_{nullptr};
   torch::nn::Linear head_{nullptr};
   at::Tensor log_scale_;  // [heads], for learned_log
+  bool recompute_ = false;
+  std::int64_t calls_ = 0;  // as attention counts them
 };
 TORCH_MODULE(Transformer);
 

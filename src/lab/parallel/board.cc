@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 #include <sstream>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -138,16 +137,18 @@ std::int64_t Board::add(const std::string& key, std::int64_t number) const {
 
 void report_failure(const Board& board, const Failure& failure) {
   if (board.add(kFailures, 1) > 1) return;
-  board.set(kFailure, fmt::format("{} {}", failure.rank, one_line(failure.text)));
+  board.set(kFailure,
+            fmt::format("{} {} {}", failure.rank, failure.own ? 1 : 0, one_line(failure.text)));
 }
 
+// Between counting a failure and writing it there is a moment.
 std::optional<Failure> failure_of(const Board& board) {
   const auto text = board.find(kFailure);
   if (!text) return std::nullopt;
+  std::istringstream in(*text);
   Failure failure;
-  const auto [end, problem] =
-      std::from_chars(text->data(), text->data() + text->size(), failure.rank);
-  if (problem == std::errc()) failure.text = std::string(end + 1, text->data() + text->size());
+  in >> failure.rank >> failure.own;
+  std::getline(in >> std::ws, failure.text);
   return failure;
 }
 

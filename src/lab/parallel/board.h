@@ -1,18 +1,13 @@
 // A small shared table of texts that all ranks of a job read and write: c10d's TCPStore.
 #pragma once
 
-#include <c10/util/intrusive_ptr.h>
-
 #include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "parallel/launch.h"
-
-namespace c10d {
-class Store;
-}
 
 namespace posenc::parallel {
 
@@ -46,6 +41,7 @@ class Board {
 struct Failure {
   int rank = 0;
   std::string text;
+  bool own = false;  // the rank has said so itself; else others have found out
 };
 void report_failure(const Board& board, const Failure& failure);
 std::optional<Failure> failure_of(const Board& board);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdlib>
 #include <limits>
@@ -172,7 +173,7 @@ Launch read_launch(const Environment& environment) {
     return open_mpi(environment);
   }
   if (in_step_of_several(environment)) return slurm(environment);
-  return {};
+  return {.restarts = number_or(environment, "SLURM_RESTART_COUNT", 0)};
 }
 
 int claimed_rank(const Environment& environment) {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <thread>
@@ -15,6 +16,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr const char* kAddress = "127.0.0.1";
+constexpr double kMostToEnd = 10.0;  // seconds that ranks have to end after a failure
 constexpr auto kPoll = std::chrono::milliseconds(20);
 
 class Ranked {
@@ -74,6 +76,7 @@ class Ranked {
     if (ending.signal != 0) report_failure(board_, {rank, "ended by " + ending_text(ending)});
     if (ending.signal == 0 && !failure_of(board_)) {
       report_failure(board_, {rank, ending_text(ending)});
+      before_joining_ = true;
     }
   }
 
@@ -88,7 +91,7 @@ class Ranked {
   void end_late_ranks() {
     if (!failed_) return;
     const auto waited = std::chrono::duration<double>(Clock::now() - failed_at_).count();
-    if (waited < procs_.timeout_s / 2) return;
+    if (waited < std::min(procs_.timeout_s / 4, kMostToEnd)) return;
     for (const Process& rank : ranks_) rank.signal(SIGKILL);
   }
 
@@ -97,7 +100,10 @@ class Ranked {
     const std::optional<Failure> failure = failure_of(board_);
     const int rank = failure ? failure->rank : *failed_;
     const auto& first = endings_[static_cast<std::size_t>(rank)];
-    const bool said = rank == 0 && first->signal == 0;  // rank 0 speaks for itself
+    // Rank 0 speaks for itself. What is wrong before ranks have joined is wrong on all of them.
+    const bool by_rank_0 = failure && failure->rank == 0 && failure->own;
+    const bool for_all = before_joining_ && endings_[0]->signal == 0 && endings_[0]->code != 0;
+    const bool said = by_rank_0 || for_all;
     const int code = first->signal != 0 || first->code == 0 ? 1 : first->code;
     if (said || !failure) return {code, ""};
     return {code, fmt::format("rank {} failed: {}", rank, failure->text)};
@@ -111,6 +117,7 @@ class Ranked {
   std::optional<int> failed_;
   Clock::time_point failed_at_;
   bool forwarded_ = false;
+  bool before_joining_ = false;  // the rank that failed had not said anything
 };
 
 }  // namespace

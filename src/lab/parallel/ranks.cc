@@ -5,7 +5,6 @@
 #include <fmt/ranges.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <thread>
 
 #include "posenc/core/error.h"
@@ -71,11 +70,12 @@ void Ranks::require_same(const std::string& what, const std::string& mine,
     const auto theirs = board_.find(key(r));
     if (!theirs) missing.push_back(r);
     if (!theirs || *theirs == mine) continue;
-    throw Error(ErrorKind::kConflict, {.scope = "ranks",
-                                       .key = what,
-                                       .rule = fmt::format("of rank {} is not that of rank 0", r),
-                                       .value = fmt::format("{} and {}", *theirs, mine),
-                                       .hint = hint});
+    throw Error(ErrorKind::kConflict,
+                {.scope = "ranks",
+                 .key = what,
+                 .rule = "must be the same on all ranks",
+                 .value = fmt::format("'{}' on rank {} and '{}' on rank 0", *theirs, r, mine),
+                 .hint = hint});
   }
   if (!missing.empty()) throw missing_ranks(missing, options_.timeout_s);
   board_.set(agreed, "yes");
@@ -160,11 +160,15 @@ void Ranks::wait_for_others(const char* key, double seconds) const {
   }
 }
 
-void Ranks::report(const std::string& text) {
+Failure Ranks::report(const std::string& text) {
+  const Failure mine{.rank = rank(), .text = text, .own = true};
   try {
-    report_failure(board_, {rank(), text});
+    report_failure(board_, mine);
+    const auto first = failure_of(board_);
     if (leads() && !launch_.store_exists) wait_for_others("ended", kFarewell);
-  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): no one is left to tell
+    return first.value_or(mine);
+  } catch (const std::exception&) {  // no one is left to tell
+    return mine;
   }
 }
 
@@ -192,7 +196,7 @@ void Ranks::end_with(const Failure& failure) {
     }
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): no one is left to tell
   }
-  if (first || !leads()) std::_Exit(1);
+  if ((first || !leads()) && options_.end) options_.end();
 }
 
 void Ranks::leave() {

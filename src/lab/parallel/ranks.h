@@ -21,8 +21,9 @@ namespace posenc::parallel {
 struct RanksOptions {
   at::Device device = at::kCPU;
   double timeout_s = 600.0;
-  // A rank has failed: called on another thread, on every rank, before the process ends with code 1.
+  // A rank has failed: called on another thread, on every rank; then end(), which ends the process.
   std::function<void(const Failure&)> on_failure;
+  std::function<void()> end;
 };
 
 class Ranks {
@@ -53,8 +54,9 @@ class Ranks {
   void gather(const at::Tensor& x, const std::vector<at::Tensor>& into);
   void wait(Exchange& exchange);
 
-  // This rank has failed: the others learn why and end. The process is to end after this.
-  void report(const std::string& text);
+  // This rank has failed: the others learn why and end. Returns the failure that came first in the job, which may be
+  // another rank's. The process is to end after this.
+  Failure report(const std::string& text);
   // True for the first caller: one line for one failure, whichever thread comes first.
   [[nodiscard]] bool take_last_word() { return !said_.exchange(true); }
   // What else to do on this rank when another one has failed, before the process ends.

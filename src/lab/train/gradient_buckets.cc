@@ -15,7 +15,7 @@ std::int64_t GradientBuckets::usual_bytes(const Optimizer& optimizer) {
 }
 
 GradientBuckets::GradientBuckets(parallel::Ranks& ranks, const Optimizer& optimizer,
-                                 std::int64_t bytes)
+                                 std::int64_t bytes, const Predicate& late)
     : ranks_(ranks) {
   const std::vector<ParameterPlace> places = optimizer.places();
   const at::Tensor& all = optimizer.gradient();
@@ -24,7 +24,8 @@ GradientBuckets::GradientBuckets(parallel::Ranks& ranks, const Optimizer& optimi
   for (auto place = places.rbegin(); place != places.rend(); ++place) {
     const bool last = place + 1 == places.rend();
     if (buckets_.empty() || buckets_.back().gradient.defined()) buckets_.emplace_back();
-    add_parameter(*place, buckets_.size() - 1);
+    ++buckets_.back().parameters;
+    if (!late(place->name)) watch(place->parameter, buckets_.size() - 1);
     const std::int64_t begin = last ? 0 : place->offset;
     const std::int64_t with_next = last ? 0 : end - (place + 1)->offset;
     if (last || with_next > most) {
@@ -38,9 +39,8 @@ GradientBuckets::~GradientBuckets() {
   for (const auto& [node, hook] : hooks_) node->del_post_hook(hook);
 }
 
-void GradientBuckets::add_parameter(const ParameterPlace& place, std::size_t bucket) {
-  ++buckets_[bucket].parameters;
-  auto node = torch::autograd::impl::grad_accumulator(place.parameter);
+void GradientBuckets::watch(const at::Tensor& parameter, std::size_t bucket) {
+  auto node = torch::autograd::impl::grad_accumulator(parameter);
   using torch::autograd::variable_list;
   const std::uintptr_t hook =
       node->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(

@@ -4,6 +4,7 @@
 
 #include <torch/csrc/autograd/function.h>
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -15,8 +16,11 @@ namespace posenc::train {
 
 class GradientBuckets {
  public:
-  // `bytes` of a bucket at most, unless one parameter has more.
-  GradientBuckets(parallel::Ranks& ranks, const Optimizer& optimizer, std::int64_t bytes);
+  using Predicate = std::function<bool(const std::string& parameter)>;
+  // `bytes` of a bucket at most, unless one parameter has more. `late`: parameters that a backward pass adds to more than
+  // once; their buckets are sent at the end.
+  GradientBuckets(parallel::Ranks& ranks, const Optimizer& optimizer, std::int64_t bytes,
+                  const Predicate& late);
   ~GradientBuckets();
   GradientBuckets(GradientBuckets&&) = delete;
   GradientBuckets& operator=(GradientBuckets&&) = delete;
@@ -40,7 +44,7 @@ class GradientBuckets {
     std::size_t missing = 0;
     std::unique_ptr<parallel::Exchange> exchange;
   };
-  void add_parameter(const ParameterPlace& place, std::size_t bucket);
+  void watch(const at::Tensor& parameter, std::size_t bucket);
   void note(std::size_t bucket);
   void send_ready();  // in the order of the buckets, on every rank
 

@@ -46,8 +46,12 @@ StepWork::StepWork(const config::LabConfig& config, model::Transformer model, Op
       graphs_(graphs == Graphs::kWherePossible && device.is_cuda() &&
               recordable(config, optimizer)) {
   if (ranks == nullptr || config.train.reduction == config::Reduction::kDeterministic) return;
-  buckets_ =
-      std::make_unique<GradientBuckets>(*ranks, optimizer, GradientBuckets::usual_bytes(optimizer));
+  // Blocks may share the parameters of encodings, and blocks that are computed again add to them one after another.
+  const auto late = [again = config.train.checkpoint_blocks](const std::string& name) {
+    return again && model::is_positional(name);
+  };
+  buckets_ = std::make_unique<GradientBuckets>(*ranks, optimizer,
+                                               GradientBuckets::usual_bytes(optimizer), late);
 }
 
 void StepWork::restart_draws(std::int64_t step) {

@@ -150,6 +150,7 @@ Trainer::Trainer(const config::LabConfig& config, const tasks::Task& task,
   model_ = model::Transformer(config.model, model_context(config, task), factory);
   model_->to(device_);
   model_->train();
+  model_->recompute_blocks(config.train.checkpoint_blocks);
   optimizer_ = std::make_unique<Optimizer>(config.train, *model_, ranks);
   work_ = std::make_unique<StepWork>(config_, model_, *optimizer_, device_, pace_.graphs, ranks);
   stream_ = training_stream(device_);

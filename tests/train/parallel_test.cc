@@ -1,0 +1,269 @@
+// Several processes train the run that one process trains: the same samples, masks and results; a rank that fails ends
+// the others; a run goes on under another number of processes.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "train/several_processes.h"
+
+namespace posenc::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+int free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  ::bind(socket, reinterpret_cast<sockaddr*>(&address), size);
+  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  ::close(socket);
+  return ntohs(address.sin_port);
+}
+
+class Parallel : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::string train(const std::string& out, const std::string& more = "",
+                                  const std::string& before = "") const {
+    const LabResult result = run_lab(
+        "train " + config_ + " --threads 1 --progress quiet --out " + (folder_ / out) + " " + more,
+        before);
+    EXPECT_EQ(result.code, 0) << result.out;
+    return folder_ / out;
+  }
+  // Starts a long run with two processes and waits until it has saved.
+  [[nodiscard]] std::vector<std::string> words_of_long_run(const std::string& out,
+                                                           const std::string& timeout) const {
+    return {"train",      config_,
+            "--procs",    "2",
+            "--out",      folder_ / out,
+            "--threads",  "1",
+            "--progress", "quiet",
+            "--set",      "train.stages=[{length: 12, batch: 16, steps: 1000000}]",
+            "--set",      "train.eval_every=0",
+            "--set",      "train.timeout=" + timeout};
+  }
+  // Another one than `before`, which an earlier process has left.
+  static void wait_for_checkpoint(LabProcess& process, const std::string& run,
+                                  const TensorBytes& before = {}) {
+    while (process.running() && last_tensors(run) == before) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    ASSERT_TRUE(process.running());
+  }
+  Folder folder_;
+  std::string config_ = folder_.write("config.yaml", kSharedConfig);
+};
+
+void expect_near(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
+  ASSERT_FALSE(a.empty());
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], tolerance) << i;
+}
+
+TEST_F(Parallel, TwoAndFourProcessesTrainTheSameRun) {
+  const std::string one = train("one");
+  for (const char* procs : {"2", "4"}) {
+    const std::string several = train(procs, std::string("--procs ") + procs);
+    expect_near(metric_column(one, "loss"), metric_column(several, "loss"), 2e-6);
+    expect_near(metric_column(one, "grad_norm"), metric_column(several, "grad_norm"), 2e-5);
+    EXPECT_EQ(metric_column(one, "tokens"), metric_column(several, "tokens"));
+    EXPECT_EQ(metric_column(one, "step"), metric_column(several, "step"));
+    EXPECT_EQ(metric_column(one, "accuracy"), metric_column(several, "accuracy"));
+  }
+}
+
+TEST_F(Parallel, AnEvaluationIsThatOfOneProcess) {
+  const std::string run = train("run");
+  const std::string scores = read_file(run + "/scores.bin");
+  const auto results = runs::read_json(run + "/results.json");
+  fs::remove(run + "/scores.bin");
+  (void)train("run", "--procs 2 --resume");  // nothing is left to train
+  EXPECT_EQ(read_file(run + "/scores.bin"), scores);
+  const auto again = runs::read_json(run + "/results.json");
+  EXPECT_EQ(to_json(*results.find("rows")), to_json(*again.find("rows")));
+}
+
+TEST_F(Parallel, DeterministicSumsHaveTheSameBitsForAnyNumberOfProcesses) {
+  const std::string fixed = " --set train.reduction=deterministic --set train.chunks=4";
+  const TensorBytes alone = last_tensors(train("alone", fixed));
+  ASSERT_FALSE(alone.empty());
+  for (const char* procs : {"1", "2", "4"}) {
+    EXPECT_TRUE(last_tensors(train(procs, std::string("--procs ") + procs + fixed)) == alone)
+        << procs;
+  }
+}
+
+TEST_F(Parallel, AShardedOptimizerAndBlocksComputedAgainChangeNoBit) {
+  const TensorBytes plain = last_tensors(train("plain", "--procs 2"));
+  const std::string sharded = "--procs 2 --set train.shard_optimizer=true";
+  EXPECT_TRUE(last_tensors(train("sharded", sharded)) == plain);
+  EXPECT_TRUE(last_tensors(train("again", sharded + " --set train.checkpoint_blocks=true")) ==
+              plain);
+}
+
+TEST_F(Parallel, BlocksComputedAgainGiveTheSameBits) {
+  for (const std::string& model :
+       {std::string("--set model.attention_dropout=0.2 --set model.norm=post"),
+        std::string("--set model.score_scaling=learned_log"),
+        std::string("--set model.encoding='cope(npos_max=8, share_layers=true)' "
+                    "--set train.accumulate=1")}) {
+    const TensorBytes plain = last_tensors(train("plain", model));
+    EXPECT_TRUE(last_tensors(train("again", model + " --set train.checkpoint_blocks=true")) ==
+                plain)
+        << model;
+    remove_tree(folder_ / "plain");
+    remove_tree(folder_ / "again");
+  }
+}
+
+TEST_F(Parallel, AStoppedRunGoesOnUnderAnotherNumberOfProcesses) {
+  const std::string fixed = " --set train.reduction=deterministic --set train.chunks=4";
+  const TensorBytes whole = last_tensors(train("whole", fixed));
+  const std::string run = folder_ / "run";
+  LabProcess process({"train", config_, "--procs", "2", "--out", run, "--threads", "1",
+                      "--progress", "quiet", "--set", "train.reduction=deterministic", "--set",
+                      "train.chunks=4"});
+  while (process.running() && last_tensors(run).empty()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  process.send(SIGTERM);  // it may have ended by itself: the result is the same
+  EXPECT_EQ(process.wait(), 0);
+  (void)train("run", "--procs 4 --resume" + fixed);
+  EXPECT_TRUE(last_tensors(run) == whole);
+}
+
+TEST_F(Parallel, ASignalToOneRankStopsAllAtOneStep) {
+  const std::string run = folder_ / "run";
+  LabProcess process(words_of_long_run("run", "60"));
+  wait_for_checkpoint(process, run);
+  const std::vector<pid_t> ranks = children_of(process.id());
+  ASSERT_EQ(ranks.size(), 2U);
+  kill(ranks.back(), SIGTERM);
+  EXPECT_EQ(process.wait(), 0);
+  EXPECT_NE(status_of(run).find("\"stopped\""), std::string::npos) << status_of(run);
+}
+
+TEST_F(Parallel, AKilledRankEndsTheJobAndIsNamed) {
+  const std::string run = folder_ / "run";
+  for (const int rank : {1, 0}) {
+    std::vector<std::string> words = words_of_long_run("run", "20");
+    if (rank == 0) words.emplace_back("--resume");
+    const TensorBytes before = last_tensors(run);
+    LabProcess process(words, folder_ / "said");
+    wait_for_checkpoint(process, run, before);
+    const std::vector<pid_t> ranks = children_of(process.id());
+    ASSERT_EQ(ranks.size(), 2U);
+    kill(ranks[static_cast<std::size_t>(rank)], SIGKILL);
+    EXPECT_EQ(process.wait(), 1);
+    const auto said = lines_of(read_file(folder_ / "said"));
+    ASSERT_EQ(said.size(), 1U) << read_file(folder_ / "said");
+    EXPECT_EQ(said[0],
+              "posenc: rank " + std::to_string(rank) + " failed: ended by signal 9 (Killed)");
+    for (const pid_t pid : ranks) EXPECT_NE(kill(pid, 0), 0) << "a rank lives on";
+  }
+  EXPECT_FALSE(last_tensors(run).empty());
+}
+
+TEST_F(Parallel, ARankThatHangsEndsTheJobWithinTheTimeout) {
+  LabProcess process(words_of_long_run("run", "6"), folder_ / "said");
+  wait_for_checkpoint(process, folder_ / "run");
+  const std::vector<pid_t> ranks = children_of(process.id());
+  ASSERT_EQ(ranks.size(), 2U);
+  kill(ranks.back(), SIGSTOP);
+  EXPECT_EQ(process.wait(), 1);
+  const auto said = lines_of(read_file(folder_ / "said"));
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_EQ(said[0].find("posenc: rank 1 failed: no sign of life"), 0U) << said[0];
+  EXPECT_NE(status_of(folder_ / "run").find("rank 1"), std::string::npos);
+}
+
+TEST_F(Parallel, ARankThatThrowsIsNamedWithItsError) {
+  const std::string text =
+      "task: {language_model: {path: text}}\n"
+      "model: {encoding: rope, layers: 1, dim: 16, heads: 2}\n"
+      "train: {length: 16, batch: 4, steps: 4, timeout: 30}\n";
+  const std::string config = folder_.write("text.yaml", text);
+  fs::create_directory(folder_ / "text");
+  for (const char* name : {"a.txt", "b.txt", "c.txt"}) {
+    folder_.write(std::string("text/") + name, std::string(4000, name[0]));
+  }
+  const std::string words = "train " + config + " --no-eval --progress quiet --out run";
+  const std::string here = "cd " + (folder_ / "") + ";";
+  // The second rank starts where there is no such folder.
+  const std::string out = HandStartedRanks(free_port()).run({words, words}, {here, "cd /;"});
+  EXPECT_NE(out.find("posenc: rank 1 failed: "), std::string::npos) << out;
+  EXPECT_EQ(lines_of(out).size(), 3U) << out;  // one line, and how both ended
+  EXPECT_NE(out.find("rank 0 ended with 1"), std::string::npos) << out;
+}
+
+TEST_F(Parallel, RanksWithDifferentConfigsAreRefused) {
+  const std::string words = "train " + config_ + " --progress quiet --out " + (folder_ / "run");
+  const std::string out = HandStartedRanks(free_port()).run({words, words + " --set train.lr=0.5"});
+  EXPECT_NE(out.find("posenc: [ranks] config must be the same on all ranks"), std::string::npos)
+      << out;
+  EXPECT_EQ(lines_of(out).size(), 3U) << out;
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+TEST_F(Parallel, MistakesAreSaidByRank0Alone) {
+  const std::string words = "train " + config_ + " --progress quiet --out " + (folder_ / "run");
+  const auto refused = [&](const LabResult& result, const char* text) {
+    EXPECT_EQ(result.code, 2) << result.out;
+    EXPECT_NE(result.out.find(text), std::string::npos) << result.out;
+    EXPECT_EQ(lines_of(result.out).size(), 1U) << result.out;
+  };
+  refused(run_lab(words + " --procs 3"), "divisible by the number of processes (3)");
+  refused(run_lab(words + " --procs 2 --set model.attention_dropout=0.1"), "attention_dropout");
+  refused(
+      run_lab(words + " --procs 8 --set train.reduction=deterministic --set train.chunks=4", ""),
+      "");
+  refused(run_lab(words, "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 "), "MASTER_ADDR is missing");
+  EXPECT_EQ(run_lab(words, "RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 ").out, "");
+  refused(run_lab(words + " --procs 2",
+                  "RANK=0 WORLD_SIZE=1 LOCAL_RANK=0 MASTER_ADDR=a "
+                  "MASTER_PORT=1 "),
+          "--procs cannot be used under another launcher");
+  const std::string place = "MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(free_port());
+  const std::string quick = words + " --set train.timeout=2";
+  refused(run_lab(quick, "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 " + place + " "),
+          "rank 1 did not join within 2 s");
+  EXPECT_EQ(run_lab(quick, "RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 " + place + " ").out, "");
+}
+
+bool installed(const std::string& program) {
+  return std::system(("command -v " + program + " > /dev/null 2>&1").c_str()) == 0;
+}
+
+TEST_F(Parallel, MpirunStartsRanks) {
+  if (!installed("mpirun")) GTEST_SKIP() << "openmpi-bin is not installed";
+  const std::string one = train("one", "--no-eval");
+  const std::string mpirun = "mpirun --allow-run-as-root --oversubscribe -n 2 ";
+  const std::string two = train("two", "--no-eval", mpirun);
+  expect_near(metric_column(one, "loss"), metric_column(two, "loss"), 2e-6);
+  const std::string file = "-x POSENC_RENDEZVOUS=" + (folder_ / "place") + " ";
+  const std::string again = train("again", "--no-eval", mpirun + file);
+  EXPECT_TRUE(last_tensors(two) == last_tensors(again));
+}
+
+TEST_F(Parallel, TorchrunStartsRanks) {
+  if (!installed("torchrun")) GTEST_SKIP() << "torchrun is not installed";
+  const fs::path program = fs::path(POSENC_LAB_PATH).parent_path() / "posenc-train";
+  const std::string words = " " + config_ + " --threads 1 --no-eval --progress quiet --out ";
+  // -r and -t: Debian's torchrun 1.13 does not start without them.
+  const std::string torchrun = "torchrun -r 1 -t 1 --nproc_per_node=2 ";
+  const auto run = [&](const std::string& options, const std::string& out) {
+    const std::string command = torchrun + options + program.string() + words + (folder_ / out);
+    return std::system((command + " > " + (folder_ / "said") + " 2>&1").c_str());
+  };
+  ASSERT_EQ(run("", "script"), 0) << read_file(folder_ / "said");
+  ASSERT_EQ(run("--standalone --no_python ", "program"), 0) << read_file(folder_ / "said");
+  EXPECT_TRUE(last_tensors(folder_ / "script") ==
+              last_tensors(train("two", "--no-eval --procs 2")));
+  EXPECT_TRUE(last_tensors(folder_ / "script") == last_tensors(folder_ / "program"));
+}
+
+}  // namespace
+}  // namespace posenc::testing

@@ -1,0 +1,114 @@
+// Runs that several processes train together, and what is compared of them.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/value.h"
+#include "runs/checkpoints.h"
+#include "runs/metrics.h"
+#include "train/lab_process.h"
+
+namespace posenc::testing {
+
+inline constexpr const char* kSharedConfig =
+    R"(task: {selective_counting: {density: 0.3, cap: 4, max_label: 31}}
+model: {encoding: rope + cope(npos_max=8), layers: 2, dim: 16, heads: 2, dropout: 0.1, mlp_dropout: 0.1}
+train:
+  stages: [{length: 12, batch: 16, steps: 8}, {length: 16, batch: 8, steps: 8}]
+  accumulate: 2
+  log_every: 4
+  eval_every: 8
+  eval_samples: 16
+  checkpoint_every: 4
+  timeout: 60
+eval: {samples: 16, factors: [1, 2], tokens_per_batch: 64}
+)";
+
+using TensorBytes = std::map<std::string, std::vector<std::byte>>;
+
+inline TensorBytes last_tensors(const std::string& run) {
+  const runs::CheckpointReader reader(std::filesystem::path(run) / "checkpoints");
+  const auto checkpoint = reader.load_latest();
+  TensorBytes all;
+  if (!checkpoint) return all;
+  for (const auto& [group, file] : checkpoint->groups) {
+    for (const auto& info : file.tensors()) all[group + "/" + info.name] = file.read(info);
+  }
+  return all;
+}
+
+// A number of each row of metrics.jsonl that has it.
+inline std::vector<double> metric_column(const std::string& run, const char* name) {
+  std::vector<double> column;
+  for (const Value& row : runs::read_metrics(std::filesystem::path(run) / "metrics.jsonl")) {
+    const Value* value = row.find(name);
+    if (value == nullptr) continue;
+    if (const auto* number = value->get_if<double>()) column.push_back(*number);
+    if (const auto* whole = value->get_if<std::int64_t>()) {
+      column.push_back(static_cast<double>(*whole));
+    }
+  }
+  return column;
+}
+
+inline std::string status_of(const std::string& run) {
+  return read_file((std::filesystem::path(run) / "status.json").string());
+}
+
+inline std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    if (!line.empty()) lines.push_back(line);
+  }
+  return lines;
+}
+
+// Ranks that are started by hand, each with its own words and folder.
+class HandStartedRanks {
+ public:
+  explicit HandStartedRanks(int port) : port_(port) {}
+  // The output of all ranks together when they have ended; each ends with `; echo "rank R: CODE"`.
+  std::string run(const std::vector<std::string>& words,
+                  const std::vector<std::string>& before = {}) const {
+    std::string script;
+    for (std::size_t r = 0; r < words.size(); ++r) {
+      const std::string first = r < before.size() ? before[r] : "";
+      script += "( " + first + " export RANK=" + std::to_string(r) +
+                " LOCAL_RANK=" + std::to_string(r) + " WORLD_SIZE=" + std::to_string(words.size()) +
+                " LOCAL_WORLD_SIZE=" + std::to_string(words.size()) +
+                " MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(port_) + "; " +
+                POSENC_LAB_PATH + " " + words[r] + "; echo rank " + std::to_string(r) +
+                " ended with $? ) & ";
+    }
+    script += "wait";
+    FILE* pipe = popen(("( " + script + " ) 2>&1").c_str(), "r");
+    std::string out;
+    std::array<char, 4096> buffer{};
+    while (const std::size_t n = fread(buffer.data(), 1, buffer.size(), pipe)) {
+      out.append(buffer.data(), n);
+    }
+    pclose(pipe);
+    return out;
+  }
+
+ private:
+  int port_;
+};
+
+// Processes that a process has started.
+inline std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> children;
+  const std::string list =
+      "/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) + "/children";
+  std::ifstream in(list);
+  for (pid_t child = 0; in >> child;) children.push_back(child);
+  std::sort(children.begin(), children.end());
+  return children;
+}
+
+}  // namespace posenc::testing
