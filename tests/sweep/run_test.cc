@@ -127,6 +127,27 @@ TEST_F(Sweep, ASignalIsForwardedAndTheRunsAreResumed) {
   EXPECT_EQ(count("start resume=yes"), 2U);
 }
 
+TEST_F(Sweep, AJobThatASchedulerStoppedBeforeTheSweepNoticedHasNotFailed) {
+  act(0, "status stopped 'by a signal'; echo $$ > \"$here/pid\"; say ended; exit 143\n");
+  options_.jobs = 1;
+  bool gone = false;
+  // No signal until the job is gone; one when the sweep asks again, as it judges the job.
+  options_.stop = [&] {
+    if (gone) return SIGTERM;
+    if (count("ended") == 0) return 0;
+    const std::string stat =
+        "/proc/" + std::to_string(std::stoi(testing::file_content(folder_ / "pid")));
+    while (testing::file_content(stat + "/stat").find(") Z") == std::string::npos) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    gone = true;
+    return 0;
+  };
+  const auto reports = run();
+  EXPECT_EQ(reports[0].state, JobState::kStopped);
+  EXPECT_EQ(tally(reports).waiting, 4U);
+}
+
 TEST_F(Sweep, JobsThatDoNotEndAreKilledWhenAsked) {
   act(0, "trap 'say deaf' TERM\nsay ready\nwhile :; do sleep 0.02; done\n");
   options_.jobs = 1;

@@ -249,6 +249,8 @@ class Runner {
 
   void judge(JobReport& report, const Ending& ending) {
     const auto status = status_of(report);
+    // A scheduler signals this process and its jobs together: one that has ended already was stopped, and did not fail.
+    if (signal_ == 0) signal_ = options_.stop();
     const bool by_itself = options_.time_box && ending.code == kTimeIsUp;
     time_is_up_ = time_is_up_ || by_itself;  // what is left is too short for another job, too
     report.state = end_state(ending, status, signal_ != 0 || time_box_closed_ || by_itself);
