@@ -62,6 +62,35 @@ bool WordMerger::is_current(std::span<const std::int32_t> word, const Candidate&
 }
 
 void WordMerger::merge(std::vector<std::int32_t>& word) {
+  if (word.size() <= kShort) return merge_short(word);
+  merge_long(word);
+}
+
+void WordMerger::merge_short(std::vector<std::int32_t>& word) {
+  std::size_t size = word.size();
+  const auto look_up = [&](std::size_t i) { pairs_[i] = table_->find(word[i], word[i + 1]); };
+  for (std::size_t i = 0; i + 1 < size; ++i) look_up(i);
+  while (size > 1) {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i + 1 < size; ++i) {
+      // As unsigned numbers, so that the rank of no merge is the largest.
+      const auto rank = [&](std::size_t at) { return static_cast<std::uint32_t>(pairs_[at].rank); };
+      if (rank(i) < rank(best)) best = i;
+    }
+    if (pairs_[best].rank < 0) break;
+    word[best] = pairs_[best].merged;
+    --size;
+    for (std::size_t i = best + 1; i < size; ++i) {
+      word[i] = word[i + 1];
+      pairs_[i] = pairs_[i + 1];
+    }
+    if (best > 0) look_up(best - 1);
+    if (best + 1 < size) look_up(best);
+  }
+  word.resize(size);
+}
+
+void WordMerger::merge_long(std::vector<std::int32_t>& word) {
   const auto size = static_cast<std::int32_t>(word.size());
   next_.resize(word.size());
   previous_.resize(word.size());

@@ -3,6 +3,7 @@
 // Sennrich et al. 2016, arXiv 1508.07909. A word of n bytes takes O(n log n).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -47,6 +48,11 @@ class WordMerger {
   void merge(std::vector<std::int32_t>& word);
 
  private:
+  static constexpr std::size_t kShort =
+      24;  // up to here looking at all pairs is faster than a heap
+  void merge_short(std::vector<std::int32_t>& word);
+  void merge_long(std::vector<std::int32_t>& word);
+
   struct Candidate {
     std::int32_t rank = 0;
     std::int32_t at = 0;  // of the left token
@@ -60,7 +66,8 @@ class WordMerger {
 
   const MergeTable* table_;
   std::vector<Candidate> heap_;
-  std::vector<std::int32_t> next_, previous_;  // places of the tokens that are left; -1: none
+  std::vector<std::int32_t> next_, previous_;      // places of the tokens that are left; -1: none
+  std::array<MergeTable::Found, kShort> pairs_{};  // of a short word, by the left token
 };
 
 }  // namespace posenc::tokens

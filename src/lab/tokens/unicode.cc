@@ -55,9 +55,8 @@ Lead lead_of(unsigned char byte) {
 
 }  // namespace
 
-CodePoint code_point_at(std::string_view text, std::size_t at) {
+CodePoint long_code_point_at(std::string_view text, std::size_t at) {
   const auto first = static_cast<unsigned char>(text[at]);
-  if (first < 0x80) return {first, 1};
   const CodePoint invalid{kInvalidByte + first, 1};
   const Lead lead = lead_of(first);
   if (lead.bytes == 0 || at + lead.bytes > text.size()) return invalid;
@@ -89,7 +88,7 @@ void append_utf8(char32_t value, std::string& text) {
   put(0x80 | (value & 0x3F));
 }
 
-CharacterKind kind_of(char32_t value) {
+CharacterKind long_kind_of(char32_t value) {
   return value < kTabled ? first_kinds()[value] : looked_up(value);
 }
 
