@@ -18,7 +18,24 @@ std::vector<std::string> experiments() {
   for (const std::string& path : shipped_configs()) {
     if (top_level_keys(path).count("task") > 0) paths.push_back(path);
   }
+  for (const std::string& path : shipped_configs("recipes")) paths.push_back(path);
   return paths;
+}
+
+// A recipe says the shape of its model, so that it loads before the run that it starts from is there; both must agree.
+TEST(Configs, RecipesHaveTheModelOfTheirBase) {
+  const auto recipes = shipped_configs("recipes");
+  const auto base = std::find_if(recipes.begin(), recipes.end(), [](const std::string& path) {
+    return path.ends_with("/base.yaml");
+  });
+  ASSERT_NE(base, recipes.end());
+  const ModelConfig model = load_config(*base).config.model;
+  for (const std::string& path : recipes) {
+    LabConfig config = load_config(path).config;
+    EXPECT_EQ(config.train.init_from, path == *base ? "" : "runs/recipes/base") << path;
+    config.model.encoding = model.encoding;
+    EXPECT_EQ(config.model, model) << path;
+  }
 }
 
 // The bases of the evidence pages are among them.
@@ -87,9 +104,7 @@ TEST(Configs, HeadersSayWhatToExpectOnWhichHardwareAndHowLong) {
     EXPECT_NE(expected, std::string::npos) << path;
     EXPECT_GT(expected, 40U) << path << ": nothing before it says what the config shows";
     EXPECT_NE(header.find("Hardware and time: "), std::string::npos) << path;
-    EXPECT_NE(
-        header.find("posenc train configs/" + std::filesystem::path(path).filename().string()),
-        std::string::npos)
+    EXPECT_NE(header.find("posenc train " + path.substr(path.rfind("configs/"))), std::string::npos)
         << path;
   }
 }

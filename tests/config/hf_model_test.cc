@@ -200,6 +200,17 @@ TEST(InitFrom, LaterFieldsAtTheirDefaultsKeepHashes) {
   }
 }
 
+TEST(ModelShapes, PresetsHaveTheFieldsOfTheirPapers) {
+  const auto preset = [](const std::string& name) {
+    return loaded("model: {preset: " + name + "}\n").config.model;
+  };
+  const ModelConfig qwen2 = preset("qwen2");
+  EXPECT_TRUE(qwen2.norm_kind == NormKind::kRms && qwen2.mlp == Mlp::kSwiglu);
+  EXPECT_TRUE(qkv_bias(qwen2) && !out_bias(qwen2) && !mlp_bias(qwen2));
+  EXPECT_TRUE(preset("qwen3").qk_norm && !qkv_bias(preset("qwen3")));
+  EXPECT_TRUE(preset("neox").parallel && mlp_bias(preset("neox")));
+}
+
 TEST(ModelShapes, FieldsThatDoNotGoTogether) {
   EXPECT_NE(
       said_by("model: {norm: post, parallel: true}\n").find("model.parallel needs model.norm"),

@@ -81,6 +81,7 @@ TEST(InitWeights, EveryFieldOfTheShapesMatters) {
       {"llama", [](auto& m) { m.norm_eps = 1e-3; }},
       {"llama", [](auto& m) { m.encoding = {"rope(theta=500)"}; }},
       {"qwen3", [](auto& m) { m.norm_eps = 1e-3; }},
+      {"gpt_neox", [](auto& m) { m.norm_eps = 1e-3; }},
       {"gpt_neox", [](auto& m) { m.parallel = false; }},
       {"gpt_neox", [](auto& m) { m.mlp = config::Mlp::kGeluTanh; }},
       {"gpt_neox", [](auto& m) { m.encoding = {"rope"}; }},
@@ -202,6 +203,13 @@ TEST(InitWeights, GoOnFromARunAndFromItsFile) {
   EXPECT_NE(wrong.out.find("missing: blocks.1."), std::string::npos) << wrong.out;
   EXPECT_NE(wrong.out.find("embed.weight is ["), std::string::npos) << wrong.out;
   EXPECT_FALSE(std::filesystem::exists(folder / "wrong"));
+  const auto gone = train(folder, "gone", config_text(folder / "nowhere"));
+  EXPECT_EQ(gone.code, 2);
+  EXPECT_NE(gone.out.find("[train] init_from must be a run directory, a safetensors file or a "
+                          "Hugging Face folder"),
+            std::string::npos)
+      << gone.out;
+  EXPECT_FALSE(std::filesystem::exists(folder / "gone"));
 }
 
 TEST(InitWeights, ReplacedEncodingsTrainInStages) {
