@@ -53,6 +53,14 @@ TEST(ScalePlan, CheckpointsKeepTheInputsOfBlocksAndOneBlock) {
   EXPECT_LT(plan(24).checkpointed_activations, 0.5 * plan(24).activations);
 }
 
+TEST(ScalePlan, ShowsBothWaysWhicheverTheConfigHas) {
+  const ScalePlan off = plan_scale(config_with(), kData, {.gpus = 8});
+  const ScalePlan on =
+      plan_scale(config_with({"train.checkpoint_blocks=true"}), kData, {.gpus = 8});
+  EXPECT_EQ(off.activations, on.activations);
+  EXPECT_EQ(off.checkpointed_activations, on.checkpointed_activations);
+}
+
 TEST(ScalePlan, TheWireCarriesTheRing) {
   const ScalePlan plan = plan_scale(config_with(), kData, {.gpus = 4});
   EXPECT_DOUBLE_EQ(plan.variants[0].wire, 2.0 * 3 / 4 * plan.gradients);

@@ -59,19 +59,11 @@ double optimizer_bytes(const TrainConfig& train, double parameters) {
   return train.momentum > 0.0 ? kFloatBytes * parameters : 0.0;
 }
 
-// step_bytes grows with the layers by what a block saves. Computed again, a block keeps its input, which is the sum of
-// the residual stream and its last branch, and one block at a time has all of its activations.
-double checkpointed_bytes(const LabConfig& config, const DataShape& data, const Stage& stage) {
-  LabConfig one = config;
-  one.model.layers = 1;
-  one.model.encoding = {layer_encoding(config.model, 0)};
-  const bool half = config.train.precision == TrainPrecision::kBfloat16;
-  const double number = half ? kHalfBytes : kFloatBytes;
-  const double tokens = static_cast<double>(stage.batch) * static_cast<double>(stage.length) /
-                        static_cast<double>(config.train.accumulate);
-  const double inputs =
-      2.0 * static_cast<double>(config.model.dim) * static_cast<double>(config.model.layers);
-  return step_bytes(one, data, stage) + number * tokens * inputs;
+// With and without train.checkpoint_blocks, whichever the config has.
+double activation_bytes(LabConfig config, const DataShape& data, const Stage& stage,
+                        bool checkpointed) {
+  config.train.checkpoint_blocks = checkpointed;
+  return step_bytes(config, data, stage);
 }
 
 // Of the forward and the backward pass: 2 and 4 per parameter of a product, and attention under a causal mask.
@@ -161,8 +153,8 @@ ScalePlan plan_scale(const LabConfig& config, const DataShape& data, const Clust
   plan.rounded_weights = rounded ? kHalfBytes * plan.parameters : 0.0;
   plan.optimizer = optimizer_bytes(config.train, plan.parameters);
   plan.sharded_optimizer = plan.optimizer / static_cast<double>(cluster.gpus);
-  plan.activations = step_bytes(config, data, stage);
-  plan.checkpointed_activations = checkpointed_bytes(config, data, stage);
+  plan.activations = activation_bytes(config, data, stage, false);
+  plan.checkpointed_activations = activation_bytes(config, data, stage, true);
   const Setting setting{config, cluster, plan,
                         static_cast<double>(stage.batch) * static_cast<double>(stage.length)};
   for (std::size_t i = 0; i < plan.variants.size(); ++i) {
