@@ -286,9 +286,6 @@ def losses(run):
 def test_srun_trains_with_two_ranks(make):
     """srun -n 2 posenc train: the losses of one process; SIGTERM saves, and one process goes on."""
     folder, posenc = make(seeds=1).folder, make.posenc
-    if "--procs" not in shell(posenc, "train", "--help").stdout:
-        print("skipped: this build trains in one process only", end="  ")
-        return
     train = [posenc, "train", f"{folder}/base.yaml", "--threads", "1", "--progress", "quiet"]
     one = shell(*train, "--out", f"{folder}/one")
     require(one.returncode == 0, one.stdout)
@@ -319,9 +316,6 @@ def test_srun_trains_with_two_ranks(make):
 
 def test_a_sweep_of_runs_with_two_ranks(make):
     """Each run is a step of two ranks; SIGTERM reaches them through posenc and srun."""
-    if "--procs" not in shell(make.posenc, "train", "--help").stdout:
-        print("skipped: this build trains in one process only", end="  ")
-        return
     sweep = make(seeds=1, steps=LONG)
     trainer = ["grid.yaml", "--on", "slurm", "--array", "1", "--threads", "1", "--sbatch=--ntasks=2", "--trainer",
                f"srun -n 2 {make.posenc} train"]
