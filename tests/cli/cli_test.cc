@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -54,6 +55,19 @@ TEST(Cli, HelpIsEverywhereAndHasAnExample) {
     EXPECT_NE(result.out.find("Example"), std::string::npos) << arguments;
   }
   EXPECT_EQ(run("--version").code, 0);
+}
+
+// For torchrun, which starts a program by its path.
+TEST(Cli, WhichNamesTheProgramOfTraining) {
+  const Result result = run("which train");
+  const std::string beside = std::string(POSENC_CLI_PATH) + "-train";
+  if (std::filesystem::exists(beside)) {
+    EXPECT_EQ(result.code, 0) << result.out;
+    EXPECT_EQ(result.out, std::filesystem::canonical(beside).string() + "\n");
+  } else {
+    EXPECT_EQ(result.code, 2) << "built without libtorch";
+  }
+  EXPECT_EQ(run("which eval").code, 2);
 }
 
 TEST(Cli, ListNamesEveryEncodingFieldAndProperty) {
