@@ -35,6 +35,7 @@
 #include "posenc/encodings/rotary_cache.h"
 #include "posenc/encodings/spec.h"
 #include "posenc/kernels/attention.h"
+#include "posenc/kernels/attention_slices.h"
 #include "posenc/kernels/embedding.h"
 #include "posenc/kernels/linear_attention.h"
 #include "posenc/kernels/reference.h"

@@ -9,6 +9,7 @@
 #include "kernels/path_trace.h"
 #include "kernels/view_checks.h"
 #include "posenc/core/threads.h"
+#include "posenc/kernels/attention_slices.h"
 
 namespace posenc {
 namespace {
@@ -25,14 +26,19 @@ struct Task {
 
 constexpr std::int64_t kFewestTasks = 8;
 
+// `may_widen`: the gradient may be float32 whatever the tensor is.
 Status check_gradient(const char* name, const ConstTensorView& gradient, const char* of,
-                      const ConstTensorView& tensor) noexcept {
+                      const ConstTensorView& tensor, bool may_widen) noexcept {
   if (!tensor.present() && !gradient.present()) return {};
-  if (Status s = check_same_shape(kOp, name, gradient, of, tensor); !s.ok()) return s;
+  ConstTensorView like = tensor;
+  if (may_widen && gradient.dtype == DType::kFloat32) like.dtype = DType::kFloat32;
+  if (Status s = check_same_shape(kOp, name, gradient, of, like); !s.ok()) return s;
   return check_view(kOp, name, gradient);
 }
 
-Status check_call(const AttentionBackwardCall& call) noexcept {
+}  // namespace
+
+Status check_backward(const AttentionBackwardCall& call, bool may_widen) noexcept {
   if (Status s = check_attention(call.forward); !s.ok()) return s;
   const std::int64_t rows =
       call.forward.q.batch() * call.forward.q.heads() * call.forward.q.tokens();
@@ -44,15 +50,18 @@ Status check_call(const AttentionBackwardCall& call) noexcept {
     ConstTensorView gradient;
     const char* of;
     ConstTensorView tensor;
+    bool may_widen;
   };
   const AttentionCall& f = call.forward;
-  const std::array<Pair, 4> pairs = {{{"grad_out", call.grad_out, "q", f.q},
-                                      {"dq", call.dq, "q", f.q},
-                                      {"dk", call.dk, "k", f.k},
-                                      {"dv", call.dv, "v", f.v}}};
+  const std::array<Pair, 4> pairs = {{{"grad_out", call.grad_out, "q", f.q, false},
+                                      {"dq", call.dq, "q", f.q, may_widen},
+                                      {"dk", call.dk, "k", f.k, may_widen},
+                                      {"dv", call.dv, "v", f.v, may_widen}}};
   for (const Pair& pair : pairs) {
-    if (Status s = check_gradient(pair.name, pair.gradient, pair.of, pair.tensor); !s.ok())
+    if (Status s = check_gradient(pair.name, pair.gradient, pair.of, pair.tensor, pair.may_widen);
+        !s.ok()) {
       return s;
+    }
   }
   const std::vector<SpecInput>& inputs = f.plan->state().inputs;
   if (call.dinputs.size() != inputs.size()) {
@@ -61,14 +70,16 @@ Status check_call(const AttentionBackwardCall& call) noexcept {
                           f.plan->state().input_names.c_str(), call.dinputs.size());
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (Status s =
-            check_gradient("dinputs", call.dinputs[i], inputs[i].info.name.c_str(), f.inputs[i]);
+    if (Status s = check_gradient("dinputs", call.dinputs[i], inputs[i].info.name.c_str(),
+                                  f.inputs[i], may_widen);
         !s.ok()) {
       return s;
     }
   }
   return {};
 }
+
+namespace {
 
 // What one thread works with.
 struct Mine {
@@ -116,7 +127,7 @@ void output_backward(const AttentionSetup& setup, const Segment& s, std::int64_t
 // Output gradients of a block, its log-sum-exps, and SUM over channels of grad_out * out, which is all that sinks need.
 void read_outputs(const AttentionBackwardCall& call, const AttentionSetup& setup, const Segment& s,
                   std::int64_t head, const cpu::QueryBlock& block, TaskGradients& gradients,
-                  Mine& mine) {
+                  bool with_sinks, Mine& mine) {
   std::fill(mine.grad_out.begin(), mine.grad_out.end(), 0.0f);
   for (std::size_t r = 0; r < block.count; ++r) {
     const std::int64_t query = s.first_query + static_cast<std::int64_t>(block.first + r);
@@ -130,7 +141,7 @@ void read_outputs(const AttentionBackwardCall& call, const AttentionSetup& setup
         (s.batch * call.forward.q.heads() + head) * call.forward.q.tokens() + query;
     mine.lse[r] = call.forward.lse[at];
     if (mine.lse[r] != -std::numeric_limits<float>::infinity()) {
-      gradients.add_sinks(setup, head, mine.lse[r], sum);
+      if (with_sinks) gradients.add_sinks(setup, head, mine.lse[r], sum);
       if (setup.state->rotates_values) output_backward(setup, s, head, query, gradients, row, mine);
       continue;
     }
@@ -191,13 +202,48 @@ void write_queries(const AttentionBackwardCall& call, const AttentionSetup& setu
   }
 }
 
+// What the rows of a block carry into a slice and out of it; rows past the block's have none.
+struct SliceBlock {
+  SliceBlock(const AttentionSetup& setup, const SliceGradients& gradients, const Segment& s,
+             std::int64_t head, const cpu::QueryBlock& block)
+      : count(block.count) {
+    if (gradients.prefix.empty()) return;
+    const AttentionCall& call = *setup.call;
+    first = static_cast<std::size_t>((s.batch * call.q.heads() + head) * call.q.tokens() +
+                                     s.first_query) +
+            block.first;
+    all = gradients.prefix;
+    carry = cpu::idle_carry(setup.problem(s, head));
+    std::copy_n(gradients.carry.begin() + static_cast<std::ptrdiff_t>(first), count, carry.begin());
+    std::copy_n(gradients.carry.begin() + static_cast<std::ptrdiff_t>(all.size() + first), count,
+                carry.begin() + cpu::kQueryBlock);
+    std::copy_n(all.begin() + static_cast<std::ptrdiff_t>(first), count, prefix.begin());
+  }
+  void add_to(cpu::BackwardInputs& in) {
+    if (all.empty()) return;
+    in.carry = carry.data();
+    in.prefix = prefix.data();
+  }
+  void keep() const {
+    if (all.empty()) return;
+    std::copy_n(prefix.begin(), count, all.begin() + static_cast<std::ptrdiff_t>(first));
+  }
+
+  std::size_t count;
+  std::size_t first = 0;
+  std::span<float> all;
+  std::array<float, cpu::kCarry> carry{};
+  std::array<float, cpu::kQueryBlock> prefix{};
+};
+
 void run_block(const AttentionBackwardCall& call, const AttentionSetup& setup, const Segment& s,
-               std::int64_t head, std::size_t first, TaskGradients& gradients, Mine& mine) {
+               std::int64_t head, std::size_t first, const SliceGradients& slice,
+               TaskGradients& gradients, Mine& mine) {
   cpu::QueryBlock block;
   block.first = first;
   block.count = std::min(cpu::kQueryBlock, static_cast<std::size_t>(s.queries) - first);
   read_queries(setup, s, head, mine.turner, {mine.rows, mine.plain, mine.relative}, block);
-  read_outputs(call, setup, s, head, block, gradients, mine);
+  read_outputs(call, setup, s, head, block, gradients, slice.with_sinks, mine);
   cpu::BackwardOutputs out = gradients.outputs(setup, head);
   out.dq = mine.dq.data();
   out.dq_plain = setup.reads_plain() ? mine.dq_plain.data() : nullptr;
@@ -206,9 +252,11 @@ void run_block(const AttentionBackwardCall& call, const AttentionSetup& setup, c
     out.drelative_rows = (relative->has_own_rows() ? mine.drelative : mine.dq_plain).data();
   }
   fill_pairs(setup, s, head, block, mine.space.pairs);
-  cpu::attention_backward_block(setup.problem(s, head), block,
-                                {mine.grad_out.data(), mine.lse.data(), mine.delta.data()},
-                                mine.space, out);
+  cpu::BackwardInputs in{mine.grad_out.data(), mine.lse.data(), mine.delta.data()};
+  SliceBlock carried(setup, slice, s, head, block);
+  carried.add_to(in);
+  cpu::attention_backward_block(setup.problem(s, head), block, in, mine.space, out);
+  carried.keep();
   gradients.finish_rows(setup, block);
   if (!setup.pairs.empty()) {
     gradients.add_pairs(setup, pair_block(setup, s, head, block), mine.space.dpairs);
@@ -218,13 +266,14 @@ void run_block(const AttentionBackwardCall& call, const AttentionSetup& setup, c
 }
 
 void run_task(const AttentionBackwardCall& call, const AttentionSetup& setup, const Task& task,
-              std::int64_t splits, TaskGradients& gradients, Mine& mine) {
+              std::int64_t splits, const SliceGradients& slice, TaskGradients& gradients,
+              Mine& mine) {
   const Segment& s = setup.segments[task.segment];
   const std::int64_t group = setup.state->shape.heads / setup.state->kv_heads;
   const auto block = static_cast<std::int64_t>(cpu::kQueryBlock);
   for (std::int64_t h = task.kv_head * group; h < (task.kv_head + 1) * group; ++h) {
     for (std::int64_t first = task.split * block; first < s.queries; first += splits * block) {
-      run_block(call, setup, s, h, static_cast<std::size_t>(first), gradients, mine);
+      run_block(call, setup, s, h, static_cast<std::size_t>(first), slice, gradients, mine);
     }
   }
 }
@@ -245,10 +294,13 @@ void clear_unread(const AttentionBackwardCall& call, const AttentionSetup& setup
   }
 }
 
-Status run_fused(const AttentionBackwardCall& call) {
+}  // namespace
+
+Status run_backward(const AttentionBackwardCall& call, const AttentionSlice* slice,
+                    const SliceGradients& carried) {
   path_trace().backward = AttentionPath::kFused;
   AttentionSetup setup;
-  if (Status s = prepare_attention(call.forward, setup); !s.ok()) return s;
+  if (Status s = prepare_attention(call.forward, setup, true, slice); !s.ok()) return s;
   clear_unread(call, setup);
   const std::int64_t splits = backward_splits(call.forward, setup.segments.size());
   std::vector<Task> tasks;
@@ -265,14 +317,15 @@ Status run_fused(const AttentionBackwardCall& call) {
   for (int t = 0; t < num_threads(); ++t) all.emplace_back(setup);
   parallel_for(std::ssize(tasks), [&](std::int64_t task, int worker) {
     const auto index = static_cast<std::size_t>(task);
-    run_task(call, setup, tasks[index], splits, gradients[index], all[worker]);
+    run_task(call, setup, tasks[index], splits, carried, gradients[index], all[worker]);
   });
   write_key_gradients(call, setup, static_cast<std::size_t>(splits), gradients);
+  if (slice != nullptr) {
+    add_slice_sums(setup, static_cast<std::size_t>(splits), gradients, carried);
+  }
   if (call.dparameters != nullptr) sum_parameter_gradients(setup, gradients, *call.dparameters);
   return {};
 }
-
-}  // namespace
 
 std::int64_t backward_splits(const AttentionCall& call, std::size_t segments) {
   const std::int64_t heads = static_cast<std::int64_t>(segments) * call.plan->state().kv_heads;
@@ -283,11 +336,12 @@ std::int64_t backward_splits(const AttentionCall& call, std::size_t segments) {
 }
 
 Status attention_backward(const AttentionBackwardCall& call) noexcept {
-  if (Status s = check_call(call); !s.ok()) return s;
+  if (Status s = check_backward(call, false); !s.ok()) return s;
   try {
     const std::string obstacle = obstacle_of(call.forward);
     if (Status s = check_path(kOp, call.forward, obstacle); !s.ok()) return s;
-    return obstacle.empty() ? run_fused(call) : reference_attention_backward(call);
+    if (!obstacle.empty()) return reference_attention_backward(call);
+    return run_backward(call, nullptr, {.with_sinks = true});
   } catch (const std::bad_alloc&) {
     return {StatusCode::kResourceExhausted, "[attention_backward] out of memory for scratch"};
   } catch (const std::exception& problem) {

@@ -17,7 +17,10 @@ struct Segment {
   std::int64_t queries;
   std::int64_t first_key;
   std::int64_t keys;
-  [[nodiscard]] std::int64_t place_offset() const { return keys - queries; }
+  // Of a slice (attention_slices.h): the place of its key 0, and how far its queries are from the end of its keys.
+  std::int64_t key_place = 0;
+  std::int64_t shift = 0;
+  [[nodiscard]] std::int64_t place_offset() const { return keys - queries + shift; }
 };
 std::vector<Segment> segments_of(const AttentionCall& call);
 

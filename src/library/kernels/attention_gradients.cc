@@ -6,6 +6,7 @@
 #include "core/thread_pool.h"
 #include "kernels/attention_chain.h"
 #include "posenc/core/threads.h"
+#include "posenc/kernels/attention_slices.h"
 
 namespace posenc {
 namespace {
@@ -61,6 +62,9 @@ TaskGradients::TaskGradients(const AttentionSetup& setup, const Segment& in_segm
                          0.0);
   }
   if (state.token) dtoken_sums.assign(group * static_cast<std::size_t>(segment.keys), 0.0);
+  if (state.token && setup.slice != nullptr) {
+    dtoken_rows.assign(group * static_cast<std::size_t>(segment.queries), 0.0);
+  }
   if (state.fire) {
     dfire_slopes.assign(group * setup.fire.segments(), 0.0);
     dfire_intercepts = dfire_slopes;
@@ -106,6 +110,11 @@ cpu::BackwardOutputs TaskGradients::outputs(const AttentionSetup& setup, std::in
   }
   if (!dtoken_sums.empty()) {
     out.dtoken_sums = dtoken_sums.data() + in_group * static_cast<std::size_t>(segment.keys);
+    out.dtoken_queries = out.dtoken_sums;
+  }
+  if (!dtoken_rows.empty()) {
+    out.dtoken_queries = dtoken_rows.data() + in_group * static_cast<std::size_t>(segment.queries) -
+                         segment.place_offset();
   }
   if (!dfire_slopes.empty()) {
     out.dfire_slopes = dfire_slopes.data() + in_group * setup.fire.segments();
@@ -177,7 +186,7 @@ void TaskGradients::finish_rows(const AttentionSetup& setup, const cpu::QueryBlo
   for (std::size_t r = 0; r < block.count; ++r) {
     setup.fire.add_row_gradient(
         std::get<Fire>(setup.state->spec.encodings[index]), (*setup.call->parameters)[index],
-        segment.place_offset() + static_cast<std::int64_t>(block.first + r),
+        segment.key_place + segment.place_offset() + static_cast<std::int64_t>(block.first + r),
         static_cast<double>(dfire_psi[r]), static_cast<double>(dfire_scale[r]), sums);
   }
   dfire_rows[0] += sums[0][0];
@@ -190,7 +199,7 @@ namespace {
 void write_token_gradients(const AttentionBackwardCall& call, const AttentionSetup& setup,
                            const TaskGradients& sum) {
   const AttentionPlan::State& state = *setup.state;
-  if (!state.token) return;
+  if (!state.token || setup.slice != nullptr) return;
   const std::size_t input = first_input(state.inputs, *state.token);
   const TensorView& to = call.dinputs[input];
   const std::int64_t group = state.shape.heads / state.kv_heads;
@@ -289,6 +298,8 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
       add_angles(setup, other, sum);
       std::transform(other.dtoken_sums.begin(), other.dtoken_sums.end(), sum.dtoken_sums.begin(),
                      sum.dtoken_sums.begin(), std::plus<>());
+      std::transform(other.dtoken_rows.begin(), other.dtoken_rows.end(), sum.dtoken_rows.begin(),
+                     sum.dtoken_rows.begin(), std::plus<>());
     }
     write_token_gradients(call, setup, sum);
     for (std::size_t i = 0; i < sum.pairs.size(); ++i) {
@@ -328,6 +339,24 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
     }
     write_angle_gradients(call, setup, sum);
   });
+}
+
+void add_slice_sums(const AttentionSetup& setup, std::size_t splits,
+                    const std::vector<TaskGradients>& tasks, const SliceGradients& to) {
+  if (!setup.state->token) return;
+  const auto heads = static_cast<std::size_t>(setup.state->shape.heads);
+  const std::size_t group = heads / static_cast<std::size_t>(setup.state->kv_heads);
+  for (std::size_t t = 0; t < tasks.size(); t += splits) {
+    const TaskGradients& task = tasks[t];
+    const std::size_t row = static_cast<std::size_t>(task.segment.batch) * heads +
+                            static_cast<std::size_t>(task.kv_head) * group;
+    const auto add_to = [&](const std::vector<double>& from, std::span<double> sums) {
+      const auto first = sums.begin() + static_cast<std::ptrdiff_t>(row * from.size() / group);
+      std::transform(from.begin(), from.end(), first, first, std::plus<>());
+    };
+    add_to(task.dtoken_sums, to.dkey_sums);
+    add_to(task.dtoken_rows, to.dquery_sums);
+  }
 }
 
 }  // namespace posenc

@@ -44,6 +44,7 @@ class TaskGradients {
   AlignedFloats dsteps;
   AlignedFloats dfactors;
   std::vector<double> dtoken_sums;   // [heads of the group][keys]
+  std::vector<double> dtoken_rows;   // [heads of the group][queries] of a slice; else empty
   AlignedFloats dtoeplitz;           // [heads of the group][span]
   std::vector<double> dfire_slopes;  // [heads of the group][segments]
   std::vector<double> dfire_intercepts;
@@ -67,6 +68,9 @@ class TaskGradients {
 // Sums the tasks of each key head, turns keys back, and writes dk, dv and dinputs.
 void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup& setup,
                          std::size_t splits, std::vector<TaskGradients>& tasks);
+// Adds the gradients of a slice's sums, once the tasks of each key head are summed.
+void add_slice_sums(const AttentionSetup& setup, std::size_t splits,
+                    const std::vector<TaskGradients>& tasks, const SliceGradients& to);
 
 // Each encoding's own map from table and frequency gradients to its parameters.
 void sum_parameter_gradients(const AttentionSetup& setup, const std::vector<TaskGradients>& tasks,

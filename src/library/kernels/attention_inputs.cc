@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "core/thread_pool.h"
+#include "posenc/kernels/attention_slices.h"
 
 namespace posenc {
 namespace {
@@ -121,7 +122,8 @@ void fill_relative(AttentionSetup& setup) {
   cpu::RelativeProblem& form = setup.relative_form;
   form.channels = static_cast<std::size_t>(config->channels(static_cast<std::int64_t>(setup.dim)));
   form.channel_stride = config->reads_input() ? whole(form.channels) : setup.padded_dim;
-  const std::int64_t farthest = std::max<std::int64_t>(setup.distances.places, 1) - 1;
+  const std::int64_t before = setup.slice != nullptr ? setup.distances.before : 0;
+  const std::int64_t farthest = std::max<std::int64_t>({setup.distances.places, before, 1}) - 1;
   form.highest = std::min(config->reach(), farthest);
   form.lowest = -std::min(config->bidirectional ? config->reach() : 0, farthest);
   if (setup.call->mask.causal) form.lowest = 0;
@@ -151,6 +153,11 @@ void fill_token_sums(AttentionSetup& setup) {
   const AttentionPlan::State& state = *setup.state;
   if (!state.token) return;
   const AttentionCall& call = *setup.call;
+  if (const AttentionSlice* slice = setup.slice) {
+    setup.token_query.assign(slice->query_sums.begin(), slice->query_sums.end());
+    setup.token_key.assign(slice->key_sums.begin(), slice->key_sums.end());
+    return;
+  }
   const std::size_t input = first_input(state.inputs, *state.token);
   const std::int64_t group = state.shape.heads / call.inputs[input].heads();
   const TokenForm form =

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/pair_terms.h"
+#include "posenc/kernels/attention_slices.h"
 
 namespace posenc {
 namespace {
@@ -156,9 +157,14 @@ cpu::HeadProblem AttentionSetup::problem(const Segment& s, std::int64_t head) co
         relative_transposed.data() + table * relative_form.entries() * relative_form.channel_stride;
   }
   if (state->token) {
-    const std::int64_t at = (s.batch * state->shape.heads + head) * call->k.tokens() + s.first_key;
+    const std::int64_t row = s.batch * state->shape.heads + head;
+    const std::int64_t at = row * call->k.tokens() + s.first_key;
     p.token_query = token_query.data() + at;
     p.token_key = token_key.data() + at;
+    if (slice != nullptr) {  // queries have sums of their own
+      p.token_query = token_query.data() + row * call->q.tokens() - s.place_offset();
+      p.token_first = s.place_offset();
+    }
     p.token_running = token_form(state->spec.encodings[*state->token], 1.0)->running;
     p.prunes = !largest_keys.empty();
     if (p.prunes) {
@@ -179,8 +185,8 @@ cpu::HeadProblem AttentionSetup::problem(const Segment& s, std::int64_t head) co
   p.dropout = call->dropout;
   p.batch = s.batch;
   p.head = head;
-  p.first_query = s.first_query;
-  p.first_key = s.first_key;
+  p.first_query = s.first_query + (slice != nullptr ? slice->first_query : 0);
+  p.first_key = s.first_key + s.key_place;
   return p;
 }
 

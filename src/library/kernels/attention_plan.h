@@ -14,6 +14,8 @@
 namespace posenc {
 
 class PairTerm;
+struct AttentionSlice;
+struct SliceGradients;
 
 // The terms, and the tables that are kept between calls.
 struct AttentionPlan::State : Terms {
@@ -38,6 +40,7 @@ struct AttentionSetup {
 
   const AttentionCall* call = nullptr;
   const AttentionPlan::State* state = nullptr;
+  const AttentionSlice* slice = nullptr;  // of a longer sequence; null: the call is all of it
   std::vector<Segment> segments;
   std::size_t dim = 0;
   std::size_t padded_dim = 0;
@@ -64,7 +67,8 @@ struct AttentionSetup {
   DistanceRange distances;
 
   FireTables fire;
-  std::vector<double> token_query;  // the token term's sums (token_term.h), [B, H, Tk]
+  std::vector<double>
+      token_query;  // the token term's sums (token_term.h), [B, H, Tk]; [B, H, Tq] in a slice
   std::vector<double> token_key;
   std::vector<float> largest_keys;  // norms, [segments, Hkv]; empty where nothing is pruned
 
@@ -138,7 +142,8 @@ struct AttentionSetup {
 // Checks that need no tensor data; then builds the setup (allocates, may throw bad_alloc).
 Status check_attention(const AttentionCall& call) noexcept;
 // `pack_rows`: keys and values as float32 rows too, which decoding does without.
-Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool pack_rows = true);
+Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool pack_rows = true,
+                         const AttentionSlice* slice = nullptr);
 
 // Scratch to turn one row through all site-2 encodings.
 class RowTurner {

@@ -37,6 +37,12 @@ void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t he
 bool is_decode(const AttentionCall& call) noexcept;
 Status decode_attention(const AttentionCall& call);
 
+// The checks of a backward call, and its fused path, of a slice or of a whole call (slice is null). `may_widen`: gradients
+// may be float32 whatever their tensors are, as parts of a sum should be.
+Status check_backward(const AttentionBackwardCall& call, bool may_widen) noexcept;
+Status run_backward(const AttentionBackwardCall& call, const AttentionSlice* slice,
+                    const SliceGradients& carried);
+
 // Through the float64 reference: slow, and able to do everything.
 Status reference_attention(const AttentionCall& call);
 Status reference_attention_backward(const AttentionBackwardCall& call);

@@ -9,6 +9,7 @@
 #include "kernels/cpu/rows_simd.h"
 #include "kernels/pair_terms.h"
 #include "posenc/core/threads.h"
+#include "posenc/kernels/attention_slices.h"
 
 namespace posenc {
 namespace {
@@ -27,7 +28,7 @@ std::vector<std::int64_t> all_positions(const AttentionSetup& setup, bool of_que
     const std::int64_t first = of_queries ? s.first_query : s.first_key;
     const std::int64_t count = of_queries ? s.queries : s.keys;
     for (std::int64_t t = 0; t < count; ++t) {
-      const std::int64_t place = of_queries ? t + s.place_offset() : t;
+      const std::int64_t place = s.key_place + (of_queries ? t + s.place_offset() : t);
       for (std::int64_t a = 0; a < axes; ++a) {
         slot(s.batch, first + t, a) = given.given() ? given.at(s.batch, first + t, a) : place;
       }
@@ -76,6 +77,30 @@ DistanceRange distances_of(const AttentionCall& call, const std::vector<Segment>
   if (mask.causal) range.lowest_seen = 0;
   range.slack = static_cast<std::int64_t>(cpu::kQueryBlock);
   return range;
+}
+
+// Likewise of a slice: as many as it has, wherever it is.
+DistanceRange slice_distances(const AttentionSlice& slice, const AttentionCall& call,
+                              const DistanceRange& whole) {
+  DistanceRange range = whole;
+  const std::int64_t offset = slice.first_query - slice.first_key;
+  range.before = call.k.tokens() - offset;
+  range.places = offset + call.q.tokens();
+  range.lowest_place = slice.first_query;
+  range.end_place = slice.first_query + call.q.tokens();
+  range.key_place = slice.first_key;
+  range.lowest_seen = -range.before;
+  const AttentionMask& mask = call.mask;
+  if (mask.window_right >= 0) range.lowest_seen = std::max(range.lowest_seen, -mask.window_right);
+  if (mask.causal) range.lowest_seen = std::max<std::int64_t>(range.lowest_seen, 0);
+  return range;
+}
+
+void place_slice(const AttentionSlice& slice, std::vector<Segment>& segments) {
+  for (Segment& s : segments) {
+    s.key_place = slice.first_key;
+    s.shift = slice.first_query - slice.first_key - s.place_offset();
+  }
 }
 
 void fill_cope(AttentionSetup& setup) {
@@ -180,20 +205,27 @@ const TensorView* gate_gradient(const AttentionBackwardCall& call) {
   return input < call.dinputs.size() ? &call.dinputs[input] : nullptr;
 }
 
-Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool pack_rows) {
+Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool pack_rows,
+                         const AttentionSlice* slice) {
   setup.call = &call;
   setup.state = &call.plan->state();
+  setup.slice = slice;
   setup.segments = segments_of(call);
+  if (slice != nullptr) place_slice(*slice, setup.segments);
   setup.dim = static_cast<std::size_t>(call.q.channels());
   setup.padded_dim = padded(call.q.channels());
   setup.scale = static_cast<float>(call.scale.value_or(default_scale(call.q.channels())));
   if (Status s = find_tables(setup); !s.ok()) return s;
-  const DistanceRange range = distances_of(call, setup.segments);
+  DistanceRange range = distances_of(call, setup.segments);
+  if (slice != nullptr) range = slice_distances(*slice, call, range);
   const AttentionPlan::State& state = *setup.state;
   setup.distances = range;
   if (!state.biases.empty()) {
-    setup.toeplitz =
-        state.toeplitz.get(state.spec, state.biases, state.shape.heads, *call.parameters, range);
+    setup.toeplitz = slice != nullptr
+                         ? std::make_shared<const ToeplitzTables>(
+                               state.spec, state.biases, state.shape.heads, *call.parameters, range)
+                         : state.toeplitz.get(state.spec, state.biases, state.shape.heads,
+                                              *call.parameters, range);
   }
   if (state.fire) {
     const std::size_t index = *state.fire;

@@ -43,13 +43,15 @@ FireTables::FireTables(const Fire& config, const Parameters& parameters, std::in
                        const DistanceRange& range)
     : width_(static_cast<std::size_t>(config.width)),
       zero_(range.before),
-      lowest_place_(range.lowest_place) {
+      lowest_place_(range.lowest_place),
+      key_place_(range.key_place) {
   for (std::int64_t i = 0; i < range.span(); ++i) {
     const Dual<double> psi = fire_psi(parameters[kC][0], i - zero_);
     psi_.push_back(static_cast<float>(psi.value));
     dpsi_.push_back(static_cast<float>(psi.slope));
   }
-  for (std::int64_t n = lowest_place_; n < range.places + range.slack; ++n) {
+  const std::int64_t end = range.end_place.value_or(range.places) + range.slack;
+  for (std::int64_t n = lowest_place_; n < end; ++n) {
     row_scale_.push_back(static_cast<float>(row_scale(config, parameters, n, 1.0).value));
   }
   const std::vector<double> bounds = segment_bounds(parameters);
@@ -75,7 +77,7 @@ cpu::FireProblem FireTables::problem(std::int64_t head) const {
   p.segments = segments_;
   p.psi = psi_.data() + zero_;
   p.dpsi = dpsi_.data() + zero_;
-  p.row_scale = row_scale_.data() - lowest_place_;
+  p.row_scale = row_scale_.data() + key_place_ - lowest_place_;
   p.bounds = bounds_.data();
   p.slopes = slopes_.data() + static_cast<std::size_t>(head) * segments_;
   p.intercepts = intercepts_.data() + static_cast<std::size_t>(head) * segments_;

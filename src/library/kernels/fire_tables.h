@@ -39,6 +39,7 @@ class FireTables {
   std::size_t segments_ = 0;
   std::int64_t zero_ = 0;          // index of distance 0
   std::int64_t lowest_place_ = 0;  // place of the first row scale
+  std::int64_t key_place_ = 0;     // of the first key of a slice
   AlignedFloats psi_;
   AlignedFloats dpsi_;
   AlignedFloats row_scale_;

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "core/aligned.h"
@@ -12,13 +13,16 @@
 namespace posenc {
 
 // Distances n - m from -before to places - 1, with `slack` more entries that may be read. Those below
-// `lowest_seen` are masked everywhere and need no value.
+// `lowest_seen` are masked everywhere and need no value. Queries are at lowest_place to places - 1.
 struct DistanceRange {
   std::int64_t before = 0;
   std::int64_t places = 0;
   std::int64_t lowest_place = 0;
   std::int64_t lowest_seen = 0;
   std::int64_t slack = 0;
+  // Of a slice, whose `before` may be negative: one past the place of its last query, and the place of its key 0.
+  std::optional<std::int64_t> end_place;
+  std::int64_t key_place = 0;
   [[nodiscard]] std::int64_t span() const { return before + places + slack; }
 };
 

@@ -183,9 +183,17 @@ void accumulate_gates(const HeadProblem& p, const QueryBlock& b, const Tile& til
                out.dq_plain);
 }
 
-// Walks down once to find what is left of the sticks where each tile starts.
-void find_sticks(const HeadProblem& p, const QueryBlock& b, const KeyRange& range, Workspace& w) {
+// What the rows carry into the keys of the problem.
+std::array<float, kCarry> carry_of(const HeadProblem& p, const BackwardInputs& in) {
   std::array<float, kCarry> carry = first_carry(p);
+  if (in.carry != nullptr) std::copy_n(in.carry, kCarry, carry.begin());
+  return carry;
+}
+
+// Walks down once to find what is left of the sticks where each tile starts.
+void find_sticks(const HeadProblem& p, const QueryBlock& b, const BackwardInputs& in,
+                 const KeyRange& range, Workspace& w) {
+  std::array<float, kCarry> carry = carry_of(p, in);
   PerQuery maximum;
   const PerQuery no_logit{};
   for (std::size_t t = range.end_tile; t-- > range.first_tile;) {
@@ -201,9 +209,9 @@ void find_sticks(const HeadProblem& p, const QueryBlock& b, const KeyRange& rang
 
 // Walks down once to find the gate sum with which each tile starts; returns the first tile (counted
 // from below) that is not saturated.
-std::size_t find_carries(const HeadProblem& p, const QueryBlock& b, const KeyRange& range,
-                         Workspace& w) {
-  std::array<float, kCarry> carry{};
+std::size_t find_carries(const HeadProblem& p, const QueryBlock& b, const BackwardInputs& in,
+                         const KeyRange& range, Workspace& w) {
+  std::array<float, kCarry> carry = carry_of(p, in);
   PerQuery maximum;
   const PerQuery no_logit{};
   maximum.fill(-kInfinity);
@@ -241,17 +249,18 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
       transpose(b.plain, p.dim, p.padded_dim, w.plain_transposed.data());
       for (float& x : w.plain_transposed) x *= p.cope.gate_scale;
     }
-    first_counting = find_carries(p, b, range, w);
+    first_counting = find_carries(p, b, in, range, w);
   }
   if (p.relative.channels > 0) {
     fill_products(p, b, w);
     std::fill(w.dsheared.begin(), w.dsheared.end(), 0.0f);
     std::fill_n(out.drelative_rows, kQueryBlock * p.relative.channel_stride, 0.0f);
   }
-  if (p.breaks_sticks) find_sticks(p, b, range, w);
+  if (p.breaks_sticks) find_sticks(p, b, in, range, w);
   std::fill(w.dpairs.begin(), w.dpairs.end(), 0.0f);
   const bool finite_queries = queries_are_finite(p, b, in);
   PerQuery prefix{};
+  if (in.prefix != nullptr) std::copy_n(in.prefix, kQueryBlock, prefix.begin());
   PerQuery ignored;
   for (std::size_t t = range.first_tile; t < range.end_tile; ++t) {
     const Tile tile = tile_at(p, b, t);
@@ -287,7 +296,7 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
                   w.dpairs.data() + tile.first * kQueryBlock);
     }
     if (out.dtoken_sums != nullptr) {
-      add_token_sums(p, b, tile, w.dscores.data(), out.dtoken_sums);
+      add_token_sums(p, b, tile, w.dscores.data(), out.dtoken_sums, out.dtoken_queries);
     }
     if (p.fire.segments > 0) {
       fire_backward_tile(p, b, tile, w.dscores.data(), out);
@@ -299,6 +308,7 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
   }
   if (has_cope) finish_tables(p, b, w, out);
   if (p.relative.channels > 0) finish_products(p, b, w, out);
+  if (in.prefix != nullptr) std::copy(prefix.begin(), prefix.end(), in.prefix);
 }
 
 }  // namespace

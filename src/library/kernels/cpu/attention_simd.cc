@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/attention_simd.cc"
@@ -13,6 +14,8 @@
 HWY_BEFORE_NAMESPACE();
 namespace posenc::HWY_NAMESPACE {
 namespace {
+
+using cpu::RowState;
 
 // exp(score - maximum) in place; adds the sums of a tile to `sum`.
 void exponentiate(const Tile& tile, const PerQuery& maximum, PerQuery& sum, float* scores) {
@@ -71,36 +74,56 @@ void add_values(const HeadProblem& p, const QueryBlock& b, const Tile& tile, con
   });
 }
 
+// Whether what a row has says nothing of the keys that it has seen.
+bool is_open(const HeadProblem& p, const RowState& state, std::size_t r) {
+  return p.breaks_sticks ? state.carry[r] == 1.0f : state.sum[r] == 0.0f;
+}
+
+void note_seen(const HeadProblem& p, const QueryBlock& b, RowState& state) {
+  for (std::size_t r = 0; r < b.count; ++r) {
+    if (state.seen[r] == 0.0f && is_open(p, state, r) && sees_any_key(p, b, r))
+      state.seen[r] = 1.0f;
+  }
+}
+
 // Divides by the sums. A row is 0 where it sees no key, and NaN where no score it sees is above
 // -infinity.
-void normalise(const HeadProblem& p, const QueryBlock& b, const PerQuery& maximum,
-               const PerQuery& sum, float* out, float* lse) {
+void normalise(const HeadProblem& p, const QueryBlock& b, const RowState& state, float* out,
+               float* lse) {
   for (std::size_t r = 0; r < b.count; ++r) {
     float* row = out + r * p.padded_dim;
-    if (sum[r] != 0.0f) {
-      scale_row(row, p.padded_dim, 1.0f / sum[r]);
-      lse[r] = maximum[r] + std::log(sum[r]);
+    if (state.sum[r] != 0.0f) {
+      scale_row(row, p.padded_dim, 1.0f / state.sum[r]);
+      lse[r] = state.maximum[r] + std::log(state.sum[r]);
       continue;
     }
-    const bool blind = !sees_any_key(p, b, r);
+    const bool blind = state.seen[r] == 0.0f;
     std::fill_n(row, p.dim, blind ? 0.0f : kNaN);
     lse[r] = blind ? -kInfinity : kNaN;
   }
 }
 
 // The logarithm of what is left of every row.
-void measure_sticks(const HeadProblem& p, const QueryBlock& b,
-                    const std::array<float, kCarry>& carry, float* lse) {
+void measure_sticks(const HeadProblem& p, const QueryBlock& b, const RowState& state, float* lse) {
   constexpr float kLowest = std::numeric_limits<float>::lowest();
   for (std::size_t r = 0; r < b.count; ++r) {
-    const float left = std::log(carry[r]) - carry[kQueryBlock + r];
+    const float left = std::log(state.carry[r]) - state.carry[kQueryBlock + r];
     lse[r] = left < kLowest ? kLowest : left;  // -infinity says that no key is seen
-    if (carry[r] == 1.0f && !sees_any_key(p, b, r)) lse[r] = -kInfinity;
+    if (is_open(p, state, r) && state.seen[r] == 0.0f) lse[r] = -kInfinity;
   }
 }
 
-void forward_pass(const HeadProblem& p, const QueryBlock& b, Workspace& w, bool careful, float* out,
-                  float* lse) {
+void finish_rows_simd(const HeadProblem& p, const QueryBlock& b, const RowState& state, float* out,
+                      float* lse) {
+  if (p.breaks_sticks) {
+    measure_sticks(p, b, state, lse);
+  } else {
+    normalise(p, b, state, out, lse);
+  }
+}
+
+void forward_pass(const HeadProblem& p, const QueryBlock& b, Workspace& w, bool careful,
+                  RowState& state, float* out) {
   transpose(b.rows, p.dim, p.padded_dim, w.q_transposed.data());
   if (p.cope.npos > 0) fill_tables(p, b, w);
   if (p.relative.channels > 0) fill_products(p, b, w);
@@ -108,46 +131,44 @@ void forward_pass(const HeadProblem& p, const QueryBlock& b, Workspace& w, bool 
     transpose(b.plain, p.dim, p.padded_dim, w.plain_transposed.data());
     for (float& x : w.plain_transposed) x *= p.cope.gate_scale;
   }
-  PerQuery maximum;
-  PerQuery sum{};
-  std::array<float, kCarry> carry = first_carry(p);
+  PerQuery& maximum = state.maximum;
+  float* carry = state.carry.data();
   PerQuery last_logit{};
-  maximum.fill(-kInfinity);
-  std::fill_n(out, kQueryBlock * p.padded_dim, 0.0f);
-  bool is_saturated = false;
   const KeyRange range = kept_tiles(p, b);
-  const bool stops_counting = may_saturate(p, range);
+  const bool stops_counting = p.cope.npos > 0 && may_saturate(p, range);
+  bool is_saturated = false;
   for (std::size_t t = range.end_tile; t-- > range.first_tile;) {
-    const Tile tile = tile_at(p, b, t);
-    const PerQuery older = maximum;
-    scores_of(p, b, tile, w, last_logit, is_saturated, 0, carry.data(), maximum.data());
-    if (has_chain(p)) pass_tile(p, b, tile, w);
-    if (p.breaks_sticks) {
-      break_tile<false>(p, tile, w, carry.data());
-    } else {
-      rescale(older, maximum, p.padded_dim, sum, out);
-      exponentiate(tile, finite(maximum), sum, w.scores.data());
-    }
-    if (p.dropout.active()) drop(p, b, tile, w.scores.data());
-    add_values(p, b, tile, w, careful, out);
-    if (p.cope.npos > 0 && stops_counting && !is_saturated && saturated(p, carry.data())) {
+    if (stops_counting && !is_saturated && saturated(p, carry)) {
       is_saturated = true;
       last_entries(p, w, last_logit);
     }
-  }
-  if (p.breaks_sticks) {
-    measure_sticks(p, b, carry, lse);
-  } else {
-    normalise(p, b, maximum, sum, out, lse);
+    const Tile tile = tile_at(p, b, t);
+    const PerQuery older = maximum;
+    scores_of(p, b, tile, w, last_logit, is_saturated, 0, carry, maximum.data());
+    if (has_chain(p)) pass_tile(p, b, tile, w);
+    if (p.breaks_sticks) {
+      break_tile<false>(p, tile, w, carry);
+    } else {
+      rescale(older, maximum, p.padded_dim, state.sum, out);
+      exponentiate(tile, finite(maximum), state.sum, w.scores.data());
+    }
+    if (p.dropout.active()) drop(p, b, tile, w.scores.data());
+    add_values(p, b, tile, w, careful, out);
   }
 }
 
 // A NaN may come from a value that its row does not see. It is rare: such a block is computed again.
-void forward_block_simd(const HeadProblem& p, const QueryBlock& b, Workspace& w, float* out,
-                        float* lse) {
-  forward_pass(p, b, w, false, out, lse);
-  if (all_finite(out, p.padded_dim, b.count, p.padded_dim)) return;
-  forward_pass(p, b, w, true, out, lse);
+void add_keys_simd(const HeadProblem& p, const QueryBlock& b, Workspace& w, RowState& state,
+                   float* out) {
+  const RowState before = state;
+  std::copy_n(out, w.rows_before.size(), w.rows_before.begin());
+  forward_pass(p, b, w, false, state, out);
+  if (!all_finite(out, p.padded_dim, b.count, p.padded_dim)) {
+    state = before;
+    std::copy(w.rows_before.begin(), w.rows_before.end(), out);
+    forward_pass(p, b, w, true, state, out);
+  }
+  note_seen(p, b, state);
 }
 
 std::size_t vector_lanes_simd() { return hn::Lanes(Df()); }
@@ -159,11 +180,13 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace posenc::cpu {
 
-HWY_EXPORT(forward_block_simd);
+HWY_EXPORT(add_keys_simd);
+HWY_EXPORT(finish_rows_simd);
 HWY_EXPORT(vector_lanes_simd);
 
 Workspace::Workspace(const Sizes& s)
     : q_transposed(s.padded_dim * kQueryBlock),
+      rows_before(s.backward ? 0 : s.padded_dim * kQueryBlock),
       g_transposed(s.backward ? s.padded_dim * kQueryBlock : 0),
       plain_transposed(s.npos_stride > 0 ? s.padded_dim * kQueryBlock : 0),
       scores(kKeyBlock * kQueryBlock),
@@ -189,9 +212,37 @@ Workspace::Workspace(const Sizes& s)
       chain_rows(s.backward ? chain_next.size() : 0),
       chain_scratch(chain_rows.size()) {}
 
+RowState first_state(const HeadProblem& problem) {
+  RowState state{};
+  state.maximum.fill(-std::numeric_limits<float>::infinity());
+  if (problem.breaks_sticks) std::fill_n(state.carry.begin(), kQueryBlock, 1.0f);
+  return state;
+}
+
+std::array<float, kCarry> idle_carry(const HeadProblem& problem) {
+  std::array<float, kCarry> carry = first_state(problem).carry;
+  if (problem.cope.npos > 0) {
+    std::fill_n(carry.begin(), kQueryBlock, static_cast<float>(problem.cope.npos));
+  }
+  return carry;
+}
+
+void attention_add_keys(const HeadProblem& problem, const QueryBlock& block, Workspace& space,
+                        RowState& state, float* out) {
+  HWY_DYNAMIC_DISPATCH(add_keys_simd)(problem, block, space, state, out);
+}
+
+void attention_finish_rows(const HeadProblem& problem, const QueryBlock& block,
+                           const RowState& state, float* out, float* lse) {
+  HWY_DYNAMIC_DISPATCH(finish_rows_simd)(problem, block, state, out, lse);
+}
+
 void attention_forward_block(const HeadProblem& problem, const QueryBlock& block, Workspace& space,
                              float* out, float* lse) {
-  HWY_DYNAMIC_DISPATCH(forward_block_simd)(problem, block, space, out, lse);
+  RowState state = first_state(problem);
+  std::fill_n(out, kQueryBlock * problem.padded_dim, 0.0f);
+  attention_add_keys(problem, block, space, state, out);
+  attention_finish_rows(problem, block, state, out, lse);
 }
 
 std::size_t vector_lanes() { return HWY_DYNAMIC_DISPATCH(vector_lanes_simd)(); }

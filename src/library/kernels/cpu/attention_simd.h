@@ -113,9 +113,10 @@ struct HeadProblem {
   // The token term's sums c of every key, as queries and as keys read them; null: no such term.
   const double* token_query = nullptr;
   const double* token_key = nullptr;
-  bool token_running = false;  // whether they are sums; else queries read 0
-  bool prunes = false;         // leaves out tiles whose keys are faded too far to matter
-  float largest_key = 0.0f;    // norm of the keys after site 2, for pruning
+  bool token_running = false;    // whether they are sums; else queries read 0
+  std::int64_t token_first = 0;  // the first place that token_query has
+  bool prunes = false;           // leaves out tiles whose keys are faded too far to matter
+  float largest_key = 0.0f;      // norm of the keys after site 2, for pruning
   FireProblem fire;
   CopeProblem cope;
   RelativeProblem relative;
@@ -129,9 +130,9 @@ struct HeadProblem {
   std::int64_t first_query = 0;
   std::int64_t first_key = 0;
 
-  // c of the query at a place; 0 before the first key.
+  // c of the query at a place; 0 before the first.
   [[nodiscard]] double token_sum(std::int64_t place) const {
-    return place < 0 ? 0.0 : token_query[place];
+    return place < token_first ? 0.0 : token_query[place];
   }
   // Whether the query at a place sees a key.
   [[nodiscard]] bool sees(std::int64_t place, std::int64_t key) const {
@@ -167,6 +168,8 @@ class Workspace {
   explicit Workspace(const Sizes& sizes);
 
   AlignedFloats q_transposed;  // [dim][kQueryBlock]
+  AlignedFloats
+      rows_before;  // [kQueryBlock][padded_dim]: what a pass adds to, where it is repeated
   AlignedFloats g_transposed;  // output gradients, likewise
   AlignedFloats plain_transposed;
   AlignedFloats scores;  // [kKeyBlock][kQueryBlock]
@@ -199,7 +202,24 @@ class Workspace {
   std::array<float, kKeyBlock> key_terms{}, key_rests{};
 };
 
-// out [kQueryBlock][padded_dim] and lse [kQueryBlock].
+// What the rows of a block know of the keys so far, which are visited from the last to the first.
+struct RowState {
+  std::array<float, kQueryBlock> maximum;  // of the scores
+  std::array<float, kQueryBlock> sum;      // of exp(score - maximum)
+  std::array<float, kQueryBlock> seen;     // 1 where a key was visible, as far as anything asks
+  std::array<float, kCarry> carry;
+};
+RowState first_state(const HeadProblem& problem);
+// RowState::carry of lanes without a query: CoPE has counted as far as its table goes, so that no tile waits for them.
+std::array<float, kCarry> idle_carry(const HeadProblem& problem);
+// Adds all keys of a problem to rows that are not divided yet, [kQueryBlock][padded_dim].
+void attention_add_keys(const HeadProblem& problem, const QueryBlock& block, Workspace& space,
+                        RowState& state, float* out);
+// Divides rows that have all their keys by their sums; lse [kQueryBlock].
+void attention_finish_rows(const HeadProblem& problem, const QueryBlock& block,
+                           const RowState& state, float* out, float* lse);
+
+// The three in one: out [kQueryBlock][padded_dim] and lse [kQueryBlock].
 void attention_forward_block(const HeadProblem& problem, const QueryBlock& block, Workspace& space,
                              float* out, float* lse);
 
@@ -207,6 +227,10 @@ struct BackwardInputs {
   const float* grad_out = nullptr;  // [kQueryBlock][padded_dim], zero past count
   const float* lse = nullptr;       // [kQueryBlock]
   const float* delta = nullptr;     // SUM over channels of grad_out * out
+  // Where the problem has a slice of the keys: RowState::carry as it was before them, and what the keys before them
+  // have added up to for CoPE's gates or for a stick, [kQueryBlock], which goes on. Null: there are no others.
+  const float* carry = nullptr;
+  float* prefix = nullptr;
 };
 
 // Everything is added to, except the queries' gradients of this block, which are written.
@@ -218,14 +242,15 @@ struct BackwardOutputs {
   float* dk = nullptr;               // [keys][padded_dim]
   float* dv = nullptr;
   float* dgate_keys = nullptr;
-  float* dchain_keys = nullptr;   // of ChainProblem, likewise
-  float* dchain_tiles = nullptr;  // of its matrices
-  float* dsteps = nullptr;        // [keys][padded_dim]: of w, or of the logarithms of gates
-  float* dfactors = nullptr;      // [keys]
-  float* dtoeplitz = nullptr;     // as HeadProblem::toeplitz
-  double* dtoken_sums = nullptr;  // [keys], of the token term's sums
-  float* dembedding = nullptr;    // [dim][npos stride], of the scaled table
-  float* dshared = nullptr;       // [npos stride]
+  float* dchain_keys = nullptr;      // of ChainProblem, likewise
+  float* dchain_tiles = nullptr;     // of its matrices
+  float* dsteps = nullptr;           // [keys][padded_dim]: of w, or of the logarithms of gates
+  float* dfactors = nullptr;         // [keys]
+  float* dtoeplitz = nullptr;        // as HeadProblem::toeplitz
+  double* dtoken_sums = nullptr;     // [keys], of the token term's sums
+  double* dtoken_queries = nullptr;  // as HeadProblem::token_query: dtoken_sums, but for slices
+  float* dembedding = nullptr;       // [dim][npos stride], of the scaled table
+  float* dshared = nullptr;          // [npos stride]
   // FIRE: per segment SUM of db u and of db; and per query of the block (written) SUM over keys of
   // db slope dpsi and of db slope psi.
   double* dfire_slopes = nullptr;

@@ -30,7 +30,7 @@ inline void add_diagonals(const HeadProblem& p, const QueryBlock& b, const Tile&
 // The gradient of a token term's sums: minus a key's column, and plus a query's row. Rows sum to zero only up to the
 // rounding of the output, which would add up over the tokens.
 inline void add_token_sums(const HeadProblem& p, const QueryBlock& b, const Tile& tile,
-                           const float* dscores, double* dsums) {
+                           const float* dscores, double* dsums, double* dqueries) {
   const Df d;
   for (std::size_t j = 0; j < tile.count; ++j) {
     auto sum = hn::Zero(d);
@@ -50,7 +50,7 @@ inline void add_token_sums(const HeadProblem& p, const QueryBlock& b, const Tile
   }
   for (std::size_t i = 0; i < b.count; ++i) {
     const std::int64_t place = p.place_offset + static_cast<std::int64_t>(b.first + i);
-    if (place >= 0) dsums[place] += static_cast<double>(rows[i]);
+    if (place >= p.token_first) dqueries[place] += static_cast<double>(rows[i]);
   }
 }
 
