@@ -65,6 +65,14 @@ class C10dGroup final : public Group {
     std::vector<at::Tensor> inputs = {x};
     return std::make_unique<C10dExchange>(engine_->allgather(outputs, inputs));
   }
+  std::unique_ptr<Exchange> send(const at::Tensor& x, int to, int tag) override {
+    std::vector<at::Tensor> tensors = {x};
+    return std::make_unique<C10dExchange>(engine_->send(tensors, to, tag));
+  }
+  std::unique_ptr<Exchange> receive(const at::Tensor& x, int from, int tag) override {
+    std::vector<at::Tensor> tensors = {x};
+    return std::make_unique<C10dExchange>(engine_->recv(tensors, from, tag));
+  }
 
  private:
   EnginePointer engine_;

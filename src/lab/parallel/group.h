@@ -36,6 +36,9 @@ class Group {
   // Every rank's x, into tensors of its shape.
   virtual std::unique_ptr<Exchange> gather(const at::Tensor& x,
                                            const std::vector<at::Tensor>& into) = 0;
+  // Between two ranks: messages of one tag arrive in the order in which they were sent.
+  virtual std::unique_ptr<Exchange> send(const at::Tensor& x, int to, int tag) = 0;
+  virtual std::unique_ptr<Exchange> receive(const at::Tensor& x, int from, int tag) = 0;
 };
 
 }  // namespace posenc::parallel

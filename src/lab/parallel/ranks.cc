@@ -93,6 +93,24 @@ void Ranks::exchange(const Start& start) {
   }
 }
 
+template <class Start>
+std::unique_ptr<Exchange> Ranks::started(const Start& start) {
+  try {
+    return start();
+  } catch (const std::exception&) {
+    watch_->wait_for_verdict();
+    throw;
+  }
+}
+
+std::unique_ptr<Exchange> Ranks::start_send(const at::Tensor& x, int to, int tag) {
+  return started([&] { return group_->send(x, to, tag); });
+}
+
+std::unique_ptr<Exchange> Ranks::start_receive(const at::Tensor& x, int from, int tag) {
+  return started([&] { return group_->receive(x, from, tag); });
+}
+
 void Ranks::wait(Exchange& exchange) {
   try {
     exchange.wait();

@@ -53,6 +53,10 @@ class Ranks {
   [[nodiscard]] std::unique_ptr<Exchange> start_sum(const at::Tensor& x);
   void gather(const at::Tensor& x, const std::vector<at::Tensor>& into);
   void wait(Exchange& exchange);
+  // Messages between two ranks, not waited for: x is dense, on the ranks' device, and stays as it is until then. Ranks may
+  // make different numbers of them, so they do not count among the exchanges that all ranks must enter.
+  [[nodiscard]] std::unique_ptr<Exchange> start_send(const at::Tensor& x, int to, int tag);
+  [[nodiscard]] std::unique_ptr<Exchange> start_receive(const at::Tensor& x, int from, int tag);
 
   // This rank has failed: the others learn why and end. Returns the failure that came first in the job, which may be
   // another rank's. The process is to end after this.
@@ -69,6 +73,8 @@ class Ranks {
   void wait_for_others(const char* key, double seconds) const;
   template <class Start>
   void exchange(const Start& start);
+  template <class Start>
+  std::unique_ptr<Exchange> started(const Start& start);
 
   Launch launch_;
   RanksOptions options_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "parallel/judge.h"
 
