@@ -9,12 +9,14 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 
 #include "kernels/terms.h"
+#include "parallel/group.h"
 #include "parallel/launch.h"
 #include "parallel/procs.h"
 #include "torch/arguments.h"
@@ -24,26 +26,43 @@ namespace {
 
 constexpr double kTimeout = 120.0;
 
-void run_ranks(int count, const std::string& test) {
+ProcsEnding run_program(int count, const std::string& test) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
   const Procs procs{.count = count,
                     .words = {program, "--gtest_also_run_disabled_tests", "--gtest_brief=1",
                               "--gtest_filter=RingRank.DISABLED_" + test},
                     .timeout_s = kTimeout};
   const StopRequest stop;
-  const ProcsEnding ending = run_procs(procs, stop);
+  return run_procs(procs, stop);
+}
+
+void run_ranks(int count, const std::string& test) {
+  const ProcsEnding ending = run_program(count, test);
   EXPECT_EQ(ending.code, 0) << ending.message;
 }
 
-TEST(RingAttention, OfTwoRanksEqualsOneProcess) { run_ranks(2, "EqualsOneProcess"); }
-TEST(RingAttention, OfFourRanksEqualsOneProcess) { run_ranks(4, "EqualsOneProcess"); }
-TEST(RingAttention, OfOneRankEqualsOneProcess) { run_ranks(1, "EqualsOneProcess"); }
-TEST(RingAttention, SendsWhatTheFormulaSays) { run_ranks(3, "SendsWhatTheFormulaSays"); }
-TEST(RingAttention, RefusesWhatItDoesNotServe) { run_ranks(2, "Refuses"); }
+class RingAttention : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (backends().find("gloo") == std::string::npos) GTEST_SKIP() << "this build has no Gloo";
+  }
+};
+
+TEST_F(RingAttention, OfTwoRanksEqualsOneProcess) { run_ranks(2, "EqualsOneProcess"); }
+TEST_F(RingAttention, OfFourRanksEqualsOneProcess) { run_ranks(4, "EqualsOneProcess"); }
+TEST_F(RingAttention, OfOneRankEqualsOneProcess) { run_ranks(1, "EqualsOneProcess"); }
+TEST_F(RingAttention, SendsWhatTheFormulaSays) { run_ranks(3, "SendsWhatTheFormulaSays"); }
+TEST_F(RingAttention, LeavesSumsOfParametersToTheCaller) { run_ranks(2, "LeavesSums"); }
+TEST_F(RingAttention, RefusesWhatItDoesNotServe) { run_ranks(2, "Refuses"); }
+TEST_F(RingAttention, EndsWhereARankDies) {
+  const ProcsEnding ending = run_program(3, "Dies");
+  EXPECT_NE(ending.code, 0);
+  EXPECT_EQ(ending.message, "rank 1 failed: exit code 3");
+}
 
 // Prints the figures of docs/context_parallel.md; nothing is checked.
-TEST(RingAttention, DISABLED_MeasureTwoRanks) { run_ranks(2, "Measure"); }
-TEST(RingAttention, DISABLED_MeasureFourRanks) { run_ranks(4, "Measure"); }
+TEST_F(RingAttention, DISABLED_MeasureTwoRanks) { run_ranks(2, "Measure"); }
+TEST_F(RingAttention, DISABLED_MeasureFourRanks) { run_ranks(4, "Measure"); }
 
 struct RingCase {
   std::string spec;
@@ -384,6 +403,30 @@ TEST_F(RingRank, DISABLED_Refuses) {
   expect(message_of([&] { return ring_attention(*ranks, other, other, other, "rope"); }),
          "channels of rank 1 and of rank 0 differ");
   EXPECT_EQ(call("rope"), "no error");
+  const at::Tensor q = leaf(x);
+  const at::Tensor out = ring_attention(*ranks, q, x, x, "rope");
+  expect(message_of([&] { out.sum().backward({}, true, true); }),
+         "[ring_attention] has no second derivative");
+}
+
+TEST_F(RingRank, DISABLED_LeavesSums) {
+  const RingData d(RingCase{.spec = "t5 + cope(npos_max=10)"});
+  const Results summed = ring(*ranks, d, {});
+  const Results own = ring(*ranks, d, {.sum_parameters = false});
+  for (std::size_t i = own.size() - d.parameters.size(); i < own.size(); ++i) {
+    EXPECT_FALSE(at::allclose(own[i], summed[i])) << i;
+    at::Tensor sum = own[i].to(at::kDouble);
+    ranks->sum(sum);
+    EXPECT_TRUE(at::allclose(sum.to(at::kFloat), summed[i], 1e-5, 1e-5)) << i;
+  }
+}
+
+// After its keys were announced, and before the others have them.
+TEST_F(RingRank, DISABLED_Dies) {
+  const RingData d(RingCase{.spec = "cope(npos_max=10)"});
+  (void)ring(*ranks, d, {});
+  if (ranks->rank() == 1) std::_Exit(3);
+  (void)ring(*ranks, d, {});
 }
 
 }  // namespace

@@ -212,6 +212,7 @@ class RingFunction : public torch::autograd::Function<RingFunction> {
   }
 
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
+    if (at::GradMode::is_enabled()) ops::refuse_double_backward("ring_attention");
     constexpr std::size_t kSaved = 6;
     const variable_list t = ctx->get_saved_variables();
     auto ring = c10::static_intrusive_pointer_cast<RingCall>(ctx->saved_data["ring"].toCapsule());

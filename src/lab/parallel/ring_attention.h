@@ -9,7 +9,8 @@
 // and CoPE's running sum from one to the next; the backward goes the other way. docs/context_parallel.md has the order,
 // the bytes and the memory, which is linear in t.
 //
-// All ranks call it, and its backward, at the same time and in the same order. On the CPU, over Gloo.
+// All ranks call it, and its backward, at the same time and in the same order; `ranks` must live until then. On the CPU,
+// over Gloo.
 #pragma once
 
 #include <memory>

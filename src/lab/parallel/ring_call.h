@@ -45,7 +45,7 @@ struct RingCall : torch::CustomClassHolder {
   RingCall(Ranks& ranks, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
            const std::string& spec, const ops::AttentionOptions& options, RingOptions ring);
 
-  // The tensors of this rank, dense. Gradients need none of them before the forward has them.
+  // The tensors of this rank, from here to release(): between forward and backward autograd keeps them.
   void bind(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
             const at::Tensor& parameters, at::TensorList inputs);
   void release();
@@ -82,7 +82,6 @@ struct RingCall : torch::CustomClassHolder {
   std::shared_ptr<const ops::Prepared> prepared;
   std::optional<RingSchedule> schedule;
   at::Tensor q;
-  std::int64_t parameter_count = 0;
 
  private:
   void agree(const at::Tensor& q, const at::Tensor& k, const std::string& spec,
