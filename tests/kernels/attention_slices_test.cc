@@ -344,6 +344,38 @@ TEST(AttentionSlicesTypes, NarrowTypesStayWithinTheirRounding) {
   }
 }
 
+// A NaN in the last value, and rows that see no key: the same rows are NaN or 0 as in the whole call.
+TEST(AttentionSlicesNan, ShowsInTheRowsThatSeeIt) {
+  for (const char* spec : {"none", "cope(npos_max=12)", "stick_breaking", "fox + sink"}) {
+    SCOPED_TRACE(spec);
+    const Case c{.spec = spec, .queries = 150, .keys = 150, .padding = true};
+    AttentionProblem whole(c);
+    AttentionProblem sliced(c);
+    for (AttentionProblem* p : {&whole, &sliced}) {
+      std::fill_n(p->data.key_mask.begin(), 20, 0);
+      p->data.key_mask.back() = 1;
+      std::vector<double> values = p->data.v.values();
+      values.back() = NAN;
+      values[3] = NAN;  // of a hidden key
+      p->data.v.assign(values);
+    }
+    whole.forward();
+    Sliced slices(sliced, {0, 70});
+    slices.forward();
+    const std::vector<double> got = sliced.data.out.values();
+    const std::vector<double> want = whole.data.out.values();
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      ASSERT_EQ(std::isnan(got[i]), std::isnan(want[i])) << i;
+      if (std::isnan(want[i])) continue;
+      ASSERT_NEAR(got[i], want[i], 1e-5) << i;
+    }
+    EXPECT_EQ(got[0], 0.0);
+    EXPECT_EQ(sliced.data.row_sums[0], -INFINITY);
+    EXPECT_EQ(std::isnan(got.back()),
+              std::string(spec) != "stick_breaking");  // it skips its own key
+  }
+}
+
 // Tiles are then those of the whole call, in the same order.
 TEST(AttentionSlicesBits, AreThoseOfTheWholeCallAtMultiplesOfATile) {
   for (const char* spec : {"none", "rope + alibi", "fire", "cope(npos_max=20)", "stick_breaking"}) {
