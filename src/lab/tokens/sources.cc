@@ -114,6 +114,7 @@ void visit_lines(const SourceFile& file, const std::string& field, const Visit& 
   for_each_line(file.path, [&](std::string_view line, std::int64_t number) {
     SourceDocument document{fmt::format("{}:{}", file.name, number),
                             line_text(line, fmt::format("{}:{}", file.path, number), field)};
+    document.line = line;
     if (!document.text.empty()) visit(document);
   });
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace posenc::tokens {
@@ -17,6 +18,7 @@ struct SourceOptions {
 struct SourceDocument {
   std::string name;  // of its file, relative to the path that was given; "a.jsonl:7" for a line
   std::string text;  // not empty
+  std::string_view line = {};  // of a .jsonl file, as it is written; valid while it is visited
 };
 
 // Files are visited in the order of their names; links are not followed, and empty documents are skipped. An

@@ -35,24 +35,22 @@ struct Removed {
   double resemblance = 0.0;
 };
 
-// Documents in the files that they came from; lines of a .jsonl file keep their text alone.
+// Documents in files of the names that they came from, and lines of .jsonl files as they were.
 class CleanCorpus {
  public:
   explicit CleanCorpus(const fs::path& target) : parents_(target.parent_path()), scratch_(target) {
     files_ = scratch_.path() / "files";
     fs::create_directory(files_);
   }
-  void add(const tokens::SourceDocument& document, const std::string& field) {
-    const std::size_t colon = document.name.rfind(".jsonl:");
-    if (colon == std::string::npos) return write(document.name, document.text);
-    const std::string file = document.name.substr(0, colon) + ".jsonl";
+  void add(const tokens::SourceDocument& document) {
+    if (document.line.empty()) return write(document.name, document.text);
+    const std::string file = document.name.substr(0, document.name.rfind(':'));
     if (file != lines_of_) {
       close_lines();
       lines_.emplace(path_of(file), false);
       lines_of_ = file;
     }
-    lines_->write(
-        to_json(Value(Value::Data(Value::Map{{field, Value::of_string(document.text)}}))));
+    lines_->write(document.line);
     lines_->write("\n");
   }
   void finish(const fs::path& target) {
@@ -138,7 +136,7 @@ int dedup(const DedupArguments& arguments) {
       return;
     }
     kept.push_back(document.name);
-    clean.add(document, arguments.sources.field);
+    clean.add(document);
   });
   clean.finish(target);
   if (!arguments.report.empty()) atomic_write(arguments.report, report_text(removed));
