@@ -1,7 +1,10 @@
 // posenc data dedup: a corpus without near-duplicate documents.
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <optional>
 
@@ -9,6 +12,7 @@
 #include "cli/print.h"
 #include "core/value.h"
 #include "posenc/core/error.h"
+#include "system/file_errors.h"
 #include "system/files.h"
 #include "system/folders.h"
 #include "system/scratch_folder.h"
@@ -55,6 +59,9 @@ class CleanCorpus {
   }
   void finish(const fs::path& target) {
     close_lines();
+    // Once for all files: a sync for each of thousands would take most of the time.
+    const Descriptor folder = open_own_folder(files_);
+    if (::syncfs(folder.number()) != 0) throw write_error(target.string(), errno);
     fs::rename(files_, target);
     sync_folder(target.parent_path().string());
     parents_.keep();
@@ -66,7 +73,9 @@ class CleanCorpus {
     lines_.reset();
   }
   void write(const std::string& name, const std::string& text) const {
-    atomic_write(path_of(name), text);
+    const std::string path = path_of(name);
+    std::ofstream file(path, std::ios::binary);
+    if (!(file << text).flush()) throw write_error(path, errno);
   }
   [[nodiscard]] std::string path_of(const std::string& name) const {
     const fs::path path = files_ / name;
