@@ -41,9 +41,9 @@ class Chain {
   Chain& operator=(Chain&&) = delete;
 
  private:
-  static thread_local int length_;
+  static thread_local int length_;  // NOLINT(readability-identifier-naming)
 };
-thread_local int Chain::length_ = 0;
+thread_local int Chain::length_ = 0;  // NOLINT(readability-identifier-naming)
 
 bool is_there(const fs::path& path) {
   std::error_code ignored;

@@ -179,7 +179,7 @@ void Ranks::wait_for_others(const char* key, double seconds) const {
 }
 
 Failure Ranks::report(const std::string& text) {
-  const Failure mine{.rank = rank(), .text = text, .own = true};
+  Failure mine{.rank = rank(), .text = text, .own = true};
   try {
     report_failure(board_, mine);
     const auto first = failure_of(board_);

@@ -201,7 +201,7 @@ class RingFunction : public torch::autograd::Function<RingFunction> {
                                const at::Tensor& v, const at::Tensor& parameters,
                                at::TensorList inputs, const RingPointer& ring) {
     ring->bind(q, k, v, parameters, inputs);
-    const variable_list results = run_forward(*ring);
+    variable_list results = run_forward(*ring);
     ring->release();
     variable_list kept = {q, k, v, parameters, results[0], results[1]};
     kept.insert(kept.end(), inputs.begin(), inputs.end());

@@ -42,8 +42,8 @@ struct KeyGradients {
 
 // What all calls of a ring share, from the forward to the backward.
 struct RingCall : torch::CustomClassHolder {
-  RingCall(Ranks& ranks, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-           const std::string& spec, const ops::AttentionOptions& options, RingOptions ring);
+  RingCall(Ranks& of, const at::Tensor& queries, const at::Tensor& k, const at::Tensor& v,
+           const std::string& spec, const ops::AttentionOptions& options, RingOptions of_ring);
 
   // The tensors of this rank, from here to release(): between forward and backward autograd keeps them.
   void bind(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -72,7 +72,7 @@ struct RingCall : torch::CustomClassHolder {
   void clear(Sums& sums) const;
   void add_gradients(int rank, const KeySlice& keys, Sums& sums, const KeyGradients& to) const;
   // Of the sums of this rank's tokens, with the totals of the ranks after it.
-  void finish_sums(const Sums& sums, const KeyGradients& own);
+  void finish_sums(const Sums& sums, const KeyGradients& to);
 
   // This rank's own keys.
   KeySlice own;

@@ -32,7 +32,7 @@ class RingSchedule {
   // The slice that a rank visits; -1 where none of its queries sees a key of it.
   [[nodiscard]] int slice(int rank, int step) const;
   // The ranks that visit a slice at a step, its owner left out.
-  [[nodiscard]] std::vector<int> visitors(int slice, int step) const;
+  [[nodiscard]] std::vector<int> visitors(int of, int step) const;
 
  private:
   [[nodiscard]] bool sees(int rank, int slice) const;

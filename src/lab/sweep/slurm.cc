@@ -70,7 +70,7 @@ std::string utc_now() {
 // Number before the ';' that a cluster's name follows.
 std::string job_number(const std::string& output) {
   for (const std::string& line : split(output, '\n')) {
-    const std::string number = line.substr(0, line.find(';'));
+    std::string number = line.substr(0, line.find(';'));
     if (whole_number(number)) return number;
   }
   return "";
@@ -92,7 +92,7 @@ fs::path write_script(const fs::path& out, const std::string& script) {
   const fs::path folder = slurm_folder(out);
   NewFolders folders(folder);
   folders.keep();
-  const fs::path path = folder / (sha256_hex(script).substr(0, 12) + ".sh");
+  fs::path path = folder / (sha256_hex(script).substr(0, 12) + ".sh");
   atomic_write(path, script);
   return path;
 }

@@ -28,8 +28,8 @@ Alphabet make_alphabet() {
 }
 
 const Alphabet& alphabet() {
-  static const Alphabet all = make_alphabet();
-  return all;
+  static const Alphabet kAlphabet = make_alphabet();
+  return kAlphabet;
 }
 
 }  // namespace

@@ -85,7 +85,7 @@ char32_t composed_hangul(Pair pair) {
 
 // The character that the two make, or 0.
 char32_t composed(Pair pair) {
-  static const auto by_pair = [] {
+  static const auto kByPair = [] {
     std::vector<std::pair<Pair, char32_t>> all;
     for (const Decomposition& d : composing_pairs()) {
       all.push_back({{d.first, d.second}, d.composed});
@@ -94,8 +94,8 @@ char32_t composed(Pair pair) {
     return all;
   }();
   if (const char32_t syllable = composed_hangul(pair)) return syllable;
-  const auto found = std::lower_bound(by_pair.begin(), by_pair.end(), std::pair{pair, char32_t{0}});
-  return found != by_pair.end() && found->first == pair ? found->second : 0;
+  const auto found = std::lower_bound(kByPair.begin(), kByPair.end(), std::pair{pair, char32_t{0}});
+  return found != kByPair.end() && found->first == pair ? found->second : 0;
 }
 
 // A mark joins the last starter unless one of its class or a higher one stands between.

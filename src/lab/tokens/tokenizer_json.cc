@@ -59,10 +59,10 @@ class Reader {
 
   // A member, or null where there is none.
   static const Json& field(const Json& object, const char* key) {
-    static const Json none;
-    if (!object.is_object()) return none;
+    static const Json kNone;
+    if (!object.is_object()) return kNone;
     const auto found = object.find(key);
-    return found == object.end() ? none : *found;
+    return found == object.end() ? kNone : *found;
   }
   static std::string type_of(const Json& part) {
     const Json& type = field(part, "type");
@@ -161,7 +161,7 @@ class Reader {
     }
     const auto require_none = [&](const char* key) {
       const Json& value = field(model, key);
-      const bool none = value.is_null() || value == "" || value == false || value == 0;
+      const bool none = value.is_null() || value == std::string() || value == false || value == 0;
       if (!none) throw unsupported(std::string("model.") + key, "must be null", value);
     };
     for (const char* key : {"dropout", "unk_token", "continuing_subword_prefix",
@@ -186,9 +186,9 @@ class Reader {
             text.empty() ? "must have no empty token" : "must give each number to one token",
             std::to_string(token));
       }
-      std::optional<std::string> bytes = from_byte_level(text);
+      const std::optional<std::string> bytes = from_byte_level(text);
       entry.kind = bytes ? VocabularyToken::Kind::kBytes : VocabularyToken::Kind::kText;
-      entry.bytes = bytes ? std::move(*bytes) : text;
+      entry.bytes = bytes.value_or(text);
       by_text_[text] = token;
     }
     for (int byte = 0; byte < 256; ++byte) {

@@ -48,7 +48,7 @@ std::string content_of(const TokenizerParts& parts, std::int32_t id) {
 }
 
 Json post_processor(const TokenizerParts& parts) {
-  const Json plain = byte_level(true);
+  Json plain = byte_level(true);
   if (parts.prefix.empty() && parts.suffix.empty()) return plain;
   Json single = Json::array();
   Json special = Json::object();

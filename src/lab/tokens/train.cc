@@ -26,7 +26,7 @@ struct Word {
 struct Pair {
   std::int32_t left = 0;
   std::int32_t right = 0;
-  auto operator<=>(const Pair&) const = default;
+  auto operator<=>(const Pair&) const = default;  // NOLINT(modernize-use-nullptr)
 };
 struct PairHash {
   std::size_t operator()(const Pair& pair) const {

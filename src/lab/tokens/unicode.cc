@@ -32,12 +32,12 @@ CharacterKind looked_up(char32_t value) {
 constexpr std::size_t kTabled = 0x800;  // Latin, Greek, Cyrillic, Hebrew, Arabic
 
 const std::array<CharacterKind, kTabled>& first_kinds() {
-  static const auto kinds = [] {
+  static const auto kKinds = [] {
     std::array<CharacterKind, kTabled> all{};
     for (std::size_t c = 0; c < kTabled; ++c) all[c] = looked_up(static_cast<char32_t>(c));
     return all;
   }();
-  return kinds;
+  return kKinds;
 }
 
 // Bytes of the sequence that this byte leads, or 0, and the bits of the character that it holds.

@@ -40,7 +40,7 @@ int own_cores() { return std::max(1, static_cast<int>(std::thread::hardware_conc
 void use_device_of_rank(at::Device device, const parallel::Launch& launch) {
   if (!device.is_cuda()) return;
   const c10::impl::VirtualGuardImpl guard(device.type());
-  const int devices = guard.deviceCount();
+  const int devices = static_cast<unsigned char>(guard.deviceCount());
   if (launch.local_rank >= devices && devices > 1) {
     throw Error(
         ErrorKind::kUnsupported,

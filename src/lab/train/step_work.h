@@ -46,7 +46,7 @@ class StepWork {
   [[nodiscard]] at::Tensor add_in_order(const StepSamples& here, at::Tensor figures);
   [[nodiscard]] at::Tensor add_overlapping(const StepSamples& here, at::Tensor figures);
   void add_parts(const StepSamples& here, std::int64_t piece, const at::Tensor& figures);
-  void add_part(const StepSamples& here, std::size_t part, at::Tensor& loss, at::Tensor& correct);
+  void add_part(const StepSamples& here, std::size_t number, at::Tensor& loss, at::Tensor& correct);
   [[nodiscard]] Recorded& recorded_for(const StepSamples& samples);
   bool record(Recorded& recorded, const StepSamples& here);
 

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 std::string path_of(const std::string& corpus) {
   std::error_code code;
   if (fs::exists(corpus, code)) return corpus;
-  const std::string fetched = tasks::corpus_folder(corpus);
+  std::string fetched = tasks::corpus_folder(corpus);
   const bool plain = !corpus.empty() && corpus.find('/') == std::string::npos;
   if (plain && fs::exists(fetched, code)) return fetched;
   throw Error(ErrorKind::kIo, {.scope = "data",

@@ -1,8 +1,8 @@
 // posenc sweep status, cancel and retry: the folder of a sweep, wherever its workers run.
 #include <fmt/format.h>
-#include <signal.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <memory>
 
