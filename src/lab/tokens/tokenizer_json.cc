@@ -161,7 +161,9 @@ class Reader {
     }
     const auto require_none = [&](const char* key) {
       const Json& value = field(model, key);
-      const bool none = value.is_null() || value == std::string() || value == false || value == 0;
+      const auto* text = value.get_ptr<const std::string*>();
+      const bool blank = text != nullptr && text->empty();
+      const bool none = value.is_null() || blank || value == false || value == 0;
       if (!none) throw unsupported(std::string("model.") + key, "must be null", value);
     };
     for (const char* key : {"dropout", "unk_token", "continuing_subword_prefix",
