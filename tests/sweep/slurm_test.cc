@@ -15,21 +15,20 @@ namespace posenc::sweep {
 namespace {
 
 TEST(SlurmScript, HasWhatWasAskedForAndNothingElse) {
-  EXPECT_EQ(
-      slurm_script({.tasks = 4}, "theta", "/shared/runs/theta", "/home/me",
-                   {"/bin/posenc", "sweep", "grid.yaml", "--set", "name=it's"}),
-      "#!/bin/bash\n"
-      "# Written by posenc sweep --on slurm. Each task of the array trains the runs that nobody "
-      "holds.\n"
-      "#SBATCH --job-name=posenc-theta\n"
-      "#SBATCH --array=0-3\n"
-      "#SBATCH --ntasks=1\n"
-      "#SBATCH --requeue\n"
-      "#SBATCH --open-mode=append\n"
-      "#SBATCH --signal=B:TERM@120\n"
-      "#SBATCH --output=/shared/runs/theta/slurm/%A_%a.log\n"
-      "#SBATCH --chdir=/home/me\n"
-      "exec /bin/posenc sweep grid.yaml --set 'name=it'\\''s'\n");
+  EXPECT_EQ(slurm_script({.tasks = 4}, "theta", "/shared/runs/theta", "/home/me",
+                         {"/bin/posenc", "sweep", "grid.yaml", "--set", "name=it's"}),
+            "#!/bin/bash\n"
+            "# Written by posenc sweep --on slurm. Each task of the array trains the runs that no "
+            "other task holds.\n"
+            "#SBATCH --job-name=posenc-theta\n"
+            "#SBATCH --array=0-3\n"
+            "#SBATCH --ntasks=1\n"
+            "#SBATCH --requeue\n"
+            "#SBATCH --open-mode=append\n"
+            "#SBATCH --signal=B:TERM@120\n"
+            "#SBATCH --output=/shared/runs/theta/slurm/%A_%a.log\n"
+            "#SBATCH --chdir=/home/me\n"
+            "exec /bin/posenc sweep grid.yaml --set 'name=it'\\''s'\n");
 }
 
 TEST(SlurmScript, PassesEveryRequestOn) {

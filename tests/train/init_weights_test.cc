@@ -27,6 +27,12 @@ std::string golden_folder(const std::string& family) {
   return std::string(POSENC_TEST_DATA_DIR) + "/golden/hf_models/" + family;
 }
 
+constexpr const char* kBase =
+    "task: {flip_flop: {}}\n"
+    "model: {encoding: rope, dim: 16, layers: 1, heads: 2}\n"
+    "train: {length: 16, batch: 4, steps: 3}\n"
+    "eval: {samples: 2, factors: [1]}\n";
+
 std::string config_text(const std::string& init_from, const std::string& model = "") {
   return "task: {flip_flop: {}}\n" + (model.empty() ? "" : "model: {" + model + "}\n") +
          "train: {init_from: " + init_from +
@@ -179,12 +185,7 @@ TEST(InitWeights, LoadExportLoadHasTheSameBits) {
 
 TEST(InitWeights, GoOnFromARunAndFromItsFile) {
   const posenc::testing::TemporaryFolder folder;
-  const std::string base =
-      "task: {flip_flop: {}}\n"
-      "model: {encoding: rope, dim: 16, layers: 1, heads: 2}\n"
-      "train: {length: 16, batch: 4, steps: 3}\n"
-      "eval: {samples: 2, factors: [1]}\n";
-  ASSERT_EQ(train(folder, "base", base).code, 0);
+  ASSERT_EQ(train(folder, "base", kBase).code, 0);
   const auto again = train(folder, "again", config_text(folder / "base"));
   ASSERT_EQ(again.code, 0) << again.out;
   EXPECT_NE(again.out.find("(run at step 3)"), std::string::npos) << again.out;
@@ -214,12 +215,7 @@ TEST(InitWeights, GoOnFromARunAndFromItsFile) {
 
 TEST(InitWeights, ReplacedEncodingsTrainInStages) {
   const posenc::testing::TemporaryFolder folder;
-  const std::string base =
-      "task: {flip_flop: {}}\n"
-      "model: {encoding: rope, dim: 16, layers: 1, heads: 2}\n"
-      "train: {length: 16, batch: 4, steps: 3}\n"
-      "eval: {samples: 2, factors: [1]}\n";
-  ASSERT_EQ(train(folder, "base", base).code, 0);
+  ASSERT_EQ(train(folder, "base", kBase).code, 0);
   const auto longer =
       train(folder, "longer",
             "task: {flip_flop: {}}\n"

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <limits>
 
+#include "core/strings.h"
 #include "posenc/core/error.h"
 
 namespace posenc::parallel {
@@ -22,18 +22,11 @@ Error bad_environment(const std::string& name, const std::string& rule, const st
           {.scope = "environment", .key = name, .rule = rule, .value = value, .hint = hint}};
 }
 
-std::optional<std::int64_t> whole_number(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
-
 int number_of(const Environment& environment, const std::string& name, const char* hint) {
   const auto text = environment(name);
   if (!text) throw bad_environment(name, "is missing", "", hint);
   const auto number = whole_number(*text);
-  if (!number || *number < 0 || *number > std::numeric_limits<int>::max()) {
+  if (!number || *number > std::numeric_limits<int>::max()) {
     throw bad_environment(name, "must be a whole number from 0 on", *text, hint);
   }
   return static_cast<int>(*number);
@@ -44,11 +37,7 @@ int number_or(const Environment& environment, const std::string& name, int other
 }
 
 // The same on every rank of a job, and another one for another job.
-int port_of(std::string_view job) {
-  std::uint32_t hash = 2166136261U;
-  for (const char c : job) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619U;
-  return kFirstPort + static_cast<int>(hash % kPorts);
-}
+int port_of(std::string_view job) { return kFirstPort + static_cast<int>(fnv1a(job) % kPorts); }
 
 void require_rank_below_world(const Launch& launch, const char* rank, const char* world) {
   if (launch.world < 1) throw bad_environment(world, "must be at least 1", "0", "");

@@ -6,12 +6,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <cstdlib>
-#include <sstream>
 
 #include "core/bind.h"
+#include "core/strings.h"
 #include "runs/files.h"
 #include "system/captured.h"
 #include "system/sha256.h"
@@ -23,28 +22,14 @@ namespace fs = std::filesystem;
 
 fs::path slurm_folder(const fs::path& out) { return out / "slurm"; }
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
-  return parts;
-}
-
-std::optional<int> whole_number(const std::string& text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
-}
-
 // sbatch says what is wrong in its first lines and that it refuses in the last: all of it, in one.
 std::string without_prefixes(const std::string& output) {
   std::string text;
-  for (std::string line : split(output, '\n')) {
-    for (const char* prefix : {"sbatch: ", "scancel: ", "error: ", "fatal: "}) {
-      if (line.starts_with(prefix)) line.erase(0, std::string_view(prefix).size());
+  for (std::string_view line : split_lines(output)) {
+    for (const std::string_view prefix : {"sbatch: ", "scancel: ", "error: ", "fatal: "}) {
+      if (line.starts_with(prefix)) line.remove_prefix(prefix.size());
     }
-    if (!line.empty()) text += (text.empty() ? "" : ": ") + line;
+    if (!line.empty()) text.append(text.empty() ? "" : ": ").append(line);
   }
   return text;
 }
@@ -69,9 +54,9 @@ std::string utc_now() {
 
 // Number before the ';' that a cluster's name follows.
 std::string job_number(const std::string& output) {
-  for (const std::string& line : split(output, '\n')) {
-    std::string number = line.substr(0, line.find(';'));
-    if (whole_number(number)) return number;
+  for (const std::string_view line : split_lines(output)) {
+    const std::string_view number = line.substr(0, line.find(';'));
+    if (whole_number(number)) return std::string(number);
   }
   return "";
 }
@@ -126,20 +111,20 @@ std::vector<Submission> submissions(const fs::path& out) {
 // "CANCELLED by 0" has a word too many, and "None" is no reason.
 std::map<std::string, SlurmTask> parse_sacct(const std::string& text) {
   std::map<std::string, SlurmTask> tasks;
-  for (const std::string& line : split(text, '\n')) {
-    const std::vector<std::string> fields = split(line, '|');
+  for (const std::string_view line : split_lines(text)) {
+    const std::vector<std::string_view> fields = split(line, '|');
     if (fields.size() < 3) continue;
-    tasks[fields[0]] = {fields[1].substr(0, fields[1].find(' ')),
-                        fields[2] == "None" ? "" : fields[2]};
+    tasks[std::string(fields[0])] = {std::string(fields[1].substr(0, fields[1].find(' '))),
+                                     std::string(fields[2] == "None" ? "" : fields[2])};
   }
   return tasks;
 }
 
 std::map<std::string, SlurmTask> parse_scontrol(const std::string& text) {
   std::map<std::string, SlurmTask> tasks;
-  for (const std::string& line : split(text, '\n')) {
+  for (const std::string_view line : split_lines(text)) {
     std::map<std::string, std::string> fields;
-    for (const std::string& word : split(line, ' ')) {
+    for (const std::string_view word : split(line, ' ')) {
       const std::size_t equals = word.find('=');
       if (equals != std::string::npos)
         fields.emplace(word.substr(0, equals), word.substr(equals + 1));

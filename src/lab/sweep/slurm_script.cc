@@ -99,8 +99,8 @@ std::string slurm_script(const SlurmRequest& request, const std::string& name, c
                          const fs::path& here, const std::vector<std::string>& worker) {
   std::string script =
       "#!/bin/bash\n"
-      "# Written by posenc sweep --on slurm. Each task of the array trains the runs that nobody "
-      "holds.\n";
+      "# Written by posenc sweep --on slurm. Each task of the array trains the runs that no "
+      "other task holds.\n";
   for (const std::string& option : options_of(request, name, out, here)) {
     script += "#SBATCH " + quoted_option(option) + "\n";
   }

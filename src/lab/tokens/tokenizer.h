@@ -35,7 +35,7 @@ namespace posenc::tokens {
 
 struct EncodeOptions {
   // Added tokens such as <|endoftext|> that occur in the text are those tokens. false: they are plain
-  // text, which is right for documents that nobody has checked.
+  // text, which is right for documents of unknown origin.
   bool find_added = true;
   bool add_template =
       false;  // <|begin_of_text|> and the like, as Hugging Face's add_special_tokens

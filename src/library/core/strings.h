@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -29,6 +31,14 @@ inline std::vector<std::string_view> split(std::string_view text, char separator
 inline std::vector<std::string_view> split_lines(std::string_view text) {
   if (text.ends_with('\n')) text.remove_suffix(1);
   return text.empty() ? std::vector<std::string_view>{} : split(text, '\n');
+}
+
+// A number from 0 on that is all of the text.
+inline std::optional<std::int64_t> whole_number(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = problem == std::errc() && end == text.data() + text.size() && number >= 0;
+  return whole ? std::optional(number) : std::nullopt;
 }
 
 }  // namespace posenc

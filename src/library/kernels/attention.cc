@@ -1,11 +1,11 @@
 #include "posenc/kernels/attention.h"
 
 #include <algorithm>
-#include <new>
 
 #include "core/thread_pool.h"
 #include "kernels/attention_plan.h"
 #include "kernels/attention_reference.h"
+#include "kernels/guarded.h"
 #include "kernels/pair_terms.h"
 #include "kernels/path_trace.h"
 #include "posenc/core/threads.h"
@@ -125,16 +125,12 @@ void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t he
 Status attention(const AttentionCall& call) noexcept {
   if (Status s = check_attention(call); !s.ok()) return s;
   if (call.q.empty()) return {};
-  try {
+  return guarded("attention", [&]() -> Status {
     const std::string obstacle = obstacle_of(call);
     if (Status s = check_path("attention", call, obstacle); !s.ok()) return s;
     if (!obstacle.empty()) return reference_attention(call);
     return is_decode(call) ? decode_attention(call) : run_fused(call);
-  } catch (const std::bad_alloc&) {
-    return {StatusCode::kResourceExhausted, "[attention] out of memory for scratch"};
-  } catch (const std::exception& problem) {
-    return {StatusCode::kInvalidArgument, problem.what()};
-  }
+  });
 }
 
 }  // namespace posenc

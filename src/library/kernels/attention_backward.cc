@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <limits>
-#include <new>
 
 #include "core/thread_pool.h"
 #include "kernels/attention_gradients.h"
 #include "kernels/attention_reference.h"
+#include "kernels/guarded.h"
 #include "kernels/pair_terms.h"
 #include "kernels/path_trace.h"
 #include "kernels/view_checks.h"
@@ -337,16 +337,12 @@ std::int64_t backward_splits(const AttentionCall& call, std::size_t segments) {
 
 Status attention_backward(const AttentionBackwardCall& call) noexcept {
   if (Status s = check_backward(call, false); !s.ok()) return s;
-  try {
+  return guarded(kOp, [&]() -> Status {
     const std::string obstacle = obstacle_of(call.forward);
     if (Status s = check_path(kOp, call.forward, obstacle); !s.ok()) return s;
     if (!obstacle.empty()) return reference_attention_backward(call);
     return run_backward(call, nullptr, {.with_sinks = true});
-  } catch (const std::bad_alloc&) {
-    return {StatusCode::kResourceExhausted, "[attention_backward] out of memory for scratch"};
-  } catch (const std::exception& problem) {
-    return {StatusCode::kInvalidArgument, problem.what()};
-  }
+  });
 }
 
 }  // namespace posenc

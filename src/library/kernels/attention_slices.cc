@@ -2,15 +2,17 @@
 
 #include <algorithm>
 #include <limits>
-#include <new>
 
 #include "core/thread_pool.h"
 #include "kernels/attention_reference.h"
+#include "kernels/guarded.h"
 #include "kernels/path_trace.h"
 #include "posenc/core/threads.h"
 
 namespace posenc {
 namespace {
+
+constexpr const char* kOp = "attention_slice";
 
 std::size_t row_count(const AttentionCall& call) {
   return static_cast<std::size_t>(call.q.batch() * call.q.heads() * call.q.tokens());
@@ -190,18 +192,6 @@ Status run_slices(const AttentionCall& call, const AttentionSlice& slice, bool p
   return {};
 }
 
-// Nothing leaves a noexcept function.
-template <class Body>
-Status guarded(const Body& body) noexcept {
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    return {StatusCode::kResourceExhausted, "[attention_slice] out of memory for scratch"};
-  } catch (const std::exception& problem) {
-    return {StatusCode::kInvalidArgument, problem.what()};
-  }
-}
-
 }  // namespace
 
 SliceRows::SliceRows(const AttentionCall& call)
@@ -259,7 +249,7 @@ std::string slice_obstacle(const AttentionPlan& plan) {
 Status attention_slice(const AttentionCall& call, const AttentionSlice& slice,
                        SliceRows& rows) noexcept {
   if (Status s = check_attention(call); !s.ok()) return s;
-  return guarded([&]() -> Status {
+  return guarded(kOp, [&]() -> Status {
     if (Status s = check_slice(call, slice); !s.ok()) return s;
     if (Status s = check_rows(call, rows); !s.ok()) return s;
     if (call.q.empty() || call.k.empty()) return {};
@@ -273,7 +263,7 @@ Status attention_slice(const AttentionCall& call, const AttentionSlice& slice,
 Status finish_slices(const AttentionCall& call, const AttentionSlice& slice,
                      SliceRows& rows) noexcept {
   if (Status s = check_attention(call); !s.ok()) return s;
-  return guarded([&]() -> Status {
+  return guarded(kOp, [&]() -> Status {
     if (Status s = check_slice(call, slice); !s.ok()) return s;
     if (Status s = check_rows(call, rows); !s.ok()) return s;
     if (call.q.empty()) return {};
@@ -287,7 +277,7 @@ Status finish_slices(const AttentionCall& call, const AttentionSlice& slice,
 Status attention_slice_backward(const AttentionBackwardCall& call, const AttentionSlice& slice,
                                 const SliceGradients& gradients) noexcept {
   if (Status s = check_backward(call, true); !s.ok()) return s;
-  return guarded([&]() -> Status {
+  return guarded(kOp, [&]() -> Status {
     if (Status s = check_slice(call.forward, slice); !s.ok()) return s;
     if (Status s = check_carried(call.forward, gradients); !s.ok()) return s;
     return run_backward(call, &slice, gradients);

@@ -1,11 +1,11 @@
 #include "posenc/kernels/embedding.h"
 
 #include <algorithm>
-#include <new>
 #include <span>
 
 #include "core/thread_pool.h"
 #include "kernels/attention_plan.h"
+#include "kernels/guarded.h"
 #include "kernels/view_checks.h"
 #include "posenc/core/threads.h"
 
@@ -152,21 +152,10 @@ Status run_gradient(const EmbeddingGradientCall& call) {
   return {};
 }
 
-template <class Body>
-Status guarded(const Body& body) noexcept {
-  try {
-    return body();
-  } catch (const std::bad_alloc&) {
-    return {StatusCode::kResourceExhausted, "[add_embeddings] out of memory for scratch"};
-  } catch (const std::exception& problem) {
-    return {StatusCode::kInvalidArgument, problem.what()};
-  }
-}
-
 }  // namespace
 
 Status add_embeddings(const EmbeddingCall& call) noexcept {
-  return guarded([&]() -> Status {
+  return guarded(kOp, [&]() -> Status {
     if (Status s = check("x", call.spec, call.parameters, call.x, call.positions); !s.ok())
       return s;
     if (Status s = check_same_shape(kOp, "y", call.y, "x", call.x); !s.ok()) return s;
@@ -177,7 +166,7 @@ Status add_embeddings(const EmbeddingCall& call) noexcept {
 }
 
 Status add_embeddings_gradient(const EmbeddingGradientCall& call) noexcept {
-  return guarded([&]() -> Status {
+  return guarded(kOp, [&]() -> Status {
     if (Status s = check("dy", call.spec, call.parameters, call.dy, call.positions); !s.ok())
       return s;
     if (call.dparameters == nullptr) {

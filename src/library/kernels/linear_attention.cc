@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <memory>
-#include <new>
 
 #include "core/thread_pool.h"
+#include "kernels/guarded.h"
 #include "kernels/linear_attention_forward.h"
 #include "posenc/core/error.h"
 #include "posenc/core/threads.h"
@@ -12,7 +12,7 @@
 namespace posenc {
 namespace {
 
-constexpr const char* kNoMemory = "[linear_attention] out of memory for scratch";
+constexpr const char* kOp = "linear_attention";
 
 std::vector<std::unique_ptr<LinearForward>> one_per_thread(const LinearSetup& setup) {
   std::vector<std::unique_ptr<LinearForward>> all;
@@ -43,13 +43,7 @@ Status run_forward(const LinearAttentionCall& call) {
 Status linear_attention(const LinearAttentionCall& call) noexcept {
   if (Status s = check_linear(call); !s.ok()) return s;
   if (call.q.empty()) return {};
-  try {
-    return run_forward(call);
-  } catch (const std::bad_alloc&) {
-    return {StatusCode::kResourceExhausted, kNoMemory};
-  } catch (const std::exception& problem) {
-    return {StatusCode::kInvalidArgument, problem.what()};
-  }
+  return guarded(kOp, [&] { return run_forward(call); });
 }
 
 LinearAttentionState::LinearAttentionState(const AttentionPlan& plan,
@@ -102,7 +96,7 @@ LinearAttentionCall LinearAttentionState::call_of(const Step& step,
 }
 
 Status LinearAttentionState::step(const Step& step) noexcept {
-  try {
+  return guarded(kOp, [&]() -> Status {
     const std::vector<std::int64_t> offsets(batch_, tokens_);
     const LinearAttentionCall call = call_of(step, offsets);
     if (step.q.batch() != batch_ || step.k.tokens() != step.q.tokens()) {
@@ -130,11 +124,7 @@ Status LinearAttentionState::step(const Step& step) noexcept {
     });
     tokens_ += step.q.tokens();
     return {};
-  } catch (const std::bad_alloc&) {
-    return {StatusCode::kResourceExhausted, kNoMemory};
-  } catch (const std::exception& problem) {
-    return {StatusCode::kInvalidArgument, problem.what()};
-  }
+  });
 }
 
 }  // namespace posenc

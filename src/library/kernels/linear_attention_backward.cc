@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <new>
 
 #include "core/thread_pool.h"
+#include "kernels/guarded.h"
 #include "kernels/linear_attention_forward.h"
 #include "kernels/linear_attention_gradients.h"
 #include "kernels/view_checks.h"
@@ -103,14 +103,7 @@ Status run_backward(const LinearAttentionBackwardCall& call) {
 
 Status linear_attention_backward(const LinearAttentionBackwardCall& call) noexcept {
   if (Status s = check_call(call); !s.ok()) return s;
-  try {
-    return run_backward(call);
-  } catch (const std::bad_alloc&) {
-    return {StatusCode::kResourceExhausted,
-            "[linear_attention_backward] out of memory for scratch"};
-  } catch (const std::exception& problem) {
-    return {StatusCode::kInvalidArgument, problem.what()};
-  }
+  return guarded(kOp, [&] { return run_backward(call); });
 }
 
 }  // namespace posenc

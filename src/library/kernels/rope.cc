@@ -1,9 +1,9 @@
 #include "posenc/kernels/rope.h"
 
-#include <new>
 #include <vector>
 
 #include "core/thread_pool.h"
+#include "kernels/guarded.h"
 #include "kernels/rope_rows.h"
 #include "kernels/view_checks.h"
 #include "posenc/core/threads.h"
@@ -84,11 +84,7 @@ Status run(const RopeCall& call) {
 Status rope(const RopeCall& call) noexcept {
   if (Status s = check_call(call); !s.ok()) return s;
   if (call.q.empty() && (!call.k.present() || call.k.empty())) return {};
-  try {
-    return run(call);
-  } catch (const std::bad_alloc&) {
-    return {StatusCode::kResourceExhausted, "[rope] out of memory for scratch"};
-  }
+  return guarded(kOp, [&] { return run(call); });
 }
 
 }  // namespace posenc

@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <new>
 #include <vector>
 
 #include "core/thread_pool.h"
+#include "kernels/guarded.h"
 #include "kernels/rope_rows.h"
 #include "kernels/view_checks.h"
 #include "posenc/core/threads.h"
@@ -101,11 +101,7 @@ Status run(const RopeFrequencyGradientCall& call) {
 
 Status rope_frequency_gradient(const RopeFrequencyGradientCall& call) noexcept {
   if (Status s = check_call(call); !s.ok()) return s;
-  try {
-    return run(call);
-  } catch (const std::bad_alloc&) {
-    return {StatusCode::kResourceExhausted, "[rope_frequency_gradient] out of memory for scratch"};
-  }
+  return guarded(kOp, [&] { return run(call); });
 }
 
 }  // namespace posenc
