@@ -1,12 +1,12 @@
 // posenc: positional encodings in attention.
 //
-// Position can enter attention at five sites; everything in this library is one of them.
+// Position can enter attention at five sites. Every encoding belongs to one of them.
 //
 //   x_t  = token_t + SUM_a E_a(t)                          site 1  input      learned, sinusoidal
 //   q'_i = PROD_b T_b(i) q_i,  k'_j = PROD_b T_b(j) k_j    site 2  query/key  rope, xpos,
 //                                                                             temperature
-//   r_ij = scale * <q'_i, k'_j>                            the raw score; path and wall, also of
-//          or scale * k'_j^T M_{j+1} ... M_i q'_i          site 2, have a step M for each token
+//   r_ij = scale * <q'_i, k'_j>                            the raw score; path and wall (site 2)
+//          or scale * k'_j^T M_{j+1} ... M_i q'_i          apply a matrix M per token in between
 //   s_ij = r_ij + SUM_c B_c(h, i, j)                       site 3  bias       alibi, t5, kerple,
 //                                                                             fire, relative,
 //                                                                             relative_2d
@@ -17,10 +17,10 @@
 //          / (SUM_j exp(S(s_ij)) + SUM_d exp(z_d))         site 5  softmax    softcap, sink,
 //                                                                             stick_breaking
 //
-// where j runs over the keys that the mask shows.
+// where j runs over the unmasked keys.
 //
-// Sites apply in this order; terms add at sites 1 and 3, transforms multiply at site 2. So a hybrid
-// is a list: parse_spec("rope + alibi") is {Rope, Alibi}, and no code asks which those are.
+// Sites apply in this order. Terms add at sites 1 and 3, and transforms multiply at site 2, so any
+// list of encodings composes: parse_spec("rope + alibi") returns {Rope, Alibi}.
 #pragma once
 
 #include "posenc/core/error.h"

@@ -63,8 +63,8 @@ class Sinusoidal(Encoding):
     Vaswani et al. 2017, arXiv 1706.03762
 
     ``theta``: base of the frequencies (in (1, 1e+18])
-    ``layout``: sine and cosine side by side, or in two halves
-    ``spacing``: exponent 2i/d, or i/(d/2 - 1) as tensor2tensor and fairseq have it
+    ``layout``: sine and cosine adjacent, or in two halves
+    ``spacing``: exponent 2i/d, or i/(d/2 - 1) as in tensor2tensor and fairseq
     """
 
     def __init__(
@@ -82,17 +82,17 @@ class Rope(Encoding):
 
     Su et al. 2021, arXiv 2104.09864
 
-    ``theta``: base of the frequencies; a list gives groups of heads their own (in (1, 1e+30])
+    ``theta``: base of the frequencies; a list has one per group of heads (in (1, 1e+30])
     ``layout``: which channels make a pair
-    ``rotary_dim``: channels that turn; 0 means all from dim_offset on (in [0, 1048576] and even)
-    ``dim_offset``: first channel that turns (in [0, 1048576])
-    ``inverse``: turn the other way
-    ``schedule``: how frequencies follow the length
+    ``rotary_dim``: channels that are rotated; 0 means all from dim_offset on (in [0, 1048576] and even)
+    ``dim_offset``: first channel that is rotated (in [0, 1048576])
+    ``inverse``: rotate by the negative angle
+    ``schedule``: how frequencies depend on the length
     ``axes``: coordinates of a position
-    ``precision``: angles in float64, or rounded to float32 as Hugging Face has them
-    ``angles``: what gives the angles: positions, or an input
-    ``running``: the input holds steps, whose sums are the angles
-    ``values``: rotate values too, and outputs back
+    ``precision``: angles in float64, or rounded to float32 as in Hugging Face
+    ``angles``: source of the angles: positions, or an input
+    ``running``: the input holds increments; angles are their sums
+    ``values``: also rotate values, and outputs back
     """
 
     def __init__(
@@ -133,12 +133,12 @@ class Xpos(Encoding):
 
     ``theta``: base of the frequencies (in (1, 1e+30])
     ``layout``: which channels make a pair
-    ``rotary_dim``: channels that turn; 0 means all from dim_offset on (in [0, 1048576] and even)
-    ``dim_offset``: first channel that turns (in [0, 1048576])
-    ``gamma``: smoothing; larger decays less (in (0, 1e+06])
+    ``rotary_dim``: channels that are rotated; 0 means all from dim_offset on (in [0, 1048576] and even)
+    ``dim_offset``: first channel that is rotated (in [0, 1048576])
+    ``gamma``: smoothing; larger values decay less (in (0, 1e+06])
     ``scale_base``: positions per power of zeta (in (0, 1e+15])
-    ``center``: position of magnitude one; the middle of the length where absent
-    ``precision``: angles in float64, or rounded to float32 as Hugging Face has them
+    ``center``: position of magnitude one; default: the middle of the sequence
+    ``precision``: angles in float64, or rounded to float32 as in Hugging Face
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Xpos(Encoding):
 
 
 class Temperature(Encoding):
-    """queries that grow with their position: q'_i = tau(i) q_i, tau = 1 + scale ln(1 + floor((i + 1) / floor))
+    """queries scaled by their position: q'_i = tau(i) q_i, tau = 1 + scale ln(1 + floor((i + 1) / floor))
 
     Nakanishi 2025, arXiv 2501.19399
 
@@ -175,7 +175,7 @@ class Temperature(Encoding):
     ``scale``: growth per natural logarithm; step and log (in [0, 1000])
     ``floor``: positions before it grows; step and log (in [1, 1e+15])
     ``init``: initial value of every head's factor; ssmax (in [-1000, 1000])
-    ``offset``: what is added to the position to count tokens: 1, or 0 as in Ministral 3 (in [0, 1])
+    ``offset``: added to the position to count tokens: 1, or 0 as in Ministral 3 (in [0, 1])
     """
 
     def __init__(
@@ -219,7 +219,7 @@ class Alibi(Encoding):
     ``bias_max``: the last slope is 2^-bias_max (in (0, 64])
     ``trainable``: train the slopes
     ``bidirectional``: penalise keys after the query too
-    ``precision``: slopes in float64, or rounded to float32 as Hugging Face has them
+    ``precision``: slopes in float64, or rounded to float32 as in Hugging Face
     """
 
     def __init__(
@@ -247,7 +247,7 @@ class T5(Encoding):
     Raffel et al. 2020, arXiv 1910.10683
 
     ``num_buckets``: entries of the table, both directions together (in [2, 1048576] and even)
-    ``max_distance``: everything farther shares the last bucket (in [2, 1e+15])
+    ``max_distance``: larger distances share the last bucket (in [2, 1e+15])
     ``bidirectional``: half the buckets for keys after the query
     ``init_std``: standard deviation of the initial weights (in [0, 100])
     """
@@ -288,7 +288,7 @@ class Fire(Encoding):
 
     ``width``: hidden units of the network (in [1, 4096])
     ``init_c``: initial c of psi (in (0, 1e+06])
-    ``init_threshold``: initial L; shorter rows are measured against it (in (0, 1e+15])
+    ``init_threshold``: initial L; shorter rows are normalised by it (in (0, 1e+15])
     """
 
     def __init__(self, *, width: int = 32, init_c: float = 0.1, init_threshold: float = 512) -> None:
@@ -310,13 +310,13 @@ class Relative(Encoding):
 
 
 class Relative2d(Encoding):
-    """learned relative bias of two axes: B = weight[h, clip(y_i - y_j), clip(x_i - x_j)]
+    """learned 2D relative bias: B = weight[h, clip(y_i - y_j), clip(x_i - x_j)]
 
     Liu et al. 2021, arXiv 2103.14030
 
     ``height``: rows of the grid; farther tokens share the last entry (in [1, 4096])
     ``width``: columns of the grid, and of an image whose tokens have one position (in [1, 4096])
-    ``separable``: a table per axis in place of one for both
+    ``separable``: a table per axis instead of one for both
     ``init_std``: standard deviation of the initial weights (in [0, 100])
     """
 
@@ -418,13 +418,13 @@ class RelativeQuery(Encoding):
 
 
 class GrapeAp(Encoding):
-    """a path of steps that the query weighs: s_ij = r_ij + m_h SUM_{t=j+1..i} ln sigmoid(s <p_i, e_t>)
+    """path penalties weighted by the query: s_ij = r_ij + m_h SUM_{t=j+1..i} ln sigmoid(s <p_i, e_t>)
 
     Zhang et al. 2025, arXiv 2512.07805
 
     ``rank``: numbers per token and head (in [1, 65536])
     ``scale``: factor of the products; 0: 1 / sqrt(rank) (in [0, 1000])
-    ``separate``: an input of their own for the tokens that are passed
+    ``separate``: a separate input e for the tokens between key and query
     """
 
     def __init__(self, *, rank: int = 16, scale: float = 0, separate: bool = False) -> None:
@@ -437,8 +437,8 @@ class Fox(Encoding):
     Lin et al. 2025, arXiv 2503.02130
 
     ``scaled``: multiply the term by the scale of the scores, as PaTH's code does
-    ``prune``: leave out keys whose weight is below 5e-5 of the row
-    ``bidirectional``: fade keys after the query, too, by the tokens between
+    ``prune``: skip keys whose weight is below 5e-5 of the row
+    ``bidirectional``: also decay keys after the query, by the tokens between
     """
 
     def __init__(self, *, scaled: bool = False, prune: bool = False, bidirectional: bool = False) -> None:
@@ -446,14 +446,14 @@ class Fox(Encoding):
 
 
 class KeyBias(Encoding):
-    """a given number per key: s_ij = r_ij + b_j"""
+    """a bias per key: s_ij = r_ij + b_j"""
 
     def __init__(self) -> None:
         self._construct("key_bias")
 
 
 class Sink(Encoding):
-    """a share for no token: p_ij = exp(s_ij) / (SUM_j exp(s_ij) + exp(z_h))
+    """attention sink: p_ij = exp(s_ij) / (SUM_j exp(s_ij) + exp(z_h))
 
     OpenAI 2025, arXiv 2508.10925
 
@@ -465,11 +465,11 @@ class Sink(Encoding):
 
 
 class Softcap(Encoding):
-    """a soft bound of the scores: s_ij -> cap tanh(s_ij / cap)
+    """logit soft-capping: s_ij -> cap tanh(s_ij / cap)
 
     Gemma Team 2024, arXiv 2408.00118
 
-    ``cap``: bound that no score reaches (in [0.001, 1e+06])
+    ``cap``: bound of the scores (in [0.001, 1e+06])
     """
 
     def __init__(self, *, cap: float = 50) -> None:
@@ -477,7 +477,7 @@ class Softcap(Encoding):
 
 
 class StickBreaking(Encoding):
-    """shares of what nearer keys leave: A_ij = sigmoid(s_ij) PROD_{j<t<i} (1 - sigmoid(s_it))
+    """stick-breaking attention: A_ij = sigmoid(s_ij) PROD_{j<t<i} (1 - sigmoid(s_it))
 
     Tan et al. 2024, arXiv 2410.17980
     """

@@ -67,7 +67,7 @@ class Dynamic(Schedule):
 
     ``factor``: strength of the change (in [1, 1e+09])
     ``max_position_embeddings``: the trained length (in [1, 1e+15])
-    ``length``: follow the current length (hf), or take factor * max once (vllm)
+    ``length``: use the current length (hf), or always factor * max (vllm)
     """
 
     def __init__(
@@ -92,14 +92,14 @@ class Yarn(Schedule):
 
     ``factor``: how many times longer than trained (in [1, 1e+09])
     ``original_max_position_embeddings``: the trained length (in [1, 1e+15])
-    ``beta_fast``: pairs with more rotations than this stay (in (0, 1e+09])
-    ``beta_slow``: pairs with fewer rotations than this interpolate (in (0, 1e+09])
+    ``beta_fast``: pairs with more rotations are unchanged (in (0, 1e+09])
+    ``beta_slow``: pairs with fewer rotations are interpolated (in (0, 1e+09])
     ``truncate``: round the ramp's ends to whole pairs
     ``attention_factor``: explicit magnitude of cos and sin (in (0, 1e+06])
     ``attn_factor``: vLLM's multiplier of the magnitude (in (0, 1e+06])
     ``mscale``: DeepSeek's numerator; 0 means absent (in [0, 1e+06])
     ``mscale_all_dim``: DeepSeek's denominator; 0 means absent (in [0, 1e+06])
-    ``magnitude``: who decides the magnitude: replace (hf), multiply or ratio (vllm), unit_ratio (llama.cpp)
+    ``magnitude``: rule for the magnitude: replace (hf), multiply or ratio (vllm), unit_ratio (llama.cpp)
     ``softmax_mscale``: also multiply the softmax scale by g(factor, mscale_all_dim)^2 (DeepSeek)
     """
 
@@ -140,9 +140,9 @@ class Longrope(Schedule):
     Ding et al. 2024, arXiv 2402.13753
 
     ``short_factor``: one per pair, up to the original length (in (0, 1e+09])
-    ``long_factor``: one per pair, past the original length (in (0, 1e+09])
+    ``long_factor``: one per pair, beyond the original length (in (0, 1e+09])
     ``original_max_position_embeddings``: the trained length (in [2, 1e+15])
-    ``max_position_embeddings``: the extended length; gives factor where that is absent (in [0, 1e+15])
+    ``max_position_embeddings``: the extended length; sets factor if that is absent (in [0, 1e+15])
     ``factor``: extended over trained length (in [1, 1e+09])
     ``attention_factor``: explicit magnitude of cos and sin (in (0, 1e+06])
     ``switch_by``: length that decides: current (hf), maximum (vllm), context (llama.cpp)
@@ -177,8 +177,8 @@ class Llama3(Schedule):
     Llama team 2024, arXiv 2407.21783
 
     ``factor``: how many times longer than trained (in [1, 1e+09])
-    ``low_freq_factor``: wavelengths above original/this interpolate (in (0, 1e+09])
-    ``high_freq_factor``: wavelengths below original/this stay (in (0, 1e+09])
+    ``low_freq_factor``: wavelengths above original/this are interpolated (in (0, 1e+09])
+    ``high_freq_factor``: wavelengths below original/this are unchanged (in (0, 1e+09])
     ``original_max_position_embeddings``: the trained length (in [1, 1e+15])
     """
 
@@ -204,7 +204,7 @@ class Proportional(Schedule):
     Hugging Face transformers 5, rope_type proportional
 
     ``factor``: how many times longer than trained (in [1, 1e+09])
-    ``partial_rotary_factor``: share of the pairs that turn (in (0, 1])
+    ``partial_rotary_factor``: fraction of the pairs that are rotated (in (0, 1])
     """
 
     def __init__(self, *, factor: float = 1, partial_rotary_factor: float = 1) -> None:

@@ -1,12 +1,12 @@
-// Dropout from a counter: whether a weight stays is a pure function of its indices.
+// Counter-based dropout: whether a weight is dropped is a pure function of its indices.
 //
 //   word = philox4x32({key / 4, query, head, batch}, {low half of seed, high half})[key % 4]
 //   the weight is dropped where word < floor(rate * 2^32), else multiplied by 1 / (1 - rate)
 //
-// Every attention, the reference and the fast ones, draws by this rule, so they drop the same
-// weights whatever their tiles and threads are, and a backward pass replays the forward's draws.
-// Four neighbouring keys share one draw of the generator. All four are indices into the tensors
-// (not positions), `head` being the query's head; each wraps at 2^32 (the key at 2^34).
+// The reference and all kernels use this rule, so they drop the same weights for any tile size and
+// number of threads, and the backward pass recomputes the mask of the forward pass.
+// Four neighbouring keys share one draw of the generator. key, query, head (of the query) and batch
+// are indices into the tensors, not positions; each wraps at 2^32 (key at 2^34).
 #pragma once
 
 #include <cstdint>

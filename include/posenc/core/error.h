@@ -1,12 +1,11 @@
-// Errors of the C++ interface: typed, and readable as one line.
+// Exceptions of the C++ interface. Each has a kind, and its message is one line.
 //
 //   [rope] rotary_dim must be even but got 7
 //   [yarn] factor is required; add it
 //
-// The parts are kept apart (scope, key, rule, value), so that a program can act on them and a
-// person reads what is wrong, which value it was and what to do. what() is one line of valid UTF-8
-// without control characters, whatever the value holds. Kernels and the C ABI do not
-// throw: they return a Status (status.h).
+// The parts of the message (scope, key, rule, value, hint) are available separately, so that a
+// program can act on them. what() is one line of valid UTF-8 without control characters, even if
+// the value contains some. Kernels and the C ABI do not throw: they return a Status (status.h).
 #pragma once
 
 #include <stdexcept>
@@ -16,14 +15,14 @@ namespace posenc {
 
 enum class ErrorKind {
   kSyntax,       // the text is not a spec, not YAML or not JSON
-  kUnknownKey,   // a key or a name that nothing answers to
+  kUnknownKey,   // an unknown key or name
   kMissingKey,   // a required key is absent
-  kWrongType,    // a number was wanted and a list was given
-  kOutOfRange,   // the type is right and the value is not allowed
+  kWrongType,    // for example a list in place of a number
+  kOutOfRange,   // the type is right but the value is not allowed
   kWrongLength,  // a list with the wrong number of entries
   kNotFinite,    // NaN or infinity
-  kConflict,     // each value is allowed, and together they are not
-  kUnsupported,  // the named system cannot do this
+  kConflict,     // values that are valid alone but not together
+  kUnsupported,  // the operation, device or build does not support this
   kResource,     // a limit on memory or length was reached
   kIo,           // a file could not be read or written
 };
@@ -32,10 +31,10 @@ enum class ErrorKind {
 const char* error_kind_name(ErrorKind kind);
 
 struct ErrorParts {
-  std::string scope = {};  // the encoding, schedule or file that complains
-  std::string key = {};    // the field, empty when the whole input is meant
+  std::string scope = {};  // the encoding, schedule, operation or file
+  std::string key = {};    // the field; empty if the error concerns the whole input
   std::string rule = {};   // "must be even"
-  std::string value = {};  // what was given, empty when nothing was
+  std::string value = {};  // the value that was given; empty if none was
   std::string hint = {};   // "did you mean 'theta'?"
 };
 

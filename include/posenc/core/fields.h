@@ -1,6 +1,6 @@
-// One field list, many visitors.
+// Configs that list their fields.
 //
-// A config is a plain struct that names each of its fields once:
+// A config is a plain struct with a function that visits each of its fields:
 //
 //   struct Linear {
 //     double factor = 1.0;
@@ -10,9 +10,9 @@
 //     }
 //   };
 //
-// Parsing, validation, printing, help, hashing and the tables of the documentation all come from
-// that list. A field may be a bool, an integer, a number, an optional number, a list of either, an
-// enum with names, or a std::variant of configs (such as the frequency schedule of RoPE).
+// Parsing, validation, printing, help, hashing and the tables of the documentation are generated
+// from this list. A field may be a bool, an integer, a number, an optional number, a list of numbers
+// or integers, an enum with names, or a std::variant of configs (such as the schedule of RoPE).
 #pragma once
 
 #include <array>
@@ -24,16 +24,16 @@
 
 namespace posenc {
 
-// Values worth trying, within the allowed ones: where a slider runs.
+// The range of a slider: a useful part of the allowed values.
 struct UsualRange {
   double low = 0.0;
-  double high = 0.0;  // not above low: there is no such range
-  bool log = false;   // a slider moves by factors
+  double high = 0.0;  // not above low: no range is given
+  bool log = false;   // logarithmic slider
 };
 constexpr UsualRange log_range(double low, double high) { return {low, high, true}; }
 
-// What the entries of a list have to do with the rotated pairs of a head: nothing; there is one for each pair; or they
-// add up to the number of pairs.
+// How the entries of a list relate to the rotated pairs of a head: not at all, one entry per pair, or entries that sum
+// to the number of pairs.
 enum class Pairs { kUnrelated, kEntryEach, kSum };
 constexpr std::array<std::string_view, 3> enum_names(Pairs /*tag*/) {
   return {"unrelated", "entry_each", "sum"};
@@ -45,15 +45,15 @@ struct FieldRule {
   double max = std::numeric_limits<double>::infinity();
   bool open_min = false;  // min itself is not allowed
   bool even = false;      // integers only
-  bool required = false;  // has no default that would make sense
-  bool advanced = false;  // few users set it: a page may fold it away
+  bool required = false;  // has no sensible default
+  bool advanced = false;  // rarely needed: user interfaces may hide it
   UsualRange usual = {};
-  // A value to begin with, as JSON, where the default is none. A list is stretched to the pairs of a head.
+  // An example value as JSON, for fields without a default. A list is repeated to one entry per pair.
   std::string_view example = {};
   Pairs pairs = Pairs::kUnrelated;
 };
 
-// The rule of a number that a slider sets: min to max, with min itself or without it.
+// Rules of numbers with a slider: [min, max], and (min, max] for rule_above.
 constexpr FieldRule rule_between(std::string_view doc, double min, double max, UsualRange usual) {
   return {.doc = doc, .min = min, .max = max, .usual = usual};
 }
@@ -65,13 +65,13 @@ constexpr FieldRule rule_above(std::string_view doc, double min, double max, Usu
 struct FieldDoc {
   std::string name;
   std::string type;           // "number", "integer", "one of half, interleaved", ...
-  std::string default_value;  // "required" where there is none
-  std::string range;          // ">= 1", "(0, 2]", empty when any value goes
+  std::string default_value;  // "required" if there is none
+  std::string range;          // ">= 1", "(0, 2]"; empty if any value is allowed
   std::string doc;
   FieldRule rule;
 };
 
-// Names of an enum's values, in order from 0, are given by an overload found through the enum:
+// An enum's names, in order from 0, come from an overload that is found by argument-dependent lookup:
 //   constexpr std::array<std::string_view, 2> enum_names(Layout) { return {"half", "interleaved"};
 //   }
 

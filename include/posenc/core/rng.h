@@ -1,8 +1,8 @@
 // A counter-based random generator: the value at (seed, stream, index) is a pure function.
 //
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). Because
-// nothing is carried from one draw to the next, any thread can compute any draw, and a backward
-// pass replays the forward pass's draws from their indices alone.
+// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011). There is no
+// state between draws: any thread can compute any draw, and a backward pass recomputes the draws of
+// the forward pass from their indices.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@ namespace posenc {
 std::array<std::uint32_t, 4> philox4x32(std::array<std::uint32_t, 4> counter,
                                         std::array<std::uint32_t, 2> key) noexcept;
 
-// A seed for part `part` of what has `seed`: neighbouring seeds and parts give unrelated ones, which sums of the
-// two would not. At most 2^63 - 1, so that it fits a signed number.
+// A seed for part `part` of something seeded with `seed`. It is hashed, because sums of seeds and parts collide.
+// At most 2^63 - 1, so that it fits a signed integer.
 std::uint64_t derived_seed(std::uint64_t seed, std::uint64_t part) noexcept;
 
 class Rng {

@@ -1,7 +1,7 @@
 // The result of a kernel: a code and a message, without allocation and without exceptions.
 //
-// Kernels and the C ABI are noexcept: they check their arguments before they write anything, and
-// say in the message which argument is wrong, by which rule and with which value.
+// Kernels and the C ABI are noexcept. They check all arguments before they write anything; the
+// message names the argument, the rule that it breaks and its value.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ enum class StatusCode : std::uint8_t {
   kOk,
   kInvalidArgument,  // a null pointer, a bad shape or stride, overlapping buffers
   kOutOfRange,       // a position past a table, an index past a shape
-  kUnsupported,      // a combination that no path serves
+  kUnsupported,      // a combination that no kernel supports
   kResourceExhausted,
 };
 
@@ -22,8 +22,8 @@ class [[nodiscard]] Status {
   Status() noexcept = default;
   Status(StatusCode code, const char* message) noexcept;
 
-  // printf-style; a message that does not fit is cut between two characters. Bytes that are not
-  // UTF-8 become question marks.
+  // printf-style. Messages that are too long are truncated at a UTF-8 character boundary; bytes that
+  // are not UTF-8 become question marks.
   [[gnu::format(printf, 2, 3)]] static Status format(StatusCode code, const char* format,
                                                      ...) noexcept;
 

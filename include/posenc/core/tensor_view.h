@@ -1,8 +1,8 @@
-// Views of tensors that the kernels read and write: a pointer, a shape, strides and an element type.
+// Tensor views that the kernels read and write: a pointer, a shape, strides and an element type.
 //
-// Every tensor of attention is [batch, heads, tokens, channels], whatever the order in memory: the
-// strides say that. The last dimension is contiguous; the others may have any stride, so that the
-// [batch, tokens, heads, channels] of a projection needs no copy.
+// The shape is always [batch, heads, tokens, channels]; the strides describe the layout in memory.
+// The last dimension must be contiguous. The others may have any stride, so a projection's output of
+// shape [batch, tokens, heads, channels] needs no copy.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ constexpr const char* dtype_name(DType dtype) noexcept {
   return kNames[static_cast<std::size_t>(dtype)];
 }
 
-// Conversions of one number; storage rounds to nearest, ties to even, and keeps NaN a NaN.
+// Conversions of one number: round to nearest, ties to even; NaN stays NaN.
 std::uint16_t float_to_bfloat16(float x) noexcept;
 std::uint16_t float_to_float16(float x) noexcept;
 float float16_to_float(std::uint16_t bits) noexcept;

@@ -1,10 +1,10 @@
-// How many threads the kernels use. One pool serves the process; it starts with the first kernel.
+// The number of threads the kernels use. The process has one thread pool; the first kernel starts it.
 #pragma once
 
 namespace posenc {
 
-// At least 1. A count below 1 means the default: as many as the machine has cores. Not while a kernel
-// runs: kernels make room for as many threads as there are when they start.
+// A value below 1 selects the default, one thread per core. Do not call it while a kernel runs:
+// kernels allocate scratch memory for the number of threads at their start.
 void set_num_threads(int threads);
 int num_threads() noexcept;
 

@@ -1,4 +1,4 @@
-// The version of posenc. The build reads it from here, so that there is one place to change it.
+// The version of posenc. The build system reads it from this file.
 #pragma once
 
 #define POSENC_VERSION_MAJOR 0

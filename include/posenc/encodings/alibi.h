@@ -3,13 +3,13 @@
 //   B(h, i, j) = -slope_h * |i - j|               bidirectional
 //   B(h, i, j) = -slope_h * max(i - j, 0)         causal (keys after the query are masked anyway)
 //
-// Slopes for n heads, n a power of two: 2^(-8h/n), h = 1 .. n. For other n the systems disagree:
+// For a power of two n of heads, the slopes are 2^(-8h/n), h = 1 .. n. For other n, systems differ:
 //   standard   the slopes of the closest lower power of two, then every other slope of twice it
 //              (the paper's code, Hugging Face's BLOOM, vLLM, llama.cpp)
-//   mpt        the slopes of the next higher power of two, the second, fourth, ... before the
-//              first, third, ..., cut to n (MosaicML's MPT): the same numbers but for the rounding
-//              of precision=hf
-//   geometric  2^(-8h/n) all the same (attention-gym)
+//   mpt        the slopes of the next higher power of two, first those with even h, then those with
+//              odd h, truncated to n (MosaicML's MPT); the same numbers as standard, except for
+//              rounding with precision=hf
+//   geometric  2^(-8h/n) for any n (attention-gym)
 //
 // Press et al. 2021, "Train short, test long", arXiv 2108.12409, section 3. Parameter: slopes
 // [heads], a constant unless trainable=true.
@@ -51,7 +51,7 @@ struct Alibi {
     visit("bidirectional", self.bidirectional,
           FieldRule{.doc = "penalise keys after the query too"});
     visit("precision", self.precision,
-          FieldRule{.doc = "slopes in float64, or rounded to float32 as Hugging Face has them",
+          FieldRule{.doc = "slopes in float64, or rounded to float32 as in Hugging Face",
                     .advanced = true});
   }
 

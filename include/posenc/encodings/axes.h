@@ -1,15 +1,15 @@
-// Axes: how the rotated pairs are shared among the coordinates of a position.
+// Axes: which coordinate of a position each rotated pair uses.
 //
-// A token of an image or a video has a position per axis (row, column; time, height, width). Each
-// rotated pair turns with one of them:
+// A token of an image or a video has a position per axis (row, column; time, height, width). The
+// angle of each rotated pair depends on one of them:
 //
-//   single             one position, all pairs
-//   axial              pairs in consecutive blocks, one per axis; every block has a full set of
-//                      frequencies of its own (images: half the pairs by row, half by column)
-//   mrope              one set of frequencies over all pairs; consecutive sections of pairs take
+//   single             one position for all pairs
+//   axial              consecutive blocks of pairs, one per axis; each block has its own full set of
+//                      frequencies (images: half the pairs use the row, half the column)
+//   mrope              one set of frequencies over all pairs; consecutive sections of pairs use
 //                      axis 0, 1, 2, ...                     Qwen2-VL, arXiv 2409.12191
-//   mrope_interleaved  one set; axis a >= 1 takes pairs a, a+n, a+2n, ... below n * sections[a],
-//                      axis 0 the rest (n axes)              Qwen3-VL
+//   mrope_interleaved  one set of frequencies; with n axes, axis a >= 1 uses pairs a, a+n, a+2n, ...
+//                      below n * sections[a], axis 0 the others          Qwen3-VL
 #pragma once
 
 #include <variant>
@@ -102,12 +102,12 @@ using Axes = std::variant<SingleAxis, AxialAxes, MropeAxes, MropeInterleavedAxes
 struct AxisPlan {
   std::int64_t axes = 1;
   std::vector<std::int32_t> axis_of_pair;
-  // Lengths of the runs of pairs that have a set of frequencies of their own; they add up to the
-  // number of pairs.
+  // Sizes of the consecutive blocks of pairs that each have their own set of frequencies; they sum to
+  // the number of pairs.
   std::vector<std::int64_t> frequency_blocks;
 };
 
-// Throws where the sections do not add up to the pairs.
+// Throws Error if the sections do not sum to the number of pairs.
 AxisPlan plan_axes(const Axes& axes, std::int64_t pairs);
 
 }  // namespace posenc

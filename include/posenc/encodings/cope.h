@@ -1,22 +1,22 @@
-// CoPE (site 4): contextual positions. Each query counts the keys that it finds worth counting.
+// CoPE (site 4): contextual positions. Each query counts keys, weighted by a gate from the content.
 //
 //   gate      g_ij = sigmoid(gate logit)                       0 for masked keys
-//   position  p_ij = min(SUM_{t >= j} g_it, npos_max - 1)      over the keys that query i sees;
-//             causal: t = j .. i, both ends included, so that p_ii = g_ii
+//   position  p_ij = min(SUM_{t >= j} g_it, npos_max - 1)      over the unmasked keys of query i;
+//             causal: t = j .. i, both ends included, so p_ii = g_ii
 //   interpolate:  z_i[p] = q_i . pos_emb[:, p];  f = floor(p_ij), w = p_ij - f
 //                 c_ij = (1 - w) z_i[f] + w z_i[min(f + 1, npos_max - 1)]
 //   alibi:        c_ij = m_h p_ij
 //
 // The gate logit is the raw score r_ij (gate_source=key), scale * q_i . kg_j with kg an extra
-// projection (separate), or scale * q_i . v_j (value); with gates_see_bias the biases of site 3 are
-// added to it. gate_source=open has all gates at 1: then p_ij = i - j + 1, and c_ij = q_i . e[i - j + 1]
-// are the relative position vectors of Shaw et al. 2018 (arXiv 1803.02155), clipped at npos_max - 1.
+// projection (separate), or scale * q_i . v_j (value). gates_see_bias=true adds the biases of site 3.
+// With gate_source=open all gates are 1: p_ij = i - j + 1, and c_ij = q_i . e[i - j + 1] are the
+// relative position vectors of Shaw et al. 2018 (arXiv 1803.02155), clipped at npos_max - 1.
 // logit_scale=sqrt_dim divides c_ij by sqrt(head_dim), as Meta's training code does;
 // the paper's listing does not.
 //
 // Golovneva et al. 2024, "Contextual Position Encoding", arXiv 2405.18719, equations 3 to 6.
-// Parameters: pos_emb [head_dim, npos_max], zero at the start and shared by the heads
-// (interpolate); or m [heads], minus ALiBi's slopes at the start (alibi).
+// Parameters: pos_emb [head_dim, npos_max], initially zero and shared by all heads (interpolate);
+// or m [heads], initially minus ALiBi's slopes (alibi).
 // Input: gate_k [B, Hkv, Tk, head_dim], the vectors kg of gate_source=separate.
 #pragma once
 
@@ -82,7 +82,7 @@ constexpr std::array<std::string_view, 2> enum_names(Cope::Variant /*tag*/) {
   return {"interpolate", "alibi"};
 }
 
-// Whether the gates are products of the query with other vectors than the keys: gate_k, or the values.
+// Whether gates are products of the query with gate_k or the values instead of the keys.
 constexpr bool has_gate_vectors(const Cope& config) {
   return config.gate_source == Cope::GateSource::kSeparate ||
          config.gate_source == Cope::GateSource::kValue;
@@ -92,33 +92,33 @@ void validate(const Cope& config, const ModelShape& shape);
 std::vector<ParameterInfo> parameters(const Cope& config, const ModelShape& shape);
 std::vector<InputInfo> token_inputs(const Cope& config, const ModelShape& shape);
 
-// One query's row over all keys: what the forward keeps for the backward.
+// The state of one query over all keys, kept from forward to backward.
 struct CopeRow {
-  std::vector<double> gate;      // 0 where the key is masked
+  std::vector<double> gate;      // 0 for masked keys
   std::vector<double> position;  // clamped
-  std::vector<bool> clamped;     // the sum had reached npos_max - 1, so the position does not move
+  std::vector<bool> clamped;     // saturated: the sum reached npos_max - 1, so there is no gradient
 };
 
-// What position logits are multiplied by.
+// The factor of position logits.
 inline double logit_factor(const Cope& config, std::int64_t head_dim) {
   return config.logit_scale == Cope::LogitScale::kSqrtDim ? default_scale(head_dim) : 1.0;
 }
 
-// Gates and positions of a row from its gate logits; visible[j] says whether the query sees key j.
+// Gates and positions of a row from its gate logits; visible[j] is false for masked keys.
 CopeRow cope_positions(const Cope& config, std::span<const double> gate_logit,
                        const std::vector<bool>& visible);
 
-// What a query's position logits read, from its vector and the encoding's parameter:
-// z_i[p] = SUM_d q_i[d] pos_emb[d, p], or {m_h} of the head (alibi).
+// The table that a query's position logits interpolate: z_i[p] = SUM_d q_i[d] pos_emb[d, p], or
+// {m_h} for the head (alibi). `parameter` is the encoding's parameter.
 std::vector<double> cope_table(const Cope& config, std::span<const double> parameter,
                                std::span<const double> q, std::int64_t head);
 
-// Position logits c of a row, from that table.
+// Position logits c of a row, from its table.
 void cope_logits(const Cope& config, const CopeRow& row, std::span<const double> table,
                  std::span<double> logits);
 
-// The exact backward of both: adds to dtable, and to the gradient at the gate logits, what the
-// gradient at the position logits asks for. Memory and time linear in the row.
+// The backward of cope_positions and cope_logits: adds to dtable and dgate_logit the gradients that
+// follow from dlogits. Time and memory are linear in the length of the row.
 void cope_backward(const Cope& config, const CopeRow& row, std::span<const double> table,
                    std::span<const double> dlogits, std::span<double> dtable,
                    std::span<double> dgate_logit);

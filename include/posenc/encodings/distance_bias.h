@@ -1,17 +1,17 @@
-// Biases of the distance alone (site 3): B(h, i, j) = value(x, i - j), where x is what the formula reads of its
-// parameters. The config has the formula, once for all backends: the reference and the tables of the CPU in
-// float64, the tables of CUDA, and tensors. Its derivative follows from it (dual.h).
+// Biases that depend on the distance alone (site 3): B(h, i, j) = value(x, i - j), where x holds the parameter values
+// of head h. The config defines the formula once for all backends: the float64 reference, the tables of the CPU and
+// CUDA kernels, and torch tensors. Derivatives come from dual numbers (dual.h).
 //
-//   static constexpr int kReads = 2;   number n is read from parameter n, here a value per head
+//   static constexpr int kReads = 2;   x[n] is read from parameter n, here one value per head
 //   template <class Real, class Distance>
 //   POSENC_HOST_DEVICE Real value(const std::array<Real, kReads>& x, const Distance& d) const;
 //
-// A table of several entries per head also has:
+// If the parameter is a table with several entries per head, the config also has:
 //
 //   static constexpr bool kHeadsLast;              [entries, heads], else [heads, entries]
 //   std::int64_t entries() const;
-//   std::int64_t entry(std::int64_t d) const;      which of them distance d reads
-//   std::int64_t reach() const;                    beyond it in either direction, all read the same
+//   std::int64_t entry(std::int64_t d) const;      the index of the entry for distance d
+//   std::int64_t reach() const;                    distances beyond +-reach() share an entry
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ concept ReadsEntries = DistanceBias<E> && requires(E e) {
   e.entry(std::int64_t{0});
 };
 
-// How far apart two entries, and two heads, of a parameter are.
+// Strides of a parameter between entries and between heads.
 struct ParameterStrides {
   std::int64_t entry = 0;
   std::int64_t head = 1;
@@ -45,7 +45,7 @@ ParameterStrides parameter_strides(const E& config, std::int64_t heads) {
   }
 }
 
-// Where in a parameter the formula reads, for a head and a distance.
+// The index in a parameter that the formula reads for a head and a distance.
 template <DistanceBias E>
 std::size_t place_of(const E& config, const Parameters& parameters, std::int64_t head,
                      std::int64_t distance) {
@@ -68,7 +68,7 @@ double bias(const E& config, const Parameters& parameters, std::int64_t head, st
   return config.value(x, static_cast<double>(i - j));
 }
 
-// Adds dbias times the derivative by each parameter.
+// Adds dbias times the derivative with respect to each parameter.
 template <DistanceBias E>
 void add_bias_gradient(const E& config, const Parameters& parameters, std::int64_t head,
                        std::int64_t i, std::int64_t j, double dbias, Parameters& gradient) {

@@ -1,10 +1,10 @@
-// A number with its derivative by one variable. A formula that is a template over its numbers gives its own
-// derivative, with no second formula to keep in step:
+// Dual numbers for forward-mode differentiation. A formula that is a template over its number type yields its own
+// derivative, so no second formula has to be kept in sync:
 //
 //   const auto y = formula(Dual<double>{x, 1.0});   // y.value = f(x), y.slope = f'(x)
 //
-// Real is a floating-point number of the host or the device, or a tensor of them (torch/composed/numbers.h). Where a
-// formula multiplies a Dual by a Real, that Real does not depend on the variable.
+// Real is a floating-point type on the host or the device, or a tensor (torch/composed/numbers.h). If a formula
+// multiplies a Dual by a Real, the Real is a constant with respect to the variable.
 #pragma once
 
 #include <cmath>
@@ -18,9 +18,9 @@
 
 namespace posenc::formulas {
 
-// --- numbers: what formulas call besides the functions of <cmath> --------------------------------
+// --- numbers: functions for formulas in addition to <cmath> --------------------------------------
 
-// max(x, low) and min(x, high), with a NaN as it is.
+// max(x, low) and min(x, high); NaN stays NaN.
 template <std::floating_point Real>
 POSENC_HOST_DEVICE Real at_least(Real x, double low) {
   return x <= static_cast<Real>(low) ? static_cast<Real>(low) : x;
@@ -43,12 +43,12 @@ POSENC_HOST_DEVICE Real sign_of(Real x) {
   return x < Real(0) ? Real(-1) : Real(1);
 }
 
-// A slope times the derivative of a function. What does not move stays so, whatever it goes through.
+// The chain rule. A slope of 0 stays 0 even if the derivative is infinite or NaN.
 template <std::floating_point Real>
 POSENC_HOST_DEVICE Real chained(Real slope, Real derivative) {
   return slope == Real(0) ? slope : slope * derivative;
 }
-// A slope where `x` is not held by a clamp to `bound`, at the bound too: else 0.
+// The slope of a clamp: 0 where `x` is clamped to `bound`, and at the bound itself.
 template <std::floating_point Real>
 POSENC_HOST_DEVICE Real slope_above(Real slope, Real x, double bound) {
   return x <= static_cast<Real>(bound) ? Real(0) : slope;
@@ -93,7 +93,7 @@ struct Dual {
     using std::log1p;
     return {log1p(a.value), chained(a.slope, 1.0 / (a.value + 1.0))};
   }
-  // Of a base above 0.
+  // For base > 0.
   POSENC_HOST_DEVICE friend Dual pow(const Real& base, const Dual& power) {
     using std::log;
     using std::pow;

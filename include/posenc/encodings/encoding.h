@@ -1,4 +1,4 @@
-// The closed set of encodings. Adding one here makes the compiler list what it still lacks
+// The closed set of encodings. After you add one here, compile errors name what is still missing
 // (CONTRIBUTING.md, "Add an encoding").
 #pragma once
 
@@ -37,28 +37,28 @@ using Encoding = std::variant<None, Learned, Sinusoidal, Rope, Xpos, Temperature
                               T5, Kerple, Fire, Relative, Relative2d, Cope, RelativeQuery, GrapeAp,
                               Fox, KeyBias, Sink, Softcap, StickBreaking>;
 
-// A bias of site 3 that reads two coordinates of a position.
+// A bias (site 3) of two coordinates of a position.
 template <class E>
 concept PlaneBias = requires {
   E::kReadsPlane;
 };
-// Any other: a formula of (head, i, j), and its gradient. Those of the distance alone are a DistanceBias.
+// Any other bias: a formula of (head, i, j) and its gradient. Formulas of i - j alone are a DistanceBias.
 template <class E>
 concept BiasEncoding = E::kTraits.site == Site::kBias && !PlaneBias<E>;
-// A rotation of site 2: something that make_rotary understands.
+// A rotation (site 2): make_rotary accepts it.
 template <class E>
 concept RotaryEncoding = requires(const E& config, const ModelShape& shape,
                                   const Lengths& lengths) {
   make_rotary(config, shape, lengths);
 };
 
-// A chain of steps in place of the product of query and key: r_ij = scale k_j^T M_{j+1} ... M_i q_i, with a matrix M per
-// token. They need causal attention, and a spec has at most one.
+// Replaces the product of query and key by r_ij = scale k_j^T M_{j+1} ... M_i q_i, with a matrix M per token. Requires
+// causal attention; a spec has at most one.
 template <class E>
 concept ChainEncoding = std::same_as<E, Path> || std::same_as<E, Wall>;
 
-// How many encodings a site has. Code that names them one by one asserts their number, so that a new
-// one cannot be passed over in silence.
+// The number of encodings of a site. Code that lists them one by one asserts it, so that a new
+// encoding cannot be forgotten.
 template <class... Configs>
 constexpr int count_at(Site site, const std::variant<Configs...>* /*tag*/) {
   return (0 + ... + (Configs::kTraits.site == site ? 1 : 0));
@@ -68,18 +68,18 @@ constexpr int encodings_at(Site site) { return count_at(site, static_cast<Encodi
 const Traits& traits(const Encoding& encoding);
 bool is_rotary(const Encoding& encoding);
 bool is_chain(const Encoding& encoding);
-// Whether it rotates queries and keys by their positions and nothing else: what a rotation apart from attention can do.
+// Whether it only rotates queries and keys by their positions, so that rope() can apply it outside attention.
 bool rotates_by_position(const Encoding& encoding);
 
-// The rotation of a RotaryEncoding; throws for any other. `alpha`: as of make_rotary.
+// The rotation of a RotaryEncoding; throws Error for any other. `alpha`: see make_rotary.
 Rotary rotary_of(const Encoding& encoding, const ModelShape& shape, const Lengths& lengths,
                  std::span<const double> alpha = {});
 
-// Trained frequencies change from call to call: their tables cannot be kept.
+// Whether its frequencies are trained: they change between calls, so tables cannot be cached.
 bool is_learnable(const Encoding& encoding);
 
-// Templates, so that nothing converts to Encoding on the way: an encoding without its own validate or
-// parameters is then an error of the compiler, not a call of these by themselves.
+// Templates prevent the implicit conversion to Encoding: an encoding without validate or parameters
+// is then a compile error and not an infinite recursion.
 template <std::same_as<Encoding> Any>
 void validate(const Any& encoding, const ModelShape& shape) {
   std::visit([&](const auto& e) { validate(e, shape); }, encoding);
@@ -89,7 +89,7 @@ std::vector<ParameterInfo> parameters(const Any& encoding, const ModelShape& sha
   return std::visit([&](const auto& e) { return parameters(e, shape); }, encoding);
 }
 
-// What attention reads for an encoding, next to q, k and v. Most encodings read nothing and declare nothing.
+// The extra inputs of attention that an encoding needs. Most encodings need none and declare none.
 template <std::same_as<Encoding> Any>
 std::vector<InputInfo> token_inputs(const Any& encoding, const ModelShape& shape) {
   return std::visit(
@@ -100,10 +100,10 @@ std::vector<InputInfo> token_inputs(const Any& encoding, const ModelShape& shape
       encoding);
 }
 
-// The form of a TokenTerm; nothing for other encodings.
+// The form of a TokenTerm; empty for other encodings.
 std::optional<TokenForm> token_form(const Encoding& encoding, double scale);
 
-// What `posenc list` and the tables of the documentation show of a name that a spec may use.
+// The description of a name for `posenc list` and the tables of the documentation.
 struct CatalogEntry {
   Traits traits;
   std::vector<FieldDoc> fields;

@@ -1,12 +1,12 @@
-// FIRE (site 3): a small network of the distance, measured against the query's own position, so
-// that every length looks alike to it.
+// FIRE (site 3): a small network of the distance, normalised by the query's position, so that the
+// network sees the same range of inputs at every length.
 //
 //   B(h, i, j) = f( psi(|i - j|) / (psi(max(i, L)) + 1e-6) )_h,       psi(x) = ln(|c| x + 1)
 //   f(u)_h     = w2[h] . relu(w1 u + b1) + b2[h]                      `width` hidden units
 //   L          = |threshold_scale| * init_threshold
 //
 // Li et al. 2023, "Functional interpolation for relative positions", arXiv 2310.04418, equation 3.
-// Toeplitz while i <= L; beyond it, a function of the distance that differs from row to row.
+// Toeplitz while i <= L; for i > L the function of the distance depends on i.
 // Parameters: c [1], threshold_scale [1], w1 [width], b1 [width], w2 [heads, width], b2 [heads].
 #pragma once
 
@@ -28,7 +28,7 @@ struct Fire {
       .tex = R"(B(h, i, j) = f_h\!\left(\frac{\psi(i - j)}{\psi(\max(i, L))}\right),\qquad )"
              R"(\psi(x) = \ln(c\,x + 1))",
       .where =
-          "f is a small network; a distance is measured against the position of its query, "
+          "f is a small network; the distance is normalised by the position of the query, "
           "so that every length looks alike.",
       .paper = "Li et al. 2023, arXiv 2310.04418",
       .relative = false,
@@ -41,14 +41,12 @@ struct Fire {
           rule_between("hidden units of the network", 1, 4096, log_range(1, 128)));
     visit("init_c", self.init_c, rule_above("initial c of psi", 0, 1e6, log_range(0.001, 10)));
     visit("init_threshold", self.init_threshold,
-          rule_above("initial L; shorter rows are measured against it", 0, 1e15,
-                     log_range(16, 8192)));
+          rule_above("initial L; shorter rows are normalised by it", 0, 1e15, log_range(16, 8192)));
   }
   bool operator==(const Fire&) const = default;
 
-  // The network's input, u = psi(c, |i - j|) * row_scale(init_threshold, c, threshold_scale, i), once for all backends:
-  // numbers, duals and tensors of them (dual.h). A row at L itself is measured against its place, so that L has no
-  // gradient there; a NaN shows.
+  // The network's input u = psi(c, |i - j|) * row_scale(init_threshold, c, threshold_scale, i), for all backends (dual.h).
+  // At i = L the row is normalised by i, so the threshold has no gradient there. NaN propagates.
   template <class Real, class Distance>
   POSENC_HOST_DEVICE static Real psi(const Real& c, const Distance& distance) {
     using formulas::magnitude;

@@ -1,15 +1,15 @@
-// GRAPE-AP (site 4): every step between a key and the query costs something, and how much the query itself decides.
+// GRAPE-AP (site 4): every token between a key and the query adds a penalty that depends on the query.
 //
 //   s_ij = r_ij + m_h SUM_{t=j+1}^{i} ln sigmoid(s <p_i, e_t>)
 //
-// p is an input of `rank` numbers per token and head. e is p too, or with separate=true a second input: a model that
-// rotates p_t before the product, as the paper allows, gives the rotated rows there. s is `scale`, or 1 / sqrt(rank) where
-// that is 0. The sum runs over the keys that the query sees, in the order of their sequence, from the one after the key
-// to the query's own; keys after the query get 0. Positions that a caller gives do not matter.
-// With <p_i, e_t> = 0 every step costs ln 2: ALiBi with the slope m ln 2.
+// p is an input of `rank` numbers per token and head. e = p, or with separate=true a second input: a model that rotates
+// p_t before the product, as the paper allows, passes the rotated rows as e. s is `scale`, or 1 / sqrt(rank) if scale is
+// 0. The sum runs over the unmasked keys in the order of the tokens, from the one after the key to the query's own; keys
+// after the query get 0. User-given positions are not used.
+// With <p_i, e_t> = 0 every step adds ln 2: ALiBi with the slope m ln 2.
 //
 // Zhang et al. 2025, "Group Representational Position Encoding", arXiv 2512.07805 (additive, path integral).
-// Parameters: m [heads], ALiBi's slopes at the start.
+// Parameters: m [heads], initially ALiBi's slopes.
 // Inputs: p [B, H, Tk, rank], and with separate=true e [B, H, Tk, rank].
 #pragma once
 
@@ -25,13 +25,13 @@ struct GrapeAp {
   static constexpr Traits kTraits{
       .name = "grape_ap",
       .site = Site::kContent,
-      .title = "a path of steps that the query weighs",
+      .title = "path penalties weighted by the query",
       .formula = "s_ij = r_ij + m_h SUM_{t=j+1..i} ln sigmoid(s <p_i, e_t>)",
       .tex = R"(s_{ij} = r_{ij} + m_h \sum_{t=j+1}^{i} \ln \sigma(s\,\langle p_i,\, e_t \rangle))",
       .where =
           "p and e are a few numbers that the model computes for each token; m is a trained slope "
-          "per head. Every token between key and query fades the key by what the query makes of "
-          "it.",
+          "per head. Every token between key and query adds a penalty that depends on its product "
+          "with the query's p.",
       .paper = "Zhang et al. 2025, arXiv 2512.07805",
       .relative = true,
       .extrapolates = true,
@@ -44,7 +44,7 @@ struct GrapeAp {
     visit("scale", self.scale,
           rule_between("factor of the products; 0: 1 / sqrt(rank)", 0, 1000, {0, 1}));
     visit("separate", self.separate,
-          FieldRule{.doc = "an input of their own for the tokens that are passed"});
+          FieldRule{.doc = "a separate input e for the tokens between key and query"});
   }
   [[nodiscard]] double factor() const { return scale > 0.0 ? scale : default_scale(rank); }
 

@@ -3,8 +3,8 @@
 //   log:    B(h, i, j) = -p_h ln(1 + a_h |i - j|)
 //   power:  B(h, i, j) = -a_h |i - j|^p_h
 //
-// with p, a > 0 (and p <= 2 for power). Both are trained as they stand and read as max(value,
-// 0.01), as the authors' code clamps them; below the clamp the gradient is zero.
+// with p, a > 0 (and p <= 2 for power). As in the authors' code, the trained values are clamped to
+// at least 0.01 when they are used; below that their gradient is zero.
 //
 // Chi et al. 2022, arXiv 2205.09921, equations 5 and 6. Parameters: p [heads], a [heads].
 #pragma once
@@ -51,7 +51,7 @@ struct Kerple {
     const Real p = at_least(x[0], kSmallest);
     const Real a = at_least(x[1], kSmallest);
     if (kernel == Kernel::kLog) return -p * log1p(a * apart);
-    // Distances are whole numbers: the last factor is 0 at distance 0, else 1.
+    // Distances are integers: the last factor is 0 at distance 0, otherwise 1.
     return -a * pow(at_least(apart, 1.0), at_most(p, kLargestPower)) * at_most(apart, 1.0);
   }
 

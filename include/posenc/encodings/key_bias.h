@@ -1,9 +1,9 @@
-// A bias per key (site 4): a number for each key and head that the caller gives.
+// A bias per key (site 4): a number for each key and head that the caller passes.
 //
 //   s_ij = r_ij + b_j
 //
-// What a model makes of its tokens (how important one is, whether it is a sink) or what the caller knows of them. It
-// must be finite; key_mask hides keys. In Python, posenc.attention(..., bias=b) with b of shape [B, H, Tk] is this.
+// For example the importance of each token, computed by the model. Values must be finite: use key_mask to mask keys.
+// In Python it is posenc.attention(..., bias=b) with b of shape [B, H, Tk].
 // Parameters: none. Input: value [B, H, Tk, 1], float32.
 #pragma once
 
@@ -15,10 +15,10 @@ struct KeyBias {
   static constexpr Traits kTraits{
       .name = "key_bias",
       .site = Site::kContent,
-      .title = "a given number per key",
+      .title = "a bias per key",
       .formula = "s_ij = r_ij + b_j",
       .tex = R"(s_{ij} = r_{ij} + b_j)",
-      .where = "b is a number per key and head that the caller gives.",
+      .where = "b is a number per key and head that the caller passes.",
       .paper = "",
       .relative = true,
       .extrapolates = true,

@@ -2,8 +2,8 @@
 //
 //   E(t) = weight[t],  t = 0 .. max_positions - 1        weight is [max_positions, model_dim]
 //
-// Gehring et al. 2017, arXiv 1705.03122, section 3.1; GPT-2, BERT. A position past the table has no
-// vector: asking for it is an error, never a silent read of something else.
+// Gehring et al. 2017, arXiv 1705.03122, section 3.1; GPT-2, BERT. Positions outside the table are an
+// error.
 #pragma once
 
 #include <span>
@@ -41,7 +41,7 @@ struct Learned {
 void validate(const Learned& config, const ModelShape& shape);
 std::vector<ParameterInfo> parameters(const Learned& config, const ModelShape& shape);
 
-// Row of the table for one position; throws for a position outside it.
+// Row of the table for one position; throws Error if it is outside the table.
 std::span<const double> embedding(const Learned& config, const Parameters& parameters,
                                   std::int64_t position, std::int64_t model_dim);
 

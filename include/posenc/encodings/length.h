@@ -1,14 +1,14 @@
-// Rotations that follow the length: dynamic NTK and LongRoPE by the current length, xPos without a
-// centre. Their cos and sin change while a sequence grows, so keys rotated earlier do not fit later
-// queries: a key/value cache keeps such keys unrotated.
+// Length-dependent rotations: dynamic NTK and LongRoPE by the current length, xPos without a center.
+// Their cos and sin change as a sequence grows, so keys rotated earlier do not match later queries:
+// a key/value cache has to store such keys unrotated.
 //
-// A config that follows the length declares two members, next to its fields:
+// A length-dependent config declares two members in addition to its fields:
 //
-//   bool follows_length(const Lengths&) const;   whether it does with the fields that it has
-//   auto at(const Lengths&) const;               the same rotation at this length, made constant
+//   bool follows_length(const Lengths&) const;   whether it depends on the length with these fields
+//   auto at(const Lengths&) const;               the same rotation, fixed at this length
 //
-// One that declares neither is evaluated without the length of the sequence (schedule.h), so it cannot
-// follow the length without saying so.
+// A config without them is evaluated without the sequence length (schedule.h), so it cannot depend
+// on it by accident.
 #pragma once
 
 #include <concepts>
@@ -17,10 +17,10 @@
 
 namespace posenc {
 
-// The lengths that a schedule may ask for.
+// The lengths that a schedule may depend on.
 struct Lengths {
-  std::int64_t sequence = 0;  // how long the sequence is now
-  std::int64_t context = 0;   // how long it may get; 0 means: as long as it is now
+  std::int64_t sequence = 0;  // the current length
+  std::int64_t context = 0;   // the maximum length; 0: the current length
 };
 
 template <class Config>
@@ -39,7 +39,7 @@ bool follows_length(const std::variant<Configs...>& any, const Lengths& lengths 
       any);
 }
 
-// The config itself where it does not follow the length.
+// The config fixed at a length; unchanged if it does not depend on the length.
 template <class... Configs>
 std::variant<Configs...> at_length(const std::variant<Configs...>& any, const Lengths& lengths) {
   return std::visit(

@@ -1,4 +1,4 @@
-// No positions at all (NoPE): a causal mask is then the only thing that tells order.
+// No positional encoding (NoPE): only a causal mask carries information about order.
 // Haviv et al. 2022, arXiv 2203.16634; Kazemnejad et al. 2023, arXiv 2305.19466.
 #pragma once
 
@@ -13,7 +13,7 @@ struct None {
       .title = "no positions (NoPE)",
       .formula = "s_ij = r_ij",
       .tex = R"(s_{ij} = r_{ij} = \tfrac{1}{\sqrt d}\langle q_i, k_j\rangle)",
-      .where = "No position at all; under a causal mask only what a query can see tells order.",
+      .where = "No positional encoding: only a causal mask carries information about order.",
       .paper = "Kazemnejad et al. 2023, arXiv 2305.19466",
       .relative = true,
       .extrapolates = true,

@@ -1,14 +1,14 @@
-// PaTH (site 2, in place of the product of query and key): on its way to a key, a query is transformed by every token in
-// between. A transformation is a step of a Householder kind that the model computes from the token.
+// PaTH (site 2, replaces the product of query and key): the query is transformed by a Householder-like matrix of every
+// token between key and query, which the model computes from the token.
 //
 //   r_ij = scale k_j^T M_{j+1} M_{j+2} ... M_i q_i,   M_t = I - b_t w_t w_t^T
 //
-// With w of length one and b in (0, 2), as modules make them, a step shortens a query along w (b = 1 removes that part,
-// b = 2 reflects it) and never lengthens it. The operators take w and b as they are. b = 0 leaves attention without
-// positions. Steps follow the order of the tokens, not positions that a caller gives: those of a query start at its own
-// token, packed sequences start again, and tokens that key_mask hides make no step. Steps lead to earlier keys alone, so
-// attention must be causal. Everything else composes: fox (PaTH-FoX), biases, temperature, softcap, sink,
-// stick_breaking. Rotations do not: they do not commute with the steps, so scores would depend on absolute positions.
+// Modules compute w with unit norm and b in (0, 2), so M_t never increases the norm: b = 1 removes the component along w
+// and b = 2 reflects it. The operators use w and b as given. With b = 0 there are no positions. The products follow the
+// order of the tokens, not user-given positions; packed sequences are independent, and M_t is the identity for masked
+// tokens (key_mask). Attention must be causal, because only earlier keys have a product. It composes with fox
+// (PaTH-FoX), biases, temperature, softcap, sink and stick_breaking, but not with rotations: they do not commute with
+// M_t, so scores would depend on absolute positions.
 //
 // Yang et al. 2025, "PaTH Attention: Position Encoding via Accumulating Householder Transformations", arXiv 2505.16381.
 // Parameters: none. Inputs: w [B, Hkv, Tk, D]; b [B, Hkv, Tk, 1], float32.
@@ -27,8 +27,8 @@ struct Path {
       .tex = R"(r_{ij} = \tau\, k_j^{\top} \prod_{t=j+1}^{i} )"
              R"(\bigl(I - b_t\, w_t w_t^{\top}\bigr)\, q_i)",
       .where =
-          "τ is the scale of the scores; w has length one and b is between 0 and 2: both are "
-          "computed from the token t by the model.",
+          "τ is the scale of the scores; w has unit norm and b is between 0 and 2: the model "
+          "computes both from the token t.",
       .paper = "Yang et al. 2025, arXiv 2505.16381",
       .relative = true,
       .extrapolates = true,

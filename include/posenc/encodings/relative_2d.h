@@ -1,11 +1,11 @@
-// Relative bias of two axes (site 3): a scalar per head and pair of distances between the tokens of an image.
+// Relative bias in two dimensions (site 3): a learned scalar per head and (row, column) distance between image tokens.
 //
 //   full:       B(h, i, j) = weight[h, clip(y_i - y_j), clip(x_i - x_j)]
 //   separable:  B(h, i, j) = rows[h, clip(y_i - y_j)] + columns[h, clip(x_i - x_j)]
 //
-// Rows are clipped to [-(height - 1), height - 1] and columns to [-(width - 1), width - 1]. Positions with two
-// coordinates are (y, x). A position with one coordinate n, also the place of a token where no positions are given, is
-// the patch n of an image of `width` columns: y = floor(n / width), x = n - y width.
+// Row distances are clipped to [-(height - 1), height - 1] and column distances to [-(width - 1), width - 1]. Positions
+// with two coordinates are (y, x). A single coordinate n, or the index of a token if no positions are given, means patch
+// n of an image with `width` columns: y = floor(n / width), x = n - y width.
 //
 // Liu et al. 2021, "Swin Transformer: Hierarchical Vision Transformer using Shifted Windows", arXiv 2103.14030,
 // section 3.2.
@@ -28,14 +28,14 @@ struct Relative2d {
   static constexpr Traits kTraits{
       .name = "relative_2d",
       .site = Site::kBias,
-      .title = "learned relative bias of two axes",
+      .title = "learned 2D relative bias",
       .formula = "B = weight[h, clip(y_i - y_j), clip(x_i - x_j)]",
       .tex = R"(B(h, i, j) = W_{h,\;\mathrm{clip}(y_i - y_j),\;\mathrm{clip}(x_i - x_j)})",
       .where =
           "A trained number per head and pair of distances on a grid of height times width; "
           "separable: one per row distance plus one per column distance.",
       .paper = "Liu et al. 2021, arXiv 2103.14030",
-      .relative = false,  // of two coordinates it is; a shift of one moves patches to other rows
+      .relative = false,  // only with two coordinates: shifting one moves patches to other rows
       .extrapolates = true,
       .linear_attention = false,
   };
@@ -48,7 +48,7 @@ struct Relative2d {
           rule_between("columns of the grid, and of an image whose tokens have one position", 1,
                        4096, log_range(2, 64)));
     visit("separable", self.separable,
-          FieldRule{.doc = "a table per axis in place of one for both"});
+          FieldRule{.doc = "a table per axis instead of one for both"});
     visit("init_std", self.init_std, kInitStdRule);
   }
 
@@ -58,7 +58,7 @@ struct Relative2d {
     std::int64_t y;
     std::int64_t x;
   };
-  // Of a position with one coordinate or two.
+  // The grid point of a position with one or two coordinates.
   [[nodiscard]] Point point(std::span<const std::int64_t> position) const {
     if (position.size() > 1) return {position[0], position[1]};
     const std::int64_t n = position[0];
@@ -73,10 +73,10 @@ struct Relative2d {
   [[nodiscard]] std::int64_t column_entry(std::int64_t distance) const {
     return std::clamp(distance, 1 - width, width - 1) + width - 1;
   }
-  // Where a head reads its one parameter, or its two, for a query and a key at these points.
+  // Indices into the parameters for a head, a query point and a key point.
   struct Entries {
     std::size_t first;
-    std::size_t second;  // of separable tables
+    std::size_t second;  // separable only
   };
   [[nodiscard]] Entries entries(std::int64_t head, const Point& query, const Point& key) const {
     const std::int64_t row = row_entry(query.y - key.y);

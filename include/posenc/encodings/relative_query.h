@@ -1,12 +1,12 @@
-// Content times distance (site 4): every distance has a trained vector, and the score gets its product with the query,
-// with the key, or with a few numbers that the model computes for the query's token.
+// Content times distance (site 4): every distance has a trained vector. Its product with the query, with the key, or
+// with a small vector that the model computes for the query's token is added to the score.
 //
 //   s_ij = r_ij + f <u_i, P[:, b(i - j)]>
 //
 //   source=query:  u_i = q_i, before site 2        P [head_dim, entries]     Shaw et al.
 //   source=input:  u_i is an input of `rank` numbers per head                P [rank, entries]     Inkling
-//   side=key:      k_j, before site 2, in place of u_i                       P [head_dim, entries]
-//   vectors=true:  two vectors per head: u_i = q_i + position, and r_ij is made of q_i + content     Transformer-XL
+//   side=key:      k_j, before site 2, instead of u_i                        P [head_dim, entries]
+//   vectors=true:  two vectors per head: u_i = q_i + position, and r_ij uses q_i + content           Transformer-XL
 //
 // DeBERTa is relative_query(...) + relative_query(side=key, ...), with buckets=log and a scale of 1 / sqrt(3 D).
 //
@@ -14,14 +14,14 @@
 //
 //   b(d) = d for |d| <= m, else sign(d) (m + ceil((m - 1) ln(|d| / m) / ln((max_distance - 1) / m)))
 //
-// Entries are the distances 0 .. extent - 1, or -(extent - 1) .. extent - 1 with bidirectional=true. Past them the
-// term is 0 (beyond=zero), or the entry at the end is read (beyond=clip). f is 1, or the scale of the scores: scaling=auto
-// takes the scale with source=query and 1 with source=input. All heads share P, or with per_head=true each has its own.
-// Only the row of the input at a query's own token is read.
+// The entries are the distances 0 .. extent - 1, or -(extent - 1) .. extent - 1 with bidirectional=true. Beyond them the
+// term is 0 (beyond=zero) or uses the last entry (beyond=clip). f is 1 or the scale of the scores: scaling=auto uses the
+// scale with source=query and 1 with source=input. All heads share P unless per_head=true. A query reads the row of the
+// input at its own token.
 //
 // Shaw et al. 2018, "Self-Attention with Relative Position Representations", arXiv 1803.02155, equation 4 (keys).
 // Dai et al. 2019, "Transformer-XL", arXiv 1901.02860, section 3.3. He et al. 2021, "DeBERTa", arXiv 2006.03654,
-// equation 4. In Transformer-XL, P is W_R times sinusoids: the model gives that product as the table.
+// equation 4. In Transformer-XL, P is W_R times sinusoids: the model passes that product as the table.
 // Parameters: table [rank, entries], or [heads, rank, entries]; with vectors=true also content and position
 // [heads, head_dim]. Input with source=input: u [B, H, Tk, rank].
 #pragma once
@@ -75,8 +75,9 @@ struct RelativeQuery {
       .formula = "s_ij = r_ij + <u_i, P[:, i - j]>",
       .tex = R"(s_{ij} = r_{ij} + f\,\langle u_i,\, P_{:,\,i - j} \rangle)",
       .where =
-          "P has a trained vector for each of extent distances; u is the query, a few numbers that "
-          "the model computes for its token, or the key in its place.",
+          "P has a trained vector for each of extent distances; u is the query, a small vector "
+          "that "
+          "the model computes for its token, or the key.",
       .paper = "Shaw et al. 2018, arXiv 1803.02155",
       .relative = true,
       .extrapolates = true,
@@ -109,7 +110,7 @@ struct RelativeQuery {
 
   [[nodiscard]] std::int64_t lowest() const { return bidirectional ? 1 - extent : 0; }
   [[nodiscard]] std::int64_t entries() const { return extent - lowest(); }
-  // b of a distance i - j.
+  // b(i - j).
   [[nodiscard]] std::int64_t bucket(std::int64_t distance) const {
     const std::int64_t middle = extent / 2;
     const std::int64_t size = std::abs(distance);
@@ -120,29 +121,29 @@ struct RelativeQuery {
     const std::int64_t past = middle + static_cast<std::int64_t>(std::ceil(far));
     return distance < 0 ? -past : past;
   }
-  // Of a distance i - j; -1 where the term is 0.
+  // The entry for a distance i - j; -1 if the term is 0.
   [[nodiscard]] std::int64_t entry(std::int64_t distance) const {
     const std::int64_t at = bucket(distance);
     const std::int64_t near = std::clamp(at, lowest(), extent - 1);
     return near == at || beyond == Beyond::kClip ? near - lowest() : -1;
   }
-  // Beyond it, in either direction, all distances read the same entry or none.
+  // All distances beyond +-reach() have the same entry, or none.
   [[nodiscard]] std::int64_t reach() const {
     return buckets == Buckets::kNone ? extent - 1 : max_distance - 1;
   }
   [[nodiscard]] bool reads_input() const { return source == Source::kInput; }
   [[nodiscard]] bool of_keys() const { return side == Side::kKey; }
-  // Whether u is a row of its own and not the plain query.
+  // Whether u differs from the plain query.
   [[nodiscard]] bool has_own_rows() const { return reads_input() || vectors; }
   [[nodiscard]] std::int64_t channels(std::int64_t head_dim) const {
     return reads_input() ? rank : head_dim;
   }
-  // f, given the scale of the scores.
+  // f for this scale of the scores.
   [[nodiscard]] double factor(double scale) const {
     const bool scales = scaling == Scaling::kAuto ? !reads_input() : scaling == Scaling::kScores;
     return scales ? scale : 1.0;
   }
-  // Where a head's table begins among the values of the parameter.
+  // Offset of a head's table in the parameter.
   [[nodiscard]] std::int64_t table_of(std::int64_t head, std::int64_t head_dim) const {
     return per_head ? head * channels(head_dim) * entries() : 0;
   }

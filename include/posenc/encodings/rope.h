@@ -1,5 +1,5 @@
-// Rotary position embedding (site 2): each pair of channels turns by an angle proportional to the
-// position, so that the score of a rotated query and a rotated key depends on their distance alone.
+// Rotary position embedding (site 2): each pair of channels is rotated by an angle proportional to
+// the position, so the score of a rotated query and a rotated key depends only on their distance.
 //
 //   angle(n, p) = n[axis(p)] * inv_freq[p]                        p = 0 .. rotary_dim/2 - 1
 //   (x, y) -> a (x cos - y sin, x sin + y cos)                    a the schedule's attention factor
@@ -7,17 +7,17 @@
 //   layout=half:         pair p is channels (p, p + rotary_dim/2)    Hugging Face's Llama, GPT-NeoX
 //   layout=interleaved:  pair p is channels (2p, 2p + 1)             RoFormer, GPT-J, Meta's Llama
 //
-// The channels rotated are dim_offset .. dim_offset + rotary_dim - 1; the others pass unchanged.
-// inverse=true turns the other way (the transpose: also the gradient of the rotation).
-// Angles come from positions, or from the content of the tokens:
+// Channels dim_offset .. dim_offset + rotary_dim - 1 are rotated; the others do not change.
+// inverse=true rotates by the negative angle (the transpose, which is also the gradient).
+// Angles come from positions or from the content of the tokens:
 //
-//   angles=input:           the input `angles` has an angle for each pair of every token
-//   angles=input_position:  the input `position` has a real position per token, which the frequencies multiply
-//   running=true:           the input holds steps; a token's value is their sum up to it, within its sequence, in float64
+//   angles=input:           the input `angles` has an angle per pair and token
+//   angles=input_position:  the input `position` has a real-valued position per token, multiplied by the frequencies
+//   running=true:           the input holds increments; their cumulative sum over the sequence (float64) is used
 //
-// values=true rotates values too, and the output back at its query: o_i = SUM_j p_ij R(j - i) v_j, without the factor a.
-// theta is one number, or one per group of heads for several scales at once: with n numbers, head h
-// of H uses number h*n/H.
+// values=true also rotates values, and rotates the output back: o_i = SUM_j p_ij R(j - i) v_j, without the factor a.
+// theta is one number, or a list for groups of heads with different frequencies: with n numbers, head
+// h of H uses number h*n/H.
 //
 // Su et al. 2021, "RoFormer", arXiv 2104.09864, equations 14 and 34. Angles from content: Selective RoPE, arXiv 2511.17388;
 // MapFormer, arXiv 2511.19279; CARoPE, arXiv 2507.23083.
@@ -68,53 +68,54 @@ struct Rope {
              R"(\sin n\omega_p & \cos n\omega_p\end{pmatrix},\quad )"
              R"(\langle q'_i, k'_j\rangle = q_i^{\top} R(j - i)\,k_j)",
       .where =
-          "Every pair of channels turns by the position times its frequency ω, so a "
+          "Every pair of channels is rotated by the position times its frequency ω, so a "
           "product depends on the distance alone.",
       .paper = "Su et al. 2021, arXiv 2104.09864",
       .relative = true,
       .extrapolates = true,
       .linear_attention = true,
   };
-  // Of fields that xPos has too.
+  // Rules of fields that xPos has too.
   static constexpr FieldRule kLayoutRule{.doc = "which channels make a pair", .advanced = true};
   static constexpr FieldRule kRotaryDimRule{
-      .doc = "channels that turn; 0 means all from dim_offset on",
+      .doc = "channels that are rotated; 0 means all from dim_offset on",
       .min = 0,
       .max = 1 << 20,
       .even = true,
       .advanced = true,
       .usual = {0, 64}};
-  static constexpr FieldRule kDimOffsetRule{.doc = "first channel that turns",
+  static constexpr FieldRule kDimOffsetRule{.doc = "first channel that is rotated",
                                             .min = 0,
                                             .max = 1 << 20,
                                             .advanced = true,
                                             .usual = {0, 64}};
   static constexpr FieldRule kPrecisionRule{
-      .doc = "angles in float64, or rounded to float32 as Hugging Face has them", .advanced = true};
+      .doc = "angles in float64, or rounded to float32 as in Hugging Face", .advanced = true};
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("theta", self.theta,
-          rule_above("base of the frequencies; a list gives groups of heads their own", 1, 1e30,
+          rule_above("base of the frequencies; a list has one per group of heads", 1, 1e30,
                      log_range(100, 1e7)));
     visit("layout", self.layout, kLayoutRule);
     visit("rotary_dim", self.rotary_dim, kRotaryDimRule);
     visit("dim_offset", self.dim_offset, kDimOffsetRule);
-    visit("inverse", self.inverse, FieldRule{.doc = "turn the other way", .advanced = true});
-    visit("schedule", self.schedule, FieldRule{.doc = "how frequencies follow the length"});
+    visit("inverse", self.inverse,
+          FieldRule{.doc = "rotate by the negative angle", .advanced = true});
+    visit("schedule", self.schedule, FieldRule{.doc = "how frequencies depend on the length"});
     visit("axes", self.axes, FieldRule{.doc = "coordinates of a position", .advanced = true});
     visit("precision", self.precision, kPrecisionRule);
     visit("angles", self.angles,
-          FieldRule{.doc = "what gives the angles: positions, or an input", .advanced = true});
+          FieldRule{.doc = "source of the angles: positions, or an input", .advanced = true});
     visit("running", self.running,
-          FieldRule{.doc = "the input holds steps, whose sums are the angles", .advanced = true});
+          FieldRule{.doc = "the input holds increments; angles are their sums", .advanced = true});
     visit("values", self.values,
-          FieldRule{.doc = "rotate values too, and outputs back", .advanced = true});
+          FieldRule{.doc = "also rotate values, and outputs back", .advanced = true});
   }
   bool operator==(const Rope&) const = default;
 };
 
 void validate(const Rope& config, const ModelShape& shape);
-// `alpha`, one per pair, for the learnable schedule; otherwise none.
+// The learnable schedule has one parameter, `alpha`, with one value per pair; the others have none.
 std::vector<ParameterInfo> parameters(const Rope& config, const ModelShape& shape);
 std::vector<InputInfo> token_inputs(const Rope& config, const ModelShape& shape);
 

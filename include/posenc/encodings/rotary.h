@@ -1,5 +1,5 @@
-// Rotary: a site-2 encoding made ready for a head and a length. The rotation kernels read only this
-// and the tables of cos and sin made from it; they know neither schedules nor axes nor xPos.
+// Rotary: a rotation (rope, xpos) resolved for a head dimension and a length. Rotation kernels read
+// only this struct and its cos/sin tables; schedules, axes and xPos are already applied.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace posenc {
 
-// xPos scales queries and keys in opposite directions; plain RoPE treats them alike.
+// xPos scales queries and keys in opposite directions; RoPE treats them the same.
 enum class Role { kQuery, kKey };
 
 struct Rotary {
@@ -32,20 +32,20 @@ struct Rotary {
 
   [[nodiscard]] std::int64_t pairs() const { return rotary_dim / 2; }
   [[nodiscard]] std::int64_t groups() const { return std::ssize(inv_freq); }
-  // Group of frequencies that a head uses.
+  // The group of frequencies for a head.
   [[nodiscard]] std::int64_t group_of(std::int64_t head, std::int64_t heads) const {
     return head * groups() / heads;
   }
-  // Channels of a pair: {dim_offset + p, dim_offset + p + rotary_dim/2} or neighbours.
+  // Channels of a pair: {dim_offset + p, dim_offset + p + rotary_dim/2}, or adjacent (interleaved).
   [[nodiscard]] std::array<std::size_t, 2> channels(std::int64_t pair) const;
-  // Angle in radians, rounded as the precision says; negative for an inverse rotation.
+  // Angle in radians, rounded according to `precision`; negative for an inverse rotation.
   [[nodiscard]] double angle(std::int64_t group, std::int64_t pair, std::int64_t position) const;
-  // Magnitude of a row at a position: the attention factor, and xPos's power.
+  // Magnitude at a position: the attention factor times xPos's power of zeta.
   [[nodiscard]] double magnitude(Role role, std::int64_t pair, std::int64_t position) const;
 };
 
-// Throws where the config does not fit the shape. `alpha` is the parameter of the learnable
-// schedule (one per pair), empty for its start at zero.
+// Throws Error if the config does not fit the shape. `alpha` is the parameter of the learnable
+// schedule (one per pair); empty means its initial value, zero.
 Rotary make_rotary(const Rope& config, const ModelShape& shape, const Lengths& lengths,
                    std::span<const double> alpha = {});
 Rotary make_rotary(const Xpos& config, const ModelShape& shape, const Lengths& lengths);
@@ -58,31 +58,31 @@ struct CosSin {
 CosSin rotary_entry(const Rotary& rotary, Role role, std::int64_t group, std::int64_t pair,
                     std::int64_t position);
 
-// The row of cos and sin (pairs() each, magnitude included) at a position, one coordinate per axis.
+// Writes cos and sin (pairs() each, magnitude included) at a position with one coordinate per axis.
 void rotary_row(const Rotary& rotary, Role role, std::int64_t group,
                 std::span<const std::int64_t> position, std::span<double> cos,
                 std::span<double> sin);
 
-// Turns one head's vector (head_dim channels) by a row of cos and sin, in place.
+// Rotates one head's vector (head_dim channels) in place by a row of cos and sin.
 void rotate(const Rotary& rotary, std::span<const double> cos, std::span<const double> sin,
             std::span<double> head);
 // The transpose: the gradient of rotate with respect to its vector.
 void rotate_transposed(const Rotary& rotary, std::span<const double> cos,
                        std::span<const double> sin, std::span<double> head);
 
-// What becomes of a schedule's magnitude when keys move to another schedule.
+// How rerotate treats the attention factor when the schedule changes.
 enum class RerotateMagnitude {
-  kUnit,   // leave lengths as they are: the move is a pure rotation (the default)
-  kTarget  // give the keys the target's attention factor: equal to rotating afresh under the target
+  kUnit,   // keep norms: a pure rotation (the default)
+  kTarget  // apply the target's attention factor: equal to rotating the original key with `to`
 };
 
-// Moves an already rotated key from one position to another, by rotation alone: the attention
-// factor is in the key already and must not be applied twice. From one schedule to another when
-// `to` is another Rotary of the same geometry. One coordinate per axis.
+// Moves a rotated key from one position to another by a pure rotation: the key already contains the
+// attention factor, which must not be applied twice. Pass another Rotary of the same geometry as
+// `to` to change the schedule. One coordinate per axis.
 void rerotate(const Rotary& from, std::span<const std::int64_t> from_position, const Rotary& to,
               std::span<const std::int64_t> to_position, std::int64_t group, std::span<double> key,
               RerotateMagnitude magnitude = RerotateMagnitude::kUnit);
-// The same schedule, delta positions on along every axis: the context shift of a key cache.
+// Shifts a rotated key by delta positions along every axis: the context shift of a key cache.
 void rerotate(const Rotary& rotary, std::int64_t delta, std::int64_t group, std::span<double> key);
 
 }  // namespace posenc

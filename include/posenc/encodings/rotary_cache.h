@@ -1,12 +1,12 @@
-// Tables of cos and sin, float32, built in float64, kept as a policy says.
+// Tables of cos and sin: float32, computed in float64, cached according to a policy.
 //
-//   precomputed  rows 0 .. length-1 are built at once; a later position is an error
-//   on_demand    nothing is kept; each row is computed into the caller's scratch
-//   hybrid       rows 0 .. length-1 at once, then blocks of `block` rows where they are asked for
+//   precomputed  rows 0 .. length-1 are built up front; later positions are an error
+//   on_demand    nothing is cached; each row is computed into the caller's scratch buffer
+//   hybrid       rows 0 .. length-1 up front, then blocks of `block` rows on first use
 //
-// Memory is counted and capped: reaching max_bytes is an error that says so, never a silent
-// fallback. Any number of threads may ask for rows at once; a row stays where it is for the life of
-// the cache.
+// Memory is limited: exceeding max_bytes is an error, never a silent fallback. Rows may be requested
+// from several threads concurrently. Pointers to cached rows stay valid for the lifetime of the
+// cache.
 #pragma once
 
 #include <memory>
@@ -43,7 +43,7 @@ constexpr std::array<std::string_view, 3> enum_names(CachePolicy::Mode /*tag*/) 
   return {"precomputed", "on_demand", "hybrid"};
 }
 
-// Checks each field against its range; throws as parsing does.
+// Checks each field against its range; throws the same errors as parsing.
 void validate(const CachePolicy& policy);
 
 class RotaryCache {
@@ -56,28 +56,27 @@ class RotaryCache {
 
   RotaryCache(Rotary rotary, CachePolicy policy);
 
-  // Along one axis; a kernel for several axes takes pair p from the row of its own coordinate.
-  // `scratch` holds row_floats() entries, is written only in on_demand mode, and must then outlive
-  // the use of the row.
+  // A row along one axis. With several axes, a kernel reads pair p from the row of its coordinate.
+  // `scratch` has row_floats() entries. It is written only in on_demand mode, and must then outlive
+  // the row.
   [[nodiscard]] Row row(Role role, std::int64_t position, std::span<float> scratch) const;
 
-  // The same for kernels, which do not throw; not for on_demand, whose rows nobody keeps.
+  // The same without exceptions, for kernels. Not available in on_demand mode.
   Status find_row(Role role, std::int64_t position, Row* row) const noexcept;
 
   [[nodiscard]] std::size_t row_floats() const;
-  [[nodiscard]] std::int64_t bytes() const;  // kept at this moment
+  [[nodiscard]] std::int64_t bytes() const;  // currently allocated
   [[nodiscard]] const Rotary& rotary() const { return rotary_; }
   [[nodiscard]] const CachePolicy& policy() const { return policy_; }
 
  private:
   using Block = std::unique_ptr<float[]>;
 
-  // Queries and keys share their tables unless xPos tells them apart.
+  // Queries and keys share tables, except with xPos.
   [[nodiscard]] std::size_t table_of(Role role) const;
   [[nodiscard]] Row at(const float* row) const;
   void fill(Role role, std::int64_t position, float* out) const;
-  // Builds rows and counts their bytes; throws before anything is kept when the cap would be
-  // passed.
+  // Builds rows and counts their bytes; throws before it allocates if the limit would be exceeded.
   Block kept_block(Role role, std::int64_t first, std::int64_t rows) const;
   const float* grown_row(Role role, std::int64_t position) const;
 

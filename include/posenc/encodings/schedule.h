@@ -1,14 +1,13 @@
-// Frequency schedules: the second axis of RoPE, orthogonal to rotation.
+// Frequency schedules of RoPE, mostly for context extension (NTK, YaRN, LongRoPE, Llama 3).
 //
-// A schedule turns a base theta and a dimension into inv_freq, one angular frequency per rotated
-// pair, and an attention factor that multiplies cos and sin. With d the number of rotated channels,
+// A schedule maps a base theta and a dimension to inv_freq, one angular frequency per rotated pair,
+// and to an attention factor that multiplies cos and sin. With d the number of rotated channels,
 //
 //   base[i] = theta^(-2i/d),   i = 0 .. d/2 - 1
 //
-// and the names of the fields are those of a Hugging Face config.json, so that what stands there
-// can be written here. Where published systems disagree, a field names the choice
-// (YarnSchedule::magnitude, DynamicSchedule::length, LongRopeSchedule::switch_by), and
-// apply_profile sets them as a system does.
+// Field names are those of a Hugging Face config.json. Where published systems disagree, a field
+// selects the behaviour (YarnSchedule::magnitude, DynamicSchedule::length,
+// LongRopeSchedule::switch_by); apply_profile sets these fields to match a given system.
 #pragma once
 
 #include <optional>
@@ -20,7 +19,7 @@
 
 namespace posenc {
 
-// Schedules change frequencies and nothing else: what RoPE is, each of them leaves it.
+// Schedules change only frequencies and magnitude, so all of them have the traits of RoPE.
 constexpr Traits schedule_traits(std::string_view name, std::string_view title,
                                  std::string_view formula, std::string_view tex,
                                  std::string_view where, std::string_view paper) {
@@ -36,7 +35,7 @@ constexpr Traits schedule_traits(std::string_view name, std::string_view title,
           .linear_attention = true};
 }
 
-// Rules of fields that several schedules have, or that differ in few words.
+// Rules of fields that several schedules share.
 namespace schedule_rules {
 constexpr FieldRule factor(std::string_view doc = "how many times longer than trained",
                            bool required = true) {
@@ -94,7 +93,7 @@ struct DefaultSchedule {
   bool operator==(const DefaultSchedule&) const = default;
 };
 
-// inv_freq[i] = base[i] / factor: positions squeezed into the trained range.
+// inv_freq[i] = base[i] / factor: positions are compressed into the trained range.
 // Chen et al. 2023, arXiv 2306.15595, equation 4
 struct LinearSchedule {
   double factor = 1.0;
@@ -102,7 +101,7 @@ struct LinearSchedule {
   static constexpr Traits kTraits =
       schedule_traits("linear", "linear position interpolation", "theta^(-2i/d) / factor",
                       R"(\omega_p = \frac{\theta^{-2p/d}}{s})",
-                      "s is factor: all positions are squeezed into the trained range.",
+                      "s is factor: all positions are compressed into the trained range.",
                       "Chen et al. 2023, arXiv 2306.15595");
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -111,7 +110,7 @@ struct LinearSchedule {
   bool operator==(const LinearSchedule&) const = default;
 };
 
-// theta' = theta * factor^(d/(d-2)): high frequencies stay, the lowest is divided by factor.
+// theta' = theta * factor^(d/(d-2)): high frequencies hardly change, the lowest is divided by factor.
 // "NTK-aware scaled RoPE" (bloc97, 2023); Peng et al. 2023, arXiv 2309.00071, section 3.1
 struct NtkSchedule {
   double factor = 1.0;
@@ -119,7 +118,7 @@ struct NtkSchedule {
   static constexpr Traits kTraits =
       schedule_traits("ntk", "NTK-aware base change", "(theta factor^(d/(d-2)))^(-2i/d)",
                       R"(\omega_p = \big(\theta\, s^{\,d/(d-2)}\big)^{-2p/d})",
-                      "s is factor: fast pairs stay as they are, the slowest turns s times slower.",
+                      "s is factor: fast pairs hardly change, the slowest rotates s times slower.",
                       "Peng et al. 2023, arXiv 2309.00071, section 3.1");
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -129,8 +128,8 @@ struct NtkSchedule {
 };
 
 // theta' = theta * (factor n / max_pos - (factor - 1))^(d/(d-2)), n = max(seq_len, max_pos).
-// length=fixed takes n = factor * max_pos once and for all, as vLLM does, so that cached keys stay
-// valid; length=current follows the sequence, as Hugging Face does.
+// length=fixed always uses n = factor * max_pos, as vLLM does, so cached keys stay valid;
+// length=current uses the current sequence length, as Hugging Face does.
 struct DynamicSchedule {
   enum class Length { kCurrent, kFixed };
 
@@ -156,12 +155,13 @@ struct DynamicSchedule {
     visit("max_position_embeddings", self.max_position_embeddings,
           schedule_rules::trained_length());
     visit("length", self.length,
-          FieldRule{.doc = "follow the current length (hf), or take factor * max once (vllm)"});
+          FieldRule{.doc = "use the current length (hf), or always factor * max (vllm)"});
   }
   bool operator==(const DynamicSchedule&) const = default;
 };
 
-// YaRN: low frequencies interpolate, high ones stay, a ramp in between; cos and sin are scaled.
+// YaRN: low frequencies are interpolated, high ones unchanged, with a linear ramp in between; cos and
+// sin are scaled.
 //
 //   corr(r) = d ln(orig/(2 pi r)) / (2 ln theta);  low = corr(beta_fast), high = corr(beta_slow)
 //   ramp(i) = clamp((i - low)/(high - low), 0, 1)
@@ -170,7 +170,7 @@ struct DynamicSchedule {
 //
 // Peng et al. 2023, arXiv 2309.00071, equations 17 to 22.
 struct YarnSchedule {
-  // What becomes of the magnitude; systems differ:
+  // How the magnitude is computed, which differs between systems:
   enum class Magnitude {
     kReplace,   // hf: attention_factor, else g(mscale)/g(mscale_all_dim) if both, else g(1)
     kMultiply,  // vllm: g(1) * attn_factor; attention_factor and the mscale pair are ignored
@@ -196,8 +196,8 @@ struct YarnSchedule {
       R"(\omega_p = \frac{\theta^{-2p/d}}{s}\,\rho_p + \theta^{-2p/d}\,(1 - \rho_p),\qquad )"
       R"(\rho_p = \mathrm{clamp}\!\left(\frac{p - p_{\mathrm{fast}}})"
       R"({p_{\mathrm{slow}} - p_{\mathrm{fast}}},\, 0,\, 1\right))",
-      "Pairs that turned more than beta_fast times in training stay, those with "
-      "fewer than beta_slow turns interpolate, a ramp in between.",
+      "Pairs with more than beta_fast rotations in training are unchanged, those with "
+      "fewer than beta_slow are interpolated, with a ramp in between.",
       "Peng et al. 2023, arXiv 2309.00071");
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
@@ -205,9 +205,9 @@ struct YarnSchedule {
     visit("original_max_position_embeddings", self.original_max_position_embeddings,
           schedule_rules::trained_length());
     visit("beta_fast", self.beta_fast,
-          schedule_rules::positive("pairs with more rotations than this stay", log_range(2, 128)));
+          schedule_rules::positive("pairs with more rotations are unchanged", log_range(2, 128)));
     visit("beta_slow", self.beta_slow,
-          schedule_rules::positive("pairs with fewer rotations than this interpolate",
+          schedule_rules::positive("pairs with fewer rotations are interpolated",
                                    log_range(0.1, 16)));
     visit("truncate", self.truncate,
           FieldRule{.doc = "round the ramp's ends to whole pairs", .advanced = true});
@@ -219,7 +219,7 @@ struct YarnSchedule {
     visit("mscale_all_dim", self.mscale_all_dim,
           schedule_rules::mscale("DeepSeek's denominator; 0 means absent"));
     visit("magnitude", self.magnitude,
-          FieldRule{.doc = "who decides the magnitude: replace (hf), multiply or ratio (vllm), "
+          FieldRule{.doc = "rule for the magnitude: replace (hf), multiply or ratio (vllm), "
                            "unit_ratio (llama.cpp)",
                     .advanced = true});
     visit("softmax_mscale", self.softmax_mscale,
@@ -236,11 +236,11 @@ constexpr std::array<std::string_view, 2> enum_names(DynamicSchedule::Length /*t
   return {"current", "fixed"};
 }
 
-// inv_freq[i] = base[i] / ext[i], ext = long_factor past the original length, else short_factor;
+// inv_freq[i] = base[i] / ext[i], ext = long_factor beyond the original length, else short_factor;
 // attention factor sqrt(1 + ln(factor)/ln(original)).   Ding et al. 2024, arXiv 2402.13753
 struct LongRopeSchedule {
-  // What is compared with the original length: the current length (hf), the model's maximum (vllm)
-  // or the context that was set up (llama.cpp).
+  // The length that is compared with the original length: the current one (hf), the model's maximum
+  // (vllm) or the configured context (llama.cpp).
   enum class SwitchBy { kCurrent, kMaximum, kContext };
 
   std::vector<double> short_factor;
@@ -268,11 +268,11 @@ struct LongRopeSchedule {
     visit("short_factor", self.short_factor,
           schedule_rules::per_pair("one per pair, up to the original length", "[1, 1]"));
     visit("long_factor", self.long_factor,
-          schedule_rules::per_pair("one per pair, past the original length", "[1, 4]"));
+          schedule_rules::per_pair("one per pair, beyond the original length", "[1, 4]"));
     visit("original_max_position_embeddings", self.original_max_position_embeddings,
           schedule_rules::trained_length(2));
     visit("max_position_embeddings", self.max_position_embeddings,
-          rule_between("the extended length; gives factor where that is absent", 0, 1e15,
+          rule_between("the extended length; sets factor if that is absent", 0, 1e15,
                        log_range(128, 131072)));
     visit("factor", self.factor, schedule_rules::factor("extended over trained length", false));
     visit("attention_factor", self.attention_factor,
@@ -300,26 +300,27 @@ struct Llama3Schedule {
       "base, base/factor, or a blend between two wavelengths",
       R"(\omega_p = \theta^{-2p/d}\,\Big(\frac{1 - t_p}{s} + t_p\Big),\qquad )"
       R"(t_p = \mathrm{clamp}\!\left(\frac{N/\lambda_p - a}{b - a},\, 0,\, 1\right))",
-      "Short waves stay, long ones interpolate, those in between blend. λ is the "
-      "wavelength at the original frequency, N the trained length, a and b are "
+      "Short wavelengths are unchanged, long ones interpolated, those in between blended. λ is "
+      "the wavelength at the original frequency, N the trained length, a and b are "
       "low_freq_factor and high_freq_factor.",
       "Llama team 2024, arXiv 2407.21783");
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("factor", self.factor, schedule_rules::factor());
     visit("low_freq_factor", self.low_freq_factor,
-          schedule_rules::positive("wavelengths above original/this interpolate",
+          schedule_rules::positive("wavelengths above original/this are interpolated",
                                    log_range(0.25, 8), "1"));
     visit("high_freq_factor", self.high_freq_factor,
-          schedule_rules::positive("wavelengths below original/this stay", log_range(1, 32), "4"));
+          schedule_rules::positive("wavelengths below original/this are unchanged",
+                                   log_range(1, 32), "4"));
     visit("original_max_position_embeddings", self.original_max_position_embeddings,
           schedule_rules::trained_length());
   }
   bool operator==(const Llama3Schedule&) const = default;
 };
 
-// The first int(partial * head_dim / 2) pairs turn with theta^(-2i/head_dim) / factor; the others
-// do not turn at all.
+// The first int(partial * head_dim / 2) pairs have frequency theta^(-2i/head_dim) / factor; the
+// others are not rotated.
 struct ProportionalSchedule {
   double factor = 1.0;
   double partial_rotary_factor = 1.0;
@@ -329,14 +330,14 @@ struct ProportionalSchedule {
                       "theta^(-2i/head_dim) / factor, then 0",
                       R"(\omega_p = \begin{cases}\theta^{-2p/d_{\text{head}}}/s )"
                       R"(& p < \rho\,d_{\text{head}}/2\\ 0 & \text{else}\end{cases})",
-                      "ρ is partial_rotary_factor: the other pairs do not turn.",
+                      "ρ is partial_rotary_factor: the other pairs are not rotated.",
                       "Hugging Face transformers 5, rope_type proportional");
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("factor", self.factor,
           rule_between("how many times longer than trained", 1, 1e9, log_range(1, 64)));
     visit("partial_rotary_factor", self.partial_rotary_factor,
-          rule_above("share of the pairs that turn", 0, 1, {0.05, 1}));
+          rule_above("fraction of the pairs that are rotated", 0, 1, {0.05, 1}));
   }
   bool operator==(const ProportionalSchedule&) const = default;
 };
@@ -351,12 +352,12 @@ struct LinearIndexSchedule {
   bool operator==(const LinearIndexSchedule&) const = default;
 };
 
-// inv_freq[i] = base[i] * exp(alpha[i]), alpha learned and 0 at the start: always positive, and a
-// step in alpha is a relative step in frequency.
+// inv_freq[i] = base[i] * exp(alpha[i]) with trained alpha, initially 0: always positive, and a change
+// of alpha is a relative change of the frequency.
 struct LearnableSchedule {
   static constexpr Traits kTraits = schedule_traits(
       "learnable", "trained frequencies", "theta^(-2i/d) exp(alpha_i)",
-      R"(\omega_p = \theta^{-2p/d}\, e^{\alpha_p})", "α is trained and starts at 0.",
+      R"(\omega_p = \theta^{-2p/d}\, e^{\alpha_p})", "α is trained and initially 0.",
       "a variant of Su et al. 2021, arXiv 2104.09864");
   template <class Self, class Visitor>
   static void visit_fields(Self& /*self*/, Visitor&& /*visit*/) {}
@@ -381,19 +382,19 @@ struct ScheduleOutput {
   double softmax_factor = 1.0;    // multiplies the softmax scale
 };
 
-// Frequencies under a schedule; throws where the schedule's fields do not fit together or do not
-// fit the dimension (LongRoPE's lists, for one). The length of the sequence is read by schedules that
-// follow it (length.h); the others are not told.
+// Frequencies of a schedule. Throws Error if its fields are inconsistent or do not fit the dimension
+// (LongRoPE's lists, for example). Only length-dependent schedules (length.h) receive the sequence
+// length.
 ScheduleOutput evaluate(const Schedule& schedule, const ScheduleInput& input);
 
-// The systems whose choices a profile takes over.
+// Systems that a profile can match.
 enum class Profile { kHf, kVllm, kLlamaCpp };
 constexpr std::array<std::string_view, 3> enum_names(Profile /*tag*/) {
   return {"hf", "vllm", "llama.cpp"};
 }
 
-// The schedule with every field on which the systems disagree set as the named one sets it.
-// `deepseek` tells models whose YaRN vLLM treats in its own way.
+// The schedule with the fields on which systems disagree set to match `profile`. Set `deepseek` for
+// DeepSeek's models, for which vLLM has a different YaRN.
 Schedule apply_profile(Schedule schedule, Profile profile, bool deepseek = false);
 
 }  // namespace posenc

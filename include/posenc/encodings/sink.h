@@ -1,13 +1,13 @@
-// A sink (site 5, the softmax): a number per head that takes a share of every row's weight and has no value.
+// Attention sink (site 5, softmax): a logit per head that takes part in the softmax but has no value.
 //
 //   p_ij = exp(s_ij) / (SUM_j exp(s_ij) + exp(z_h))
 //
-// A head can then look at nothing: weights of a row sum to less than one. With o and lse those of the plain softmax,
+// The weights of a row then sum to less than one, so a head can attend to nothing. With o and lse of the plain softmax,
 //
 //   o' = o sigmoid(lse - z),   lse' = ln(exp(lse) + exp(z)),   dz_h = -SUM_i exp(z_h - lse'_i) <do'_i, o'_i>
 //
-// and the rest of the backward is the plain one with o' and lse'. A row that sees no key keeps its output 0 and its
-// lse -infinity. Several sinks add up; -infinity is none.
+// and the rest of the backward is the plain one with o' and lse'. A row whose keys are all masked keeps output 0 and
+// lse -infinity. Several sinks add; a logit of -infinity is no sink.
 //
 // gpt-oss (OpenAI 2025, arXiv 2508.10925); Miller 2023, "Attention Is Off By One", is z = 0.
 // Parameters: logit [heads].
@@ -24,10 +24,10 @@ struct Sink {
   static constexpr Traits kTraits{
       .name = "sink",
       .site = Site::kSoftmax,
-      .title = "a share for no token",
+      .title = "attention sink",
       .formula = "p_ij = exp(s_ij) / (SUM_j exp(s_ij) + exp(z_h))",
       .tex = R"(p_{ij} = \frac{e^{s_{ij}}}{\sum_t e^{s_{it}} + e^{z_h}})",
-      .where = "z is a trained number per head: its share of a row goes to no token.",
+      .where = "z is a trained logit per head: its share of a row goes to no token.",
       .paper = "OpenAI 2025, arXiv 2508.10925",
       .relative = true,
       .extrapolates = true,
@@ -45,13 +45,13 @@ struct Sink {
 void validate(const Sink& config, const ModelShape& shape);
 std::vector<ParameterInfo> parameters(const Sink& config, const ModelShape& shape);
 
-// What a sink leaves of a row.
+// The effect of a sink on a row.
 template <class Real>
 struct SinkRow {
   Real share;  // of the keys: o' = share o
   Real lse;
 };
-// `lse` is finite or NaN: rows without a key have no share to give.
+// `lse` must not be -infinity: callers handle rows without keys.
 template <class Real>
 POSENC_HOST_DEVICE SinkRow<Real> add_sink(Real lse, Real logit) {
   using std::exp;

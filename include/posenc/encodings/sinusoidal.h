@@ -6,8 +6,8 @@
 //   layout=concat:          E(t)[i]  = sin(t inv_freq[i]),  E(t)[i+floor(d/2)] = cos(t inv_freq[i])
 //
 // Vaswani et al. 2017, arXiv 1706.03762, section 3.5 (interleaved, paper); tensor2tensor and
-// fairseq lay the halves side by side and space the frequencies a little differently. Any position
-// goes. An odd d keeps the last sine without its cosine (interleaved) or ends in a zero (concat).
+// fairseq concatenate the halves and use slightly different frequencies. Defined for any position.
+// For odd d, the last sine has no cosine (interleaved) or the last channel is zero (concat).
 #pragma once
 
 #include <array>
@@ -42,9 +42,9 @@ struct Sinusoidal {
   static void visit_fields(Self& self, Visitor&& visit) {
     visit("theta", self.theta, rule_above("base of the frequencies", 1, 1e18, log_range(100, 1e7)));
     visit("layout", self.layout,
-          FieldRule{.doc = "sine and cosine side by side, or in two halves", .advanced = true});
+          FieldRule{.doc = "sine and cosine adjacent, or in two halves", .advanced = true});
     visit("spacing", self.spacing,
-          FieldRule{.doc = "exponent 2i/d, or i/(d/2 - 1) as tensor2tensor and fairseq have it"});
+          FieldRule{.doc = "exponent 2i/d, or i/(d/2 - 1) as in tensor2tensor and fairseq"});
   }
   bool operator==(const Sinusoidal&) const = default;
 };
@@ -62,7 +62,7 @@ std::vector<ParameterInfo> parameters(const Sinusoidal& config, const ModelShape
 std::vector<double> sinusoidal_frequencies(const Sinusoidal& config, std::int64_t model_dim);
 // Writes E(position) to out, which has model_dim entries.
 void embedding(const Sinusoidal& config, std::int64_t position, std::span<double> out);
-// The same from frequencies at hand: allocates nothing, for loops over many positions.
+// The same with precomputed frequencies: does not allocate, for loops over many positions.
 void embedding(const Sinusoidal& config, std::span<const double> frequencies, std::int64_t position,
                std::span<double> out) noexcept;
 

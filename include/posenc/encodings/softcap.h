@@ -1,9 +1,9 @@
-// A soft bound of the scores (site 5, the softmax): no score leaves (-cap, cap).
+// Logit soft-capping (site 5, softmax): bounds scores smoothly to (-cap, cap).
 //
 //   s_ij -> cap tanh(s_ij / cap)
 //
-// after all terms of sites 2 to 4 and before the mask. Scores far below the cap stay as they are; the gradient is
-// multiplied by 1 - (s'_ij / cap)^2, where s' is the bounded score. Gemma 2 has cap = 50.
+// after all terms of sites 2 to 4 and before the mask. Scores far below the cap hardly change. The gradient is
+// multiplied by 1 - (s'_ij / cap)^2, where s' is the capped score. Gemma 2 uses cap = 50.
 //
 // Gemma Team 2024, "Gemma 2", arXiv 2408.00118, section 2; Bello et al. 2017, arXiv 1611.09940.
 // Parameters: none.
@@ -20,10 +20,10 @@ struct Softcap {
   static constexpr Traits kTraits{
       .name = "softcap",
       .site = Site::kSoftmax,
-      .title = "a soft bound of the scores",
+      .title = "logit soft-capping",
       .formula = "s_ij -> cap tanh(s_ij / cap)",
       .tex = R"(s_{ij} \to c \tanh\frac{s_{ij}}{c})",
-      .where = "c is cap: no score leaves (-c, c), and scores far below it stay as they are.",
+      .where = "c is cap: scores stay within (-c, c), and those far below c hardly change.",
       .paper = "Gemma Team 2024, arXiv 2408.00118",
       .relative = true,
       .extrapolates = true,
@@ -31,8 +31,7 @@ struct Softcap {
   };
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {
-    visit("cap", self.cap,
-          FieldRule{.doc = "bound that no score reaches", .min = 1e-3, .max = 1e6});
+    visit("cap", self.cap, FieldRule{.doc = "bound of the scores", .min = 1e-3, .max = 1e6});
   }
 
   template <class Real>
@@ -41,7 +40,7 @@ struct Softcap {
     using std::tanh;
     return times(tanh(times(score, 1.0 / cap)), cap);
   }
-  // At a score whose value is `bounded`.
+  // The derivative at a score whose capped value is `bounded`.
   template <class Real>
   POSENC_HOST_DEVICE Real slope(Real bounded) const {
     const Real share = bounded / static_cast<Real>(cap);

@@ -1,5 +1,5 @@
-// A spec: the list of encodings that an attention layer uses. A hybrid is arithmetic: rope + alibi
-// is the list {Rope, Alibi}. Three written forms say the same thing and have the same hash:
+// A spec: the list of encodings of an attention layer. "rope + alibi" is the list {Rope, Alibi}. A
+// spec can be written in three equivalent forms, which have the same hash:
 //
 //   text   rope(theta=500000, schedule=linear(factor=4)) + alibi
 //   YAML   - rope:
@@ -8,8 +8,8 @@
 //          - alibi
 //   JSON   [{"rope": {"theta": 500000, "schedule": {"linear": {"factor": 4}}}}, "alibi"]
 //
-// Fields not written have their defaults; the canonical form leaves them out. `none` adds nothing,
-// so it vanishes beside others, and an empty spec is written `none`.
+// Fields that are not written have their defaults; the canonical form omits defaults. `none` is
+// dropped when combined with other encodings, and an empty spec is written `none`.
 #pragma once
 
 #include <optional>
@@ -42,12 +42,12 @@ Spec operator+(Spec a, const Spec& b);
 
 void validate(const Spec& spec, const ModelShape& shape);
 
-// A spec for a whole model in two parts: what is added to the input (site 1), and what attention
-// reads (sites 2 to 5).
+// The two parts of a model's spec: encodings added to the input (site 1), and encodings of
+// attention (sites 2 to 5).
 Spec input_part(const Spec& spec);
 Spec attention_part(const Spec& spec);
-// Throws Error where a spec has encodings of the other part, which would be ignored there; `scope`
-// is the operation that complains.
+// Throws Error if the spec has encodings of the other part, which would be ignored. `scope` names the
+// operation in the message.
 void require_attention_part(std::string_view scope, const Spec& spec);
 void require_input_part(std::string_view scope, const Spec& spec);
 
@@ -60,37 +60,37 @@ struct SpecParameter {
 };
 std::vector<SpecParameter> parameters(const Spec& spec, const ModelShape& shape);
 
-// Every tensor that attention reads for a spec, next to q, k and v, named likewise: "cope.gate_k". A call
-// takes them as a list in this order.
+// Every extra input of attention that a spec needs, under its stable name: "cope.gate_k". Calls take
+// them as a list in this order.
 struct SpecInput {
   std::size_t encoding = 0;  // index into Spec::encodings
   InputInfo info;            // with the full name; a second projection of a name is numbered
 };
 std::vector<SpecInput> token_inputs(const Spec& spec, const ModelShape& shape);
-// The place in the list of an encoding's first input.
+// The index in the list of an encoding's first input.
 std::size_t first_input(const std::vector<SpecInput>& inputs, std::size_t encoding);
-// Whether an input is the logarithm of a gate, which is at most 0; and the refusal of one whose largest value is above.
+// Whether an input is the logarithm of a gate, so at most 0; require_gate throws Error if its largest value is above 0.
 bool is_gate(const InputInfo& info);
 void require_gate(const InputInfo& info, double largest);
-// Their names for a message: "cope.gate_k", or "none".
+// The names of inputs for a message: "cope.gate_k", or "none".
 std::string names_of(const std::vector<SpecInput>& inputs);
 
-// Whether an encoding's rotation changes while a sequence grows (length.h), and the same spec with such
-// rotations made constant, as they are at a length.
+// Whether a rotation depends on the sequence length (length.h), and the spec with such rotations
+// fixed at a length.
 bool follows_length(const Spec& spec, const Lengths& lengths = {});
 Spec at_length(Spec spec, const Lengths& lengths);
-// The rotation of keys that a key/value cache can keep rotated: the spec's only one, where it neither
-// follows the length nor trains, and has angles from positions for keys alone. Keys of other specs are kept unrotated.
+// The rotation that can be applied to keys before they are cached: the only one of the spec, if it depends on positions
+// alone, is not trained and does not rotate values. For other specs a cache stores unrotated keys.
 std::optional<Encoding> cacheable_rotation(const Spec& spec);
 
-// The index of the chain of steps (path, wall) that a spec has in place of the product of query and key.
+// The index of the spec's ChainEncoding (path or wall), if it has one.
 std::optional<std::size_t> chain_of(const Spec& spec);
-// Throws Error where a spec has one and attention is not causal; `scope` is the operation that complains.
+// Throws Error if the spec has a ChainEncoding and attention is not causal. `scope` names the operation in the message.
 void require_causal(std::string_view scope, const Spec& spec, bool causal);
 
-// The same spec with the precision of every encoding that has one set to this.
+// The spec with this precision for every encoding that has one.
 Spec with_precision(Spec spec, Precision precision);
-// The same spec with every field on which systems disagree set as the named system sets it.
+// The spec with the fields on which systems disagree set to match `profile`.
 Spec with_profile(Spec spec, Profile profile, bool deepseek = false);
 
 }  // namespace posenc

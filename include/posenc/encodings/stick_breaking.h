@@ -1,13 +1,13 @@
-// Stick-breaking (site 5, in place of the softmax): the weight of a row is a stick, and every key, from the query back,
-// breaks off its share of what the nearer keys have left.
+// Stick-breaking attention (site 5, replaces the softmax): from the query backwards, every key takes a fraction of the
+// weight that the nearer keys have left.
 //
 //   A_ij = sigmoid(s_ij) PROD_{j < t < i} (1 - sigmoid(s_it)),   j < i
-//   o_i  = SUM_j A_ij v_j,   what is left of a row:  PROD_{t < i} (1 - sigmoid(s_it)) = 1 - SUM_j A_ij
+//   o_i  = SUM_j A_ij v_j,   remainder of a row:  PROD_{t < i} (1 - sigmoid(s_it)) = 1 - SUM_j A_ij
 //
-// The order of the keys alone gives positions: among equal scores the nearest key wins, at every length. A query does
-// not see its own token or later ones, whatever the mask; hidden keys break nothing off. A row that sees no key is 0.
-// The log-sum-exp of a row is here the logarithm of what is left; -infinity where no key is seen.
-// There is no softmax left for a sink, so the two do not go together.
+// Only the order of the keys matters: among equal scores the nearest key gets the largest weight, at every length. A
+// query never attends to its own token or later ones, whatever the mask; masked keys take no weight. A row without keys
+// is 0. `lse` of a row is the logarithm of its remainder, or -infinity without keys.
+// It cannot be combined with a sink, which needs a softmax.
 //
 // Tan et al. 2024, "Stick-breaking Attention", arXiv 2410.17980, equation 3.
 // Parameters: none.
@@ -22,12 +22,12 @@ struct StickBreaking {
   static constexpr Traits kTraits{
       .name = "stick_breaking",
       .site = Site::kSoftmax,
-      .title = "shares of what nearer keys leave",
+      .title = "stick-breaking attention",
       .formula = "A_ij = sigmoid(s_ij) PROD_{j<t<i} (1 - sigmoid(s_it))",
       .tex = R"(A_{ij} = \sigma(s_{ij}) \prod_{j < t < i} \bigl(1 - \sigma(s_{it})\bigr))",
       .where =
-          "σ is the sigmoid: from the query back, each key takes its share of what the nearer "
-          "keys have left.",
+          "σ is the sigmoid: from the query backwards, each key takes a fraction of the weight "
+          "that the nearer keys have left.",
       .paper = "Tan et al. 2024, arXiv 2410.17980",
       .relative = true,
       .extrapolates = true,
@@ -39,7 +39,7 @@ struct StickBreaking {
   bool operator==(const StickBreaking&) const = default;
 };
 
-// ln(1 + exp(x)): minus the logarithm of what a key with the score x leaves. At -x, of what it takes.
+// ln(1 + exp(x)) = -ln(1 - sigmoid(x)), and softplus(-x) = -ln sigmoid(x).
 template <std::floating_point Real>
 POSENC_HOST_DEVICE Real softplus(Real x) {
   using std::exp;

@@ -1,5 +1,5 @@
-// T5's relative position bias (site 3): distances fall into buckets, exact when near and
-// logarithmic when far, and each bucket has a learned scalar per head.
+// T5's relative position bias (site 3): a learned scalar per head and bucket of distances. Buckets are
+// exact for small distances and logarithmic for large ones.
 //
 //   B(h, i, j) = weight[bucket(j - i), h]                            weight is [num_buckets, heads]
 //
@@ -8,8 +8,8 @@
 //   bucket = r                                                              r < m
 //   bucket = min(m + int(ln(r/m) / ln(max_distance/m) * (n - m)), n - 1)    else
 //
-// The logarithm is taken in float32, in this order, because trained weights depend on where the
-// buckets end: at r/m an exact power, float64 and float32 may fall on different sides.
+// The logarithm is computed in float32 and in this order, because trained weights depend on the bucket
+// boundaries: where r/m is an exact power, float64 and float32 can round to different buckets.
 //
 // Raffel et al. 2020, arXiv 1910.10683, section 2.1.
 #pragma once
@@ -34,8 +34,8 @@ struct T5 {
              R"(\min\!\Big(m + \Big\lfloor \tfrac{\ln(r/m)}{\ln(D/m)}\,(n - m)\Big\rfloor,\; )"
              R"(n - 1\Big) \;\;(r \ge m))",
       .where =
-          "r is the distance, n the number of buckets, m = n/2, D is max_distance: near "
-          "keys one by one, far ones together.",
+          "r is the distance, n the number of buckets, m = n/2, D is max_distance: one bucket per "
+          "small distance, logarithmic buckets for large ones.",
       .paper = "Raffel et al. 2020, arXiv 1910.10683",
       .relative = true,
       .extrapolates = true,
@@ -50,7 +50,7 @@ struct T5 {
                     .even = true,
                     .usual = log_range(4, 128)});
     visit("max_distance", self.max_distance,
-          rule_between("everything farther shares the last bucket", 2, 1e15, log_range(4, 2048)));
+          rule_between("larger distances share the last bucket", 2, 1e15, log_range(4, 2048)));
     visit("bidirectional", self.bidirectional,
           FieldRule{.doc = "half the buckets for keys after the query"});
     visit("init_std", self.init_std, kInitStdRule);

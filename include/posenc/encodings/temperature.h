@@ -1,14 +1,14 @@
-// Temperature (site 2): queries are multiplied by a factor of their position, so that rows with many keys stay as
-// sharp as rows with few.
+// Temperature (site 2): queries are multiplied by a factor that grows with their position, so that attention stays sharp
+// for rows with many keys.
 //
 //   q'_i = tau(i) q_i,   n = i + offset
 //
 //   step:   tau = 1 + scale ln(1 + floor(n / floor))      Llama 4: scale 0.1, floor 8192; Ministral 3: offset 0
 //   log:    tau = 1 + scale ln(max(n / floor, 1))
-//   ssmax:  tau = s_h ln(n)                               Scalable-Softmax; s_h is trained, from `init`
+//   ssmax:  tau = s_h ln(n)                               Scalable-Softmax; s_h is trained, initially `init`
 //
-// Queries before position 0 are taken as at 0. Keys are not touched, so a cache of keys is that of the other encodings.
-// What reads plain queries (CoPE's table, relative_query) is not scaled; what reads raw scores (CoPE's gates) is.
+// Negative positions count as 0. Keys do not change, so it does not affect a key/value cache. Terms that use plain
+// queries (CoPE's table, relative_query) are not scaled; terms that use raw scores (CoPE's gates) are.
 //
 // Llama 4 (Meta 2025); Nakanishi 2025, "Scalable-Softmax Is Superior for Attention", arXiv 2501.19399.
 // Parameters: scale [heads] with kind=ssmax, else none.
@@ -34,7 +34,7 @@ struct Temperature {
   static constexpr Traits kTraits{
       .name = "temperature",
       .site = Site::kQueryKey,
-      .title = "queries that grow with their position",
+      .title = "queries scaled by their position",
       .formula = "q'_i = tau(i) q_i, tau = 1 + scale ln(1 + floor((i + 1) / floor))",
       .tex = R"(q'_i = \tau(i)\,q_i,\qquad )"
              R"(\tau(i) = 1 + a \ln\Bigl(1 + \Bigl\lfloor \frac{i + 1}{F} \Bigr\rfloor\Bigr))",
@@ -53,12 +53,11 @@ struct Temperature {
           rule_between("positions before it grows; step and log", 1, 1e15, log_range(64, 65536)));
     visit("init", self.init,
           rule_between("initial value of every head's factor; ssmax", -1e3, 1e3, {0, 2}));
-    visit(
-        "offset", self.offset,
-        FieldRule{.doc = "what is added to the position to count tokens: 1, or 0 as in Ministral 3",
-                  .min = 0,
-                  .max = 1,
-                  .advanced = true});
+    visit("offset", self.offset,
+          FieldRule{.doc = "added to the position to count tokens: 1, or 0 as in Ministral 3",
+                    .min = 0,
+                    .max = 1,
+                    .advanced = true});
   }
 
   // tau of the query at a position, without the trained factor s_h.

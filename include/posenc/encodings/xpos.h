@@ -1,13 +1,13 @@
-// xPos (site 2): RoPE whose queries shrink and whose keys grow with the position, pair by pair, so
-// that scores decay with distance and still depend on the distance alone.
+// xPos (site 2): RoPE with an exponential decay. Queries shrink and keys grow with the position, pair
+// by pair, so scores decay with the distance and still depend only on it.
 //
 //   zeta_p = (2p/d + gamma) / (1 + gamma)
 //   q'_n = R(n) q_n * zeta^((n - center)/scale_base)
 //   k'_n = R(n) k_n * zeta^(-(n - center)/scale_base)
 //
-// so <q'_i, k'_j> carries zeta^((i-j)/scale_base). The centre cancels; it only keeps both powers
-// small, and must be the same for queries and cached keys: without a given one it is the middle of
-// the length the tables are made for, and xPos follows the length (length.h).
+// so <q'_i, k'_j> has the factor zeta^((i-j)/scale_base). center cancels in the product and only keeps
+// both powers small. It must be the same for queries and cached keys: by default it is the middle of
+// the sequence, so the rotation depends on the length (length.h); set it to cache rotated keys.
 //
 // Sun et al. 2022, "A length-extrapolatable transformer", arXiv 2212.10554, equation 11.
 #pragma once
@@ -41,7 +41,7 @@ struct Xpos {
       .tex = R"(q'_n = R(n)\,q_n\,\zeta^{\,n/s},\quad k'_n = R(n)\,k_n\,\zeta^{-n/s},\qquad )"
              R"(\zeta_p = \frac{2p/d + \gamma}{1 + \gamma})",
       .where =
-          "s is scale_base: per pair, the product carries ζ to the power (i − j)/s and "
+          "s is scale_base: per pair, the product has the factor ζ to the power (i − j)/s and "
           "decays with the distance.",
       .paper = "Sun et al. 2022, arXiv 2212.10554",
       .relative = true,
@@ -55,11 +55,11 @@ struct Xpos {
     visit("rotary_dim", self.rotary_dim, Rope::kRotaryDimRule);
     visit("dim_offset", self.dim_offset, Rope::kDimOffsetRule);
     visit("gamma", self.gamma,
-          rule_above("smoothing; larger decays less", 0, 1e6, log_range(0.05, 4)));
+          rule_above("smoothing; larger values decay less", 0, 1e6, log_range(0.05, 4)));
     visit("scale_base", self.scale_base,
           rule_above("positions per power of zeta", 0, 1e15, log_range(32, 8192)));
     visit("center", self.center,
-          FieldRule{.doc = "position of magnitude one; the middle of the length where absent",
+          FieldRule{.doc = "position of magnitude one; default: the middle of the sequence",
                     .advanced = true,
                     .usual = {0, 2048}});
     visit("precision", self.precision, Rope::kPrecisionRule);

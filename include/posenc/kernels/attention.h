@@ -1,25 +1,25 @@
-// Attention with any spec: tiled, online softmax, forward and backward, memory linear in the length.
+// Attention with any spec on the CPU: tiled with online softmax, forward and backward, memory linear in the length.
 //
 //   q'_i = PROD_b T_b(i) q_i,  k'_j = PROD_b T_b(j) k_j         site 2, applied while rows are packed
 //   r_ij = scale <q'_i, k'_j>
 //   s_ij = r_ij + SUM_c B_c(h, i, j) + C(q_i, r_i*)_j           sites 3 and 4
 //   o_i  = SUM_j dropout(softmax_j(mask(s_ij))) v_j
 //
-// The meaning of every part is that of the float64 reference (ref/attention.h); masks and positions are
-// as in ref/tokens.h. Tensors are [batch, heads, tokens, channels] in float32, bfloat16 or float16, any
-// strides with contiguous channels; arithmetic is float32. Results are the same bits for any number of
-// threads.
+// The float64 reference (ref/attention.h) defines every term; ref/tokens.h defines masks and positions.
+// Tensors are [batch, heads, tokens, channels] in float32, bfloat16 or float16, with any strides and
+// contiguous channels; arithmetic is float32. Results are bitwise identical for any number of threads.
 //
-// NaN and overflow. A row of `out` is NaN if it sees one: a NaN in its query, in a visible key or value
-// or in its inputs, in the scale or in a parameter it reads; a visible score of +infinity; or no visible score
-// above -infinity. Its lse is NaN where its weights are, its gradient dq is NaN, and so are dk, dv and
-// the gradients of parameters wherever such a row adds to them. No other row changes: a hidden key or
-// value may hold anything, also memory that was never written. A row is 0 only where no key is visible.
+// NaN and overflow. A row of `out` is NaN if there is a NaN in its query, in an unmasked key or value, in
+// its inputs, in the scale or in a parameter that it uses; if an unmasked score is +infinity; or if all
+// unmasked scores are -infinity. Then its lse is NaN where its weights are, dq of the row is NaN, and so
+// are the entries of dk, dv and the parameter gradients to which the row contributes. Other rows do not
+// change: masked keys and values may hold anything, even uninitialised memory. A row is 0 only if all of
+// its keys are masked.
 //
-// Every sum of Toeplitz biases (ALiBi, T5, KERPLE, learned relative) is one table per head, so the
-// kernel knows five modifiers (that table, FIRE's row function, CoPE, a term per token and a vector per distance), and
-// any mix of them with any site-2 encodings is fused, with a softmax or with a stick in its place. What is not fused
-// runs through the reference where the call allows it; explain() says which path a call takes.
+// All Toeplitz biases (ALiBi, T5, KERPLE, learned relative) are summed into one table per head. The kernel
+// has five score modifiers (this table, FIRE, CoPE, a term per token and a vector per distance) and fuses
+// any mix of them with any site-2 encodings, with softmax or stick-breaking. Calls that are not fused run
+// the reference if they allow it; explain() tells which path a call takes.
 #pragma once
 
 #include <memory>
@@ -34,34 +34,34 @@
 
 namespace posenc {
 
-// With n the query's place and m the key's (their indices in their sequence, queries aligned with the
-// last keys), a query sees a key of its own sequence where all of these hold.
+// Let n and m be the indices of a query and a key in their sequence, with the last query aligned to the
+// last key. A query attends to a key of its sequence if all of these conditions hold.
 struct AttentionMask {
   bool causal = false;                     // m <= n
-  std::int64_t window_left = -1;           // n - window_left <= m; -1: no bound
-  std::int64_t window_right = -1;          // m <= n + window_right; -1: no bound
-  const std::uint8_t* key_mask = nullptr;  // [batch, keys], 1, or 0 for padding
-  // Packed sequences: cumulative lengths {0, n_1, .., T}. One may be left out where both are equal.
+  std::int64_t window_left = -1;           // n - window_left <= m; -1: no limit
+  std::int64_t window_right = -1;          // m <= n + window_right; -1: no limit
+  const std::uint8_t* key_mask = nullptr;  // [batch, keys]: 1, or 0 for padding
+  // Packed sequences: cumulative lengths {0, n_1, .., T}. One may be empty if both are equal.
   std::span<const std::int64_t> cu_queries;
   std::span<const std::int64_t> cu_keys;
 };
 
 struct Terms;
 
-// What can be made ready before tensors are there: frequencies, tables of cos and sin, the choice of
-// path. Immutable, and safe to share between threads.
+// A spec prepared for a model shape: frequencies, cos/sin tables, kernel selection. Create it once and
+// use it for many calls. Immutable, and safe to share between threads.
 class AttentionPlan {
  public:
-  // Throws Error where the spec does not fit the shape or has encodings of site 1 (attention_part()
-  // leaves them out). Rotations that follow the length read it from `lengths`, which attention() wants
-  // to be that of its longest sequence or more; tables grow as the policy says.
+  // Throws Error if the spec does not fit the shape or has encodings of site 1 (attention_part() removes
+  // them). For length-dependent rotations, `lengths` must be at least the longest sequence passed to
+  // attention(). `policy` controls the cos/sin tables.
   AttentionPlan(Spec spec, ModelShape shape, std::int64_t kv_heads, Lengths lengths = {},
                 CachePolicy policy = {});
   ~AttentionPlan();
   AttentionPlan(AttentionPlan&&) noexcept;
   AttentionPlan& operator=(AttentionPlan&&) noexcept;
 
-  // What the spec compiled to, for the backends; `state` is of the CPU kernels alone.
+  // The compiled spec, for backends; `state` is for the CPU kernels.
   [[nodiscard]] const Terms& terms() const;
   struct State;
   [[nodiscard]] const State& state() const { return *state_; }
@@ -76,45 +76,46 @@ struct AttentionCall {
   ConstTensorView q;                                    // [B, H, Tq, D]
   ConstTensorView k;                                    // [B, Hkv, Tk, D]
   ConstTensorView v;                                    // [B, Hkv, Tk, D]
-  std::span<const ConstTensorView> inputs;              // as token_inputs(spec, shape) lists them
+  std::span<const ConstTensorView> inputs;              // in the order of token_inputs(spec, shape)
   TensorView out;                                       // [B, H, Tq, D]
-  std::span<float> lse;  // B * H * Tq, or empty where no backward follows
+  std::span<float> lse;  // [B, H, Tq], needed by the backward; may be empty otherwise
   AttentionMask mask;
-  PositionsView q_positions;  // default: places
+  PositionsView q_positions;  // default: indices in the sequence
   PositionsView k_positions;
   std::optional<double> scale;  // default: 1/sqrt(D)
   Dropout dropout;
-  // The keys went through site 2 before they were cached (rope() does it): they are read as they are,
-  // and their gradient is that of the turned keys. Refused for rotations that follow the length
-  // (posenc/encodings/length.h): cache those keys unrotated, and make the plan for each new length.
+  // The keys are already rotated, as in a cache that rope() filled; dk is the gradient of the rotated
+  // keys. An error for length-dependent rotations (posenc/encodings/length.h): cache those keys
+  // unrotated and create a plan for each new length.
   bool keys_are_turned = false;
-  // What no fused kernel serves (capability.h says what and why) runs through the float64 reference if this is set,
-  // and is refused (kUnsupported) if not.
+  // A call that no fused kernel supports (see capability.h) runs the slow float64 reference if this is set, and fails
+  // with kUnsupported otherwise.
   bool allow_reference = false;
 };
 
 struct AttentionBackwardCall {
-  AttentionCall forward;  // as it was called; `out` and `lse` hold its results
+  AttentionCall forward;  // the forward call; `out` and `lse` hold its results
   ConstTensorView grad_out;
   TensorView dq;
   TensorView dk;
   TensorView dv;
-  std::span<const TensorView> dinputs;             // one per entry of `inputs`
-  std::vector<Parameters>* dparameters = nullptr;  // optional; written, shaped as the parameters
+  std::span<const TensorView> dinputs;  // one per entry of `inputs`
+  std::vector<Parameters>* dparameters =
+      nullptr;  // optional output, with the shapes of the parameters
 };
 
-// All arguments are checked first: on an error nothing is written, and the message names the argument.
+// All arguments are checked first: on error nothing is written, and the message names the argument.
 Status attention(const AttentionCall& call) noexcept;
 Status attention_backward(const AttentionBackwardCall& call) noexcept;
 
-// Which paths a call and its backward take, and why:
+// Describes which paths a call and its backward take, and why:
 // "fused, rope while reading rows, toeplitz table (alibi), cope; backward: fused; memory X, backward Y", or
 // "reference (float64): more than one cope; backward: reference (float64); memory X, backward Y".
-// capability.h has the same as data.
+// capability() returns the same as a struct.
 std::string explain(const AttentionCall& call);
 
-// The same before there are tensors, for a causal call of contiguous float32 ones. Throws Error where the
-// spec does not fit the shapes.
+// The same without tensors, for a causal call with contiguous float32 tensors of these shapes. Throws Error
+// if the spec does not fit the shapes.
 struct AttentionShapes {
   std::int64_t batch = 1;
   std::int64_t heads = 1;

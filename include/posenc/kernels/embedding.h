@@ -3,10 +3,10 @@
 //   y[b, t] = x[b, t] + SUM_a E_a(n[b, t])        x, y [B, T, model_dim]; n [B, T]
 //
 // Tensors are views [batch, 1, tokens, model_dim] in float32, bfloat16 or float16; vectors are computed
-// in float64 and added in float32. Encodings of other sites are passed over. A position that a learned
-// table does not have is an error, and nothing is written.
+// in float64 and added in float32. Encodings of other sites are ignored. A position outside a learned
+// table is an error, and nothing is written.
 //
-// Backward: dx = dy, so only the learned tables need work; row n[b, t] of a table gathers dy[b, t].
+// Backward: dx = dy, so only learned tables have a gradient; row n[b, t] of a table accumulates dy[b, t].
 #pragma once
 
 #include "posenc/core/tensor_view.h"
@@ -19,7 +19,7 @@ struct EmbeddingCall {
   const Spec* spec = nullptr;
   const std::vector<Parameters>* parameters = nullptr;  // per encoding of the spec
   ConstTensorView x;
-  TensorView y;  // x itself, or a tensor that does not overlap it
+  TensorView y;  // x for in-place, or a tensor that does not overlap it
   PositionsView positions;
 };
 Status add_embeddings(const EmbeddingCall& call) noexcept;
@@ -29,7 +29,7 @@ struct EmbeddingGradientCall {
   const std::vector<Parameters>* parameters = nullptr;
   ConstTensorView dy;
   PositionsView positions;
-  std::vector<Parameters>* dparameters = nullptr;  // written, shaped as the parameters
+  std::vector<Parameters>* dparameters = nullptr;  // output, with the shapes of the parameters
 };
 Status add_embeddings_gradient(const EmbeddingGradientCall& call) noexcept;
 

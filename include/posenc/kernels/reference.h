@@ -1,5 +1,5 @@
-// The float64 reference of every operation, forward and backward. It is the specification: slow,
-// scalar, and what every fast kernel is compared with.
+// The float64 reference of every operation, forward and backward: plain scalar code, written for
+// clarity, not speed. It defines the expected results of the fast kernels.
 #pragma once
 
 #include "posenc/kernels/ref/attention.h"

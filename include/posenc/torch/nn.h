@@ -1,6 +1,6 @@
-// Modules for libtorch: attention with any spec, with a cache to decode from; linear attention; and
-// positional embeddings of site 1. Parameters of the encodings are registered under stable names,
-// pos.<encoding>.<parameter>: pos.alibi.slopes, pos.cope.pos_emb; constants are buffers.
+// Modules for libtorch: attention with any spec and a key/value cache, linear attention, and positional
+// embeddings (site 1). Parameters of the encodings are registered as pos.<encoding>.<parameter>, for
+// example pos.alibi.slopes and pos.cope.pos_emb; constants are buffers.
 //
 //   posenc::nn::Attention attention(
 //       posenc::nn::AttentionConfig{
@@ -12,7 +12,7 @@
 //   auto next_out = attention->forward(token, &cache);
 #pragma once
 
-// clang in C++20 reads the headers of PyTorch 1.13 in this order only.
+// With clang and C++20, the headers of PyTorch 1.13 only compile in this order.
 // clang-format off
 #include <ATen/core/ivalue.h>
 #include <torch/nn.h>
@@ -28,7 +28,7 @@
 
 namespace posenc::nn {
 
-// The parameters of a spec for a shape, in the order that the operators want.
+// The parameters of a spec for a shape, in the order that the operators expect.
 class EncodingParametersImpl : public torch::nn::Module {
  public:
   EncodingParametersImpl(const std::string& spec, std::int64_t head_dim, std::int64_t heads,
@@ -42,7 +42,7 @@ class EncodingParametersImpl : public torch::nn::Module {
     bool trainable;
   };
   std::vector<Place> places_;
-  std::vector<at::Tensor> tensors_;  // looked up anew at each call: to() replaces them
+  std::vector<at::Tensor> tensors_;  // looked up again at each call, because to() replaces them
 };
 TORCH_MODULE(EncodingParameters);
 
@@ -53,22 +53,22 @@ struct AttentionConfig {
   std::int64_t model_dim = 0;
   std::int64_t heads = 1;
   std::int64_t kv_heads = 0;          // 0: as many as heads
-  std::int64_t head_dim = 0;          // 0: model_dim / heads, which must be whole
-  std::string spec = "none";          // sites 2 to 5; site 1 is for PositionalEmbedding
+  std::int64_t head_dim = 0;          // 0: model_dim / heads, which must divide
+  std::string spec = "none";          // sites 2 to 5; for site 1 use PositionalEmbedding
   bool bias = false;                  // of the projections
-  std::optional<bool> out_bias = {};  // of the last one alone, where it differs (Qwen 2 has none)
-  bool causal = false;                // as in ops::AttentionOptions; a cache needs it
+  std::optional<bool> out_bias = {};  // of the output projection, if different (Qwen 2 has none)
+  bool causal = false;                // required for a cache
   std::int64_t window_left = -1;
   bool qk_norm = false;  // RMSNorm of queries and keys over head_dim, before any rotation
   double qk_norm_eps = 1e-6;
-  double dropout = 0.0;    // of the weights, while training
-  std::uint64_t seed = 0;  // of the encodings' start and of the dropout
+  double dropout = 0.0;    // of the attention weights, in training mode
+  std::uint64_t seed = 0;  // of the encodings' initial values and of dropout
 };
 
-// Keys and values of the tokens so far, [B, Hkv, length, head_dim] of larger buffers. Keys are kept
-// rotated where the spec has one constant rotation (posenc::cacheable_rotation), else unrotated: a call
-// then gives the last rows of one pass over all tokens so far, also where the rotation follows the
-// length. For one module; a new sequence takes a new cache.
+// Keys and values of the tokens so far, [B, Hkv, length, head_dim] as views of larger buffers. Keys are
+// stored rotated if the spec has a single constant rotation (posenc::cacheable_rotation), else unrotated.
+// Either way a call returns the last rows of a full pass over all tokens so far, even if the rotation
+// depends on the length. Use one cache per module, and a new one for each sequence.
 struct KeyValueCache {
   std::int64_t length = 0;
   at::Tensor keys, values;
@@ -77,28 +77,28 @@ struct KeyValueCache {
 
 class AttentionImpl : public torch::nn::Module {
  public:
-  // `shared`: parameters of the encodings that another module owns, as cope(share_layers) asks for.
+  // `shared`: parameters of the encodings, owned by another module, for cope(share_layers=true).
   explicit AttentionImpl(AttentionConfig config, EncodingParameters shared = nullptr);
 
-  // x [B, T, model_dim]. key_mask [B, T] is false for padding. positions [T] or [B, T] are 0, 1, ... (or
-  // go on from the cache) unless given. query_scale [T] or [heads, T] multiplies the queries, as a
-  // temperature that depends on the position does.
+  // x [B, T, model_dim]. key_mask [B, T] is false for padding. positions [T] or [B, T] default to 0, 1, ...
+  // (or continue from the cache). query_scale [T] or [heads, T] multiplies the queries, for example by a
+  // temperature that depends on the position.
   at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {},
                      const at::Tensor& positions = {}, const at::Tensor& query_scale = {});
   at::Tensor forward(const at::Tensor& x, KeyValueCache* cache);
 
   [[nodiscard]] const AttentionConfig& config() const { return config_; }
-  // The next dropout is a function of the config's seed and this: a training that goes on from a
-  // checkpoint sets it and draws what it would have drawn.
+  // Dropout is a function of the config's seed and the number of calls: set it after loading a
+  // checkpoint to continue with the same random numbers.
   void set_calls(std::int64_t calls) { calls_ = calls; }
 
   torch::nn::Linear q_proj{nullptr}, k_proj{nullptr}, v_proj{nullptr}, out_proj{nullptr};
-  std::vector<torch::nn::Linear> input_projs;  // of the encodings' inputs (posenc::token_inputs)
+  std::vector<torch::nn::Linear> input_projs;  // for the encodings' inputs (posenc::token_inputs)
   at::Tensor q_norm, k_norm;                   // [head_dim], with qk_norm
   EncodingParameters pos{nullptr};
 
  protected:
-  // What is computed between the projections: ops::attention, unless a subclass compares another way.
+  // The attention between the projections: ops::attention, unless a subclass overrides it.
   virtual at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const ops::AttentionOptions& options);
 
@@ -114,14 +114,14 @@ class AttentionImpl : public torch::nn::Module {
 
   AttentionConfig config_;
   std::vector<SpecInput> inputs_;
-  std::string rotation_;    // of keys in a cache, or empty where they are kept unrotated
-  std::int64_t calls_ = 0;  // a new dropout for each
+  std::string rotation_;    // of keys in a cache; empty if they are stored unrotated
+  std::int64_t calls_ = 0;  // seeds dropout together with config_.seed
 };
 TORCH_MODULE(Attention);
 
 class LinearAttentionImpl : public torch::nn::Module {
  public:
-  // form: elu, relu or cosine (posenc/torch/ops.h). Without a window and dropout.
+  // form: elu, relu or cosine (posenc/torch/ops.h). Windows and dropout are not supported.
   explicit LinearAttentionImpl(AttentionConfig config, std::string form = "elu");
   at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {},
                      const at::Tensor& positions = {});
@@ -135,7 +135,7 @@ class LinearAttentionImpl : public torch::nn::Module {
 };
 TORCH_MODULE(LinearAttention);
 
-// x + SUM of the spec's encodings, which are of site 1 (posenc::input_part of a model's spec).
+// Adds the spec's encodings to x. They must be of site 1 (posenc::input_part of a model's spec).
 class PositionalEmbeddingImpl : public torch::nn::Module {
  public:
   PositionalEmbeddingImpl(const std::string& spec, std::int64_t model_dim, std::uint64_t seed = 0);
@@ -149,7 +149,7 @@ class PositionalEmbeddingImpl : public torch::nn::Module {
 
   std::string spec_;
   std::int64_t model_dim_;
-  // By spec: sines of positions 0, 1, ... of the last training step.
+  // Sinusoids of positions 0, 1, ... by spec, reused between training steps.
   std::map<std::string, at::Tensor> kept_;
 };
 TORCH_MODULE(PositionalEmbedding);

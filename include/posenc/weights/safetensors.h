@@ -1,20 +1,21 @@
-// safetensors files: checked on opening, read in pieces, written without ever holding a whole file.
+// Reads and writes safetensors files. Files are validated when opened, and tensors are streamed, so a
+// file is never held in memory as a whole.
 //
 //   8 bytes   length N of the header, little-endian
 //   N bytes   {"__metadata__": {"key": "text"}, "name": {"dtype": "F32", "shape": [2, 3],
 //              "data_offsets": [0, 24]}, ...}, padded with spaces
-//   the rest  the tensors, row-major, little-endian, without holes
+//   the rest  the tensors, row-major, little-endian, without gaps
 //
 //   const weights::Reader in("model.safetensors");
 //   std::vector<std::byte> bytes = in.read(in.at("wte.weight"));
 //
 //   weights::Writer out("copy.safetensors", {{"wte.weight", type, shape}});
 //   out.append(bytes);
-//   out.commit();  // until here "copy.safetensors" is as it was before
+//   out.commit();  // before this call "copy.safetensors" is not changed
 //
-// A file that lies is refused with an Error signed with its path: a header longer than the file or
-// than 100 MB, JSON that is deep or no JSON, names given twice, unknown types, shapes that overflow,
-// tensors that overlap, leave holes, reach past the file or have other lengths than their shapes say.
+// Invalid files cause an Error that names the path: a header longer than the file or than 100 MB,
+// invalid or deeply nested JSON, duplicate names, unknown types, shapes that overflow, and tensors that
+// overlap, leave gaps, exceed the file or have a size that does not match their shape.
 #pragma once
 
 #include <array>
@@ -55,18 +56,18 @@ enum class ElementType {
   kI64,
   kU64,
 };
-// As the file says it: "BF16", "F8_E4M3".
+// The name in the file: "BF16", "F8_E4M3".
 std::string_view element_type_name(ElementType type);
 std::optional<ElementType> element_type_from_name(std::string_view name);
 int element_bits(ElementType type);
 
 using Shape = std::vector<std::int64_t>;
-// Bytes of a dense tensor; nothing where the product overflows or is no whole number of bytes.
+// Bytes of a dense tensor; empty if the product overflows or is not a whole number of bytes.
 std::optional<std::uint64_t> byte_length(ElementType type, const Shape& shape);
 // "[2, 3]"
 std::string shape_text(const Shape& shape);
 
-// What a writer is told about a tensor.
+// The name, type and shape of a tensor.
 struct TensorSpec {
   std::string name;
   ElementType type = ElementType::kF32;
@@ -75,7 +76,7 @@ struct TensorSpec {
   bool operator==(const TensorSpec&) const = default;
 };
 
-// The same with its place: bytes begin to end, counted from the end of the header.
+// A TensorSpec with its byte range [begin, end), counted from the end of the header.
 struct TensorInfo : TensorSpec {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
@@ -96,17 +97,17 @@ class Reader {
   Reader& operator=(Reader&&) noexcept;
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  // In the order of their bytes.
+  // In the order of their byte ranges.
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return tensors_; }
   [[nodiscard]] const Metadata& metadata() const { return metadata_; }
   // Bytes of all tensors together.
   [[nodiscard]] std::uint64_t data_size() const { return data_size_; }
 
   [[nodiscard]] const TensorInfo* find(const std::string& name) const;
-  // Throws where there is no such tensor.
+  // Throws Error if there is no such tensor.
   [[nodiscard]] const TensorInfo& at(const std::string& name) const;
 
-  // The bytes of a tensor from `offset` on, as many as `into` holds. Safe to call from many threads.
+  // Reads into.size() bytes of a tensor, starting at `offset`. Thread-safe.
   void read(const TensorInfo& tensor, std::uint64_t offset, std::span<std::byte> into) const;
   // All bytes of a tensor.
   [[nodiscard]] std::vector<std::byte> read(const TensorInfo& tensor) const;
@@ -125,8 +126,8 @@ class Reader {
 
 enum class Overwrite { kRefuse, kReplace };
 
-// Writes beside `path` under a temporary name; commit() puts the file in its place at once. Without
-// it, be it for an error or because nobody called, the temporary is removed and `path` untouched.
+// Writes a temporary file in the folder of `path`; commit() renames it to `path` atomically. If commit()
+// is not called, for example after an error, the temporary file is removed and `path` is not changed.
 class Writer {
  public:
   Writer(const std::string& path, std::vector<TensorSpec> tensors, const Metadata& metadata = {},
@@ -135,17 +136,17 @@ class Writer {
   Writer(Writer&&) noexcept;
   Writer& operator=(Writer&&) noexcept;
 
-  // The tensors as declared, with their places.
+  // The tensors as declared, with their byte ranges.
   [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return tensors_; }
   // Bytes still to be appended.
   [[nodiscard]] std::uint64_t remaining() const { return remaining_; }
 
-  // The next bytes of the tensors in the order of their declaration; pieces may be of any length.
+  // Appends the next bytes of the tensors, in the order of their declaration. Pieces may have any length.
   void append(std::span<const std::byte> data);
-  // Forces the finished file to the disk, still under its temporary name. Throws while bytes are
-  // missing. For several files that belong together: sync all, then commit all.
+  // Syncs the finished file to disk, still under its temporary name. Throws Error if bytes are missing.
+  // To write several files together, sync all of them, then commit all.
   void sync();
-  // Syncs if that was not done, and puts the file in its place.
+  // Calls sync() if necessary, and renames the file to `path`.
   void commit();
 
  private:
@@ -162,7 +163,7 @@ struct TensorData {
   std::span<const std::byte> bytes;
 };
 
-// A whole file from tensors in memory, in the order given.
+// Writes a file from tensors in memory, in the given order.
 void write_safetensors(const std::string& path, std::span<const TensorData> tensors,
                        const Metadata& metadata = {}, Overwrite overwrite = Overwrite::kReplace);
 

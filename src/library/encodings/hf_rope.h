@@ -18,7 +18,7 @@ struct HfRopeContext {
   std::optional<std::int64_t> original_max;
   std::optional<std::int64_t> max_position;
   PairLayout layout = PairLayout::kHalf;
-  std::int64_t latent_offset = 0;  // first channel that turns under latent attention (DeepSeek)
+  std::int64_t latent_offset = 0;  // first channel that is rotated under latent attention (DeepSeek)
   bool latent = false;
   bool by_layer = false;  // the map is one of several, and overrides the top level without conflict
   HfFamily family;

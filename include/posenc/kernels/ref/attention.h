@@ -1,24 +1,24 @@
-// The reference of attention with any spec: scalar float64, O(Tq Tk) and without tricks. What the
-// fast kernels compute is what is written here.
+// The reference of attention with any spec: scalar float64, O(Tq Tk). It defines the expected results
+// of the fast kernels.
 //
 //   scale = (options.scale, else 1/sqrt(D)) * PROD_b softmax_factor_b
 //   q'_i  = PROD_b T_b(i) q_i,  k'_j = PROD_b T_b(j) k_j         site 2, in the order of the spec
 //   r_ij  = scale <q'_i, k'_j>
 //   s_ij  = r_ij + SUM_c B_c(h, i, j) + SUM_d C_d(q_i, r_i*)_j   sites 3 and 4
-//   w_ij  = softmax of s_ij over the keys that i sees            masking: tokens.h
+//   w_ij  = softmax of s_ij over the unmasked keys of i          masking: tokens.h
 //   a_ij  = w_ij * dropout_factor(b, h, i, j)                    core/dropout.h
 //   o_i   = SUM_j a_ij v_j,   lse_i = ln SUM_j exp(s_ij)
 //
-// Transforms: the first of the spec acts first. Those that pair channels differently do not commute,
-// and their product then depends on more than i - j. With grouped queries a key is rotated by the
-// frequencies of the query's head.
+// Transforms apply in the order of the spec. Transforms with different channel pairs do not commute,
+// and their product then depends on more than i - j. With grouped-query attention, a key is rotated by
+// the frequencies of the query's head.
 //
-// CoPE: reads q_i before rotation. Its gate logit is r_ij (gate_source=key), scale <q_i, kg_j> with its
+// CoPE uses q_i before rotation. Its gate logit is r_ij (gate_source=key), scale <q_i, kg_j> with the
 // input kg (separate) or scale <q_i, v_j> (value), the latter two without rotation; gates_see_bias adds the
 // biases of site 3.
 //
-// Encodings of site 1 belong to the input (embedding.h); a spec that has one is refused. A query that sees no
-// key has output 0, lse -infinity and no gradient.
+// Encodings of site 1 are an error: they are added to the input (embedding.h). A query whose keys are all
+// masked has output 0, lse -infinity and no gradient.
 #pragma once
 
 #include <optional>
@@ -30,21 +30,21 @@
 
 namespace posenc::ref {
 
-// Values (or gradients) of all parameters of a spec, one entry per encoding.
+// Values or gradients of all parameters of a spec, one entry per encoding.
 using SpecParameters = std::vector<Parameters>;
 
 struct AttentionInputs {
   std::span<const double> q;                          // [B, H, Tq, D]
   std::span<const double> k;                          // [B, Hkv, Tk, D]
   std::span<const double> v;                          // [B, Hkv, Tk, D]
-  std::vector<std::span<const double>> of_encodings;  // as token_inputs(spec, shape) lists them
+  std::vector<std::span<const double>> of_encodings;  // in the order of token_inputs(spec, shape)
 };
 
 struct AttentionOptions {
   std::optional<double> scale;
   Masking masking;
   TokenPositions positions;
-  // What schedules read; a sequence of 0 stands for the largest position plus one.
+  // Lengths for schedules; a sequence of 0 means the largest position plus one.
   Lengths lengths;
   Dropout dropout;
   bool keep_weights = false;         // fill AttentionOutput::weights
@@ -69,16 +69,16 @@ struct AttentionGradients {
   std::vector<double> q;
   std::vector<double> k;
   std::vector<double> v;
-  std::vector<std::vector<double>> of_encodings;  // as the inputs
-  SpecParameters parameters;                      // shaped as the values; constants get theirs too
+  std::vector<std::vector<double>> of_encodings;  // in the order of the inputs
+  SpecParameters parameters;  // with the shapes of the values; includes constants
 };
 
-// Both throw Error, which names the argument, where shapes, parameters or options do not fit.
+// Both throw Error, which names the argument, if shapes, parameters or options are invalid.
 AttentionOutput attention(const Spec& spec, const SpecParameters& parameters,
                           const AttentionShape& shape, const AttentionInputs& inputs,
                           const AttentionOptions& options = {});
 
-// Gradients of SUM grad_out * out with respect to everything; nothing of the forward is needed.
+// Gradients of SUM grad_out * out with respect to everything. Recomputes the forward.
 AttentionGradients attention_backward(const Spec& spec, const SpecParameters& parameters,
                                       const AttentionShape& shape, const AttentionInputs& inputs,
                                       std::span<const double> grad_out,

@@ -2,8 +2,8 @@
 //
 //   y[b, t] = x[b, t] + SUM_a E_a(n[b, t])        x, y [B, T, model_dim]; n [B, T]
 //
-// Backward: dx = dy, and row n[b, t] of a learned table gathers dy[b, t]. Encodings of other sites
-// are passed over. A position that a learned table does not have is an error.
+// Backward: dx = dy, and row n[b, t] of a learned table accumulates dy[b, t]. Encodings of other sites
+// are ignored. A position outside a learned table is an error.
 #pragma once
 
 #include "posenc/kernels/ref/attention.h"
@@ -18,7 +18,7 @@ struct EmbeddingShape {
 
 struct EmbeddingGradients {
   std::vector<double> x;      // [B, T, model_dim]
-  SpecParameters parameters;  // shaped as the values; other sites get 0
+  SpecParameters parameters;  // with the shapes of the values; 0 for other sites
 };
 
 // Without positions, token t has position t.

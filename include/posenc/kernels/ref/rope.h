@@ -2,10 +2,10 @@
 //
 //   y[b, h, t] = T(n[b, t]) x[b, h, t]        x, y [B, H, T, D]; n one coordinate per axis
 //
-// with T the turn and magnitude of a Rotary on its window of channels. Queries and keys go through
-// one call each: the role tells xPos which way to scale.
+// where T is the rotation and magnitude of a Rotary on its rotated channels. Call it once for queries
+// and once for keys: with xPos, the role determines the direction of the scaling.
 //
-// Backward, with (x1, x2) -> (y1, y2) a pair turned by angle = n inv_freq (-n inv_freq if inverse):
+// Backward, for a pair (x1, x2) -> (y1, y2) rotated by angle = n inv_freq (-n inv_freq if inverse):
 //
 //   dx        = T(n)^T dy                     for unit magnitude, the inverse rotation
 //   dangle    = y1 dy2 - y2 dy1
@@ -29,8 +29,8 @@ struct RopeGradients {
   std::vector<double> inv_freq;  // [groups, pairs]
 };
 
-// `positions` is [B, T, axes], or [B, T]: then one coordinate serves every axis. tokens.h makes
-// them from offsets or from cumulative lengths.
+// `positions` is [B, T, axes], or [B, T] to use one coordinate for every axis. See tokens.h for
+// positions from offsets or cumulative lengths.
 std::vector<double> rope(const Rotary& rotary, Role role, const RopeShape& shape,
                          std::span<const double> x, std::span<const std::int64_t> positions);
 
@@ -38,7 +38,7 @@ RopeGradients rope_backward(const Rotary& rotary, Role role, const RopeShape& sh
                             std::span<const double> x, std::span<const std::int64_t> positions,
                             std::span<const double> grad_out);
 
-// The gradient of `alpha` (one per pair) from that of the frequencies.
+// The gradient of `alpha` (one per pair) from the gradient of the frequencies.
 std::vector<double> alpha_gradient(const Rotary& rotary, std::span<const double> dinv_freq);
 
 }  // namespace posenc::ref

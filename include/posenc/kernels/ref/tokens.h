@@ -1,12 +1,11 @@
-// How tokens stand in an attention: shapes, which key a query sees, and which position each token
-// has. Shared by the reference of softmax attention and of linear attention.
+// Shapes, masks and positions of the attention references.
 //
-// Every token has a *place*, its index in its own sequence:
+// Every token has a *place*, its index in its sequence:
 //
-//   key j       its index j (counted from the start of its sequence when sequences are packed)
-//   query i     i + Tk - Tq, so that the last query stands at the last key (again per sequence)
+//   key j       its index j (from the start of its sequence if sequences are packed)
+//   query i     i + Tk - Tq, so that the last query is aligned to the last key (per sequence)
 //
-// Masks compare places. Positions, which the encodings read, are the places unless they are given.
+// Masks compare places. Encodings use positions, which are the places unless others are given.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +30,9 @@ struct AttentionShape {
   }
 };
 
-// With n the query's place and m the key's, a query sees a key of its own sequence where all hold:
+// A query at place n attends to a key of its sequence at place m if all conditions hold:
 //   causal          m <= n
-//   window          n - window_left <= m <= n + window_right      -1: no bound on that side
+//   window          n - window_left <= m <= n + window_right      -1: no limit on that side
 //   key_mask[b, j]  is not 0
 struct Masking {
   bool causal = false;
@@ -41,14 +40,14 @@ struct Masking {
   std::int64_t window_right = -1;
   std::vector<std::uint8_t> key_mask;  // [B, Tk], 0 for padding; empty: every key is real
   // Packed sequences: cumulative lengths {0, n_1, n_1 + n_2, .., T}, the same for every batch entry
-  // (B is 1 as a rule). One may be left out where Tq = Tk. Both empty: one sequence.
+  // (usually B = 1). One may be empty if both are equal. Both empty: one sequence.
   std::vector<std::int64_t> cu_queries;
   std::vector<std::int64_t> cu_keys;
 };
 
-// Positions given by the caller, `axes` coordinates per token. Either may be empty: the places.
-// One coordinate serves every axis of a multi-axis encoding; encodings of one axis, biases among
-// them, read coordinate 0.
+// User-given positions with `axes` coordinates per token. An empty vector means the places. A single
+// coordinate is used for every axis of a multi-axis encoding; encodings with one axis, such as
+// biases, use coordinate 0.
 struct TokenPositions {
   std::int64_t axes = 1;
   std::vector<std::int64_t> query;  // [B, Tq, axes]
@@ -58,7 +57,7 @@ struct TokenPositions {
 // Positions [B, T] of sequences that start at the given offsets (one per sequence).
 std::vector<std::int64_t> offset_positions(std::span<const std::int64_t> offsets,
                                            std::int64_t tokens);
-// Positions [T] of packed sequences: they restart in each.
+// Positions [T] of packed sequences: each starts at 0.
 std::vector<std::int64_t> packed_positions(std::span<const std::int64_t> cumulative);
 
 }  // namespace posenc::ref
