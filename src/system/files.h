@@ -27,7 +27,7 @@ class InputFile {
   std::uint64_t size_ = 0;
 };
 
-// Writes a file beside `path` under a temporary name, on the same file system, and renames it. A
+// Writes a temporary file next to `path`, on the same file system, and renames it. A
 // symbolic link at `path` is replaced, not followed. Unless it replaces, a file that is there already is an error.
 class AtomicFile {
  public:
@@ -57,7 +57,7 @@ class AtomicFile {
   bool synced_ = false;
 };
 
-// Writes beside `path`, syncs, renames, syncs the folder: `path` has the old text or the new one. An
+// Writes a temporary file, syncs, renames, syncs the folder: `path` has the old text or the new one. An
 // Error of kind kIo names the path, the system's reason and what to do.
 void atomic_write(const std::filesystem::path& path, std::string_view text);
 

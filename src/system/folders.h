@@ -33,7 +33,7 @@ Descriptor open_own_folder(const std::filesystem::path& folder);
 std::filesystem::path inside(const Descriptor& folder, std::string_view name);
 
 // Removes a file, or a folder and all in it, as far as that can be done; 0, or the errno of what was left.
-// Not std::filesystem::remove_all: programs beside PyTorch 2.11's libraries were seen to crash in it.
+// Not std::filesystem::remove_all: it crashed in processes that load PyTorch 2.11.
 int remove_tree(const std::filesystem::path& path) noexcept;
 
 // Names in a folder, sorted; none where it does not exist.

@@ -15,9 +15,9 @@ struct Command {
   std::vector<std::string> words;  // program (a path, or a name to look up in PATH) and arguments
   std::string folder;              // where it runs; empty: here
   std::string output;              // file that both its streams are appended to; empty: as ours
-  // Set for it beside what is set already.
+  // Environment variables to set in addition to the inherited ones.
   std::vector<std::pair<std::string, std::string>> environment;
-  // A group of its own gets no signals from the terminal: whoever started it forwards them.
+  // A separate process group gets no signals from the terminal: the parent forwards them.
   bool own_group = false;
 };
 
@@ -36,7 +36,7 @@ class Process {
  public:
   // Throws an Error of kind kIo that names the program and the system's reason.
   explicit Process(const Command& command);
-  ~Process() = default;  // it lives on: whoever must not leave it behind waits for it
+  ~Process() = default;  // the process keeps running: call wait() first if it must not
   Process(Process&& other) noexcept
       : id_(std::exchange(other.id_, -1)), own_group_(other.own_group_) {}
   Process& operator=(Process&& other) noexcept {

@@ -18,7 +18,7 @@ std::vector<std::string> own_arguments() {
 
 }  // namespace
 
-// Looked up by name: this layer does not link it, whoever uses libtorch has it.
+// Looked up by name: this layer does not link the library; programs that use libtorch have it.
 std::string openblas_core() {
   using Name = char* (*)();
   const auto name = reinterpret_cast<Name>(dlsym(RTLD_DEFAULT, "openblas_get_corename"));

@@ -262,7 +262,7 @@ TEST(CRope, WrongTensorsAreRefused) {
   const posenc_status invalid = POSENC_INVALID_ARGUMENT;
   expect([](auto& c) { c.q.dtype = 3; }, invalid, "q.dtype must be");
   expect([](auto& c) { c.q.device = 1; }, POSENC_UNSUPPORTED, "q.device must be the host");
-  expect([](auto& c) { c.q.shape[0] = -1; }, invalid, "q must have no negative size");
+  expect([](auto& c) { c.q.shape[0] = -1; }, invalid, "q must not have a negative size");
   expect([](auto& c) { c.q.shape[0] = int64_t{1} << 60; }, invalid, "q has a shape or strides");
   expect([](auto& c) { c.q.stride[1] = INT64_MIN; }, invalid, "q has a shape or strides");
   expect([](auto& c) { c.q.shape[2] = int64_t{1} << 45; }, invalid, "q has a shape or strides");

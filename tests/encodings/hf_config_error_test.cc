@@ -125,7 +125,7 @@ TEST(HfConfigError, UnknownKeys) {
       {R"({"rope_parameters": {"full_attention": {"rope_type": "linear", "factor": 0}}})",
        ErrorKind::kOutOfRange, "[rope_parameters.full_attention] factor must be"},
       {R"({"rope_parameters": {"full_attention": {}, "rope_theta": 10000}})", ErrorKind::kWrongType,
-       "[rope_parameters] rope_theta must be a map or null beside layer types but got 10000"},
+       "[rope_parameters] rope_theta must be a map or null next to layer types but got 10000"},
       {R"({"layer_types": ["full_attention", "sliding_attention"],
            "rope_parameters": {"full_attention": {}}})",
        ErrorKind::kMissingKey, "[rope_parameters] sliding_attention is required"},

@@ -153,7 +153,7 @@ TEST(Spec, ShapesThatDoNotFitAreNamed) {
       {"rope(axes=mrope_interleaved(sections=[10, 11, 11]))", ErrorKind::kOutOfRange,
        "sections[2]"},
       {"rope(schedule=proportional, rotary_dim=32)", ErrorKind::kConflict,
-       "must be the whole head (64)"},
+       "must be the head dimension (64)"},
       {"rope(schedule=llama3(factor=8, low_freq_factor=4, high_freq_factor=4, "
        "original_max_position_embeddings=8192))",
        ErrorKind::kConflict, "high_freq_factor must be above low_freq_factor (4) but got 4"},

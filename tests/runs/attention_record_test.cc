@@ -140,7 +140,7 @@ TEST_F(AttentionFile, FilesThatLieAreRefused) {
   write({{"layer.0.weights", ElementType::kF16, {2, 8, 8}},
          {"layer.1.weights", ElementType::kF16, {2, 8, 8}}},
         good);
-  EXPECT_NE(read().find("'layer.1.weights' is no tensor"), std::string::npos) << read();
+  EXPECT_NE(read().find("'layer.1.weights' is not a tensor"), std::string::npos) << read();
   write({{"layer.0.weights", ElementType::kF16, {2, 8, 8}},
          {"layer.0.cope.gates", ElementType::kF16, {2, 8, 8}}},
         good);

@@ -99,7 +99,7 @@ TEST(Checkpoints, WhatIsNotWholeIsPassedOverWithAWord) {
       ASSERT_TRUE(loaded) << file << " " << what;
       expect_step(*loaded, 1);
       ASSERT_EQ(words.size(), 1U) << file << " " << what;
-      EXPECT_NE(words[0].find("checkpoint of step 2 is passed over: [" + path), std::string::npos)
+      EXPECT_NE(words[0].find("checkpoint of step 2 is skipped: [" + path), std::string::npos)
           << words[0];
       EXPECT_EQ(words[0].find('\n'), std::string::npos);
       expect_step(*checkpoints.best(), 1);

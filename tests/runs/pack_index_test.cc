@@ -39,8 +39,8 @@ TEST(PackIndex, RefusesWhatNoPackHas) {
     const std::string said = refusal({std::move(files)});
     EXPECT_NE(said.find(why), std::string::npos) << said;
   };
-  refused({file("../status.json")}, "no plain path");
-  refused({file("/etc/status.json")}, "no plain path");
+  refused({file("../status.json")}, "not a plain path");
+  refused({file("/etc/status.json")}, "not a plain path");
   refused({file("a/status.json", -1)}, "-1 bytes");
   refused({{"a/status.json", 3, "abc"}}, "no SHA-256");
   refused({file("a/status.json"), file("a/status.json")}, "twice or out of order");

@@ -77,7 +77,7 @@ TEST(RunDirectory, RefusesAFolderThatHoldsSomething) {
   EXPECT_TRUE(contains(error_of([&] { (void)RunDirectory::create(folder / "file", some_run()); }),
                        "Not a directory"));
   EXPECT_EQ(error_of([&] { (void)RunDirectory::open(folder / "none"); }),
-            "[" + folder.path() + "/none] is no run: it has no status.json; check the path");
+            "[" + folder.path() + "/none] is not a run: it has no status.json; check the path");
 }
 
 // Killed between the first file and the status: the folder is still free.

@@ -181,7 +181,7 @@ TEST_F(Unpack, LinksAndEscapingNamesAreRefused) {
   for (const char* name : {"../out", "/tmp/posenc-out"}) {
     expect_part(refusal(archived("-P --transform 's,^x/status.json," + std::string(name) +
                                  ",' pack.json x/status.json")),
-                "no plain path");
+                "not a plain path");
   }
   EXPECT_FALSE(fs::exists("/tmp/posenc-out"));
 }

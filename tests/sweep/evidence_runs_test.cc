@@ -70,7 +70,7 @@ TEST_F(EvidenceRuns, ThatAreNoJobAreNamed) {
   ASSERT_EQ(problems.size(), 4U);
   EXPECT_EQ(problems[0], "longer is not a job of the sweep: its config is another one");
   EXPECT_EQ(problems[1], "second is the same job as first");
-  EXPECT_EQ(problems[2], "more was evaluated in another way than the sweep says");
+  EXPECT_EQ(problems[2], "more was not evaluated with the settings of the sweep");
   EXPECT_NE(problems[3].find("strange has a config that cannot be read"), std::string::npos);
 }
 

@@ -157,7 +157,7 @@ TEST(Tokenizer, BrokenFilesAreNamed) {
   EXPECT_NE(problem(json).find("must be an integer in"), std::string::npos);
   json = small_json();
   json["added_tokens"][0]["id"] = 5;
-  EXPECT_NE(problem(json).find("must have a number of its own"), std::string::npos);
+  EXPECT_NE(problem(json).find("must have a unique number"), std::string::npos);
 }
 
 TEST(Tokenizer, TemplatesNameTokens) {

@@ -136,9 +136,9 @@ TEST(Checkpoint, IndicesThatLie) {
   EXPECT_SAYS(with("[]"), "must be an index of shards but got a list");
   EXPECT_SAYS(with("{}"), "weight_map is required");
   EXPECT_SAYS(with(index_of("")), "weight_map must name a tensor");
-  EXPECT_SAYS(with(index_of(R"("q_proj.weight": "../a.safetensors")")), "beside it");
-  EXPECT_SAYS(with(index_of(R"("q_proj.weight": "/etc/passwd")")), "beside it");
-  EXPECT_SAYS(with(index_of(R"("q_proj.weight": "")")), "beside it");
+  EXPECT_SAYS(with(index_of(R"("q_proj.weight": "../a.safetensors")")), "in its folder");
+  EXPECT_SAYS(with(index_of(R"("q_proj.weight": "/etc/passwd")")), "in its folder");
+  EXPECT_SAYS(with(index_of(R"("q_proj.weight": "")")), "in its folder");
   EXPECT_SAYS(with(index_of(R"("q_proj.weight": 7)")), "must name a file but got 7");
   EXPECT_SAYS(with(index_of(kMap + R"(, "wpe.weight": "a.safetensors")")), "'wpe.weight' twice");
   EXPECT_SAYS(with(index_of(kMap + R"(, "x": "a.safetensors")")), "has no tensor 'x'");
@@ -184,10 +184,10 @@ TEST(Checkpoint, OutputsThatAreRefused) {
   EXPECT_SAYS(convert(folder / "in", ""), "OUT is required; add -o OUT, or --in-place");
   EXPECT_SAYS(convert(folder / "in", folder / "in"), "is the input itself");
   EXPECT_SAYS(convert(folder / "in", folder / "link"), "is the input itself");
-  EXPECT_SAYS(convert(folder / "in", folder / "there"), "is a file, and the input is a folder");
+  EXPECT_SAYS(convert(folder / "in", folder / "there"), "is a file but the input is a folder");
   EXPECT_SAYS(convert(file, folder / "there"),
               "exists already; choose another name, or add --force");
-  EXPECT_SAYS(convert(file, folder / "in"), "is a folder, and the input is a file");
+  EXPECT_SAYS(convert(file, folder / "in"), "is a folder but the input is a file");
   EXPECT_SAYS(convert(file, folder / "x", {.in_place = true}), "is not the input");
   EXPECT_SAYS(convert(folder / "in", folder / "none/out"), "none/out] cannot be written");
   EXPECT_EQ(file_content(folder / "there"), "precious");

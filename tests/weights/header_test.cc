@@ -217,8 +217,8 @@ TEST(HostileHeader, Overlaps) {
 }
 
 TEST(HostileHeader, Holes) {
-  EXPECT_SAYS(refusal(two("0,4", "5,9"), 9), "'b' leaves a hole before it from byte 4 to 5");
-  EXPECT_SAYS(refusal(two("1,5", "5,9"), 9), "'a' leaves a hole before it from byte 0 to 1");
+  EXPECT_SAYS(refusal(two("0,4", "5,9"), 9), "'b' leaves a gap before it from byte 4 to 5");
+  EXPECT_SAYS(refusal(two("1,5", "5,9"), 9), "'a' leaves a gap before it from byte 0 to 1");
   EXPECT_SAYS(refusal(two("0,4", "4,8"), 10), "has 2 bytes that belong to no tensor");
 }
 

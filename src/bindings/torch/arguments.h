@@ -1,4 +1,4 @@
-// From the tensors and strings of an operator's call to what the kernels take.
+// Converts the tensors and strings of an operator's call to the kernels' arguments.
 #pragma once
 
 // clang in C++20 reads the headers of PyTorch 1.13 in this order only.
@@ -67,7 +67,7 @@ class DeviceConstants {
 };
 
 // A spec made ready for a shape. Parsing it and filling its tables takes longer than a short call, so
-// the last ones are kept, whoever asks.
+// only the last ones are kept.
 struct Prepared {
   Prepared(const Spec& parsed, const ModelShape& model, std::int64_t kv_heads, Lengths lengths);
 

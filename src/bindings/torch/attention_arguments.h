@@ -1,5 +1,5 @@
-// The arguments of the attention operators, listed once: schema, kernels, autograd and autocast agree
-// because they are made from the same lists.
+// The arguments of the attention operators, in a single list from which schemas, kernels, autograd and
+// autocast are generated.
 #pragma once
 
 #include "torch/arguments.h"

@@ -75,7 +75,7 @@ ref::AttentionShape AttentionArguments::ref_shape() const {
 }
 
 ref::AttentionOptions AttentionArguments::ref_options() const {
-  TORCH_CHECK(!keys_are_turned_, "[attention] keys_are_turned is not known in float64");
+  TORCH_CHECK(!keys_are_turned_, "[attention] keys_are_turned is not supported in float64");
   ref::AttentionOptions options;
   if (scale_.has_value()) options.scale = *scale_;
   options.masking = places_.ref_masking();

@@ -1,4 +1,4 @@
-// What the gradients of several operators share.
+// Helpers shared by the autograd functions of several operators.
 #pragma once
 
 #include <torch/csrc/autograd/custom_function.h>

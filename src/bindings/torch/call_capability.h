@@ -1,4 +1,4 @@
-// Which path serves a call of the operators: what explain() prints, and a warning where no fused kernel does.
+// The path of an operator's call, for explain() and for the warning if no fused kernel supports it.
 #pragma once
 
 #include "posenc/kernels/capability.h"

@@ -1,5 +1,5 @@
-// Cancellation of the operators' CPU kernels. This library holds a copy of core of its own, which the
-// Cancellation of a program that links it does not reach.
+// Cancellation of the operators' CPU kernels. This library has its own copy of core, so a program's
+// Cancellation has no effect on it.
 #pragma once
 
 #include <atomic>

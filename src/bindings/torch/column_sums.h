@@ -1,5 +1,4 @@
-// Sums over the rows of a matrix: a kernel of ours on a GPU, libtorch's elsewhere and where the sums themselves are
-// differentiated.
+// Sums over the rows of a matrix: a custom kernel on a GPU, libtorch on other devices and for double backward.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,6 +1,6 @@
-// Dense layers as training wants them: biases are added by the product itself, layers that read the same input share one
-// product, and sums over tokens for the gradients of biases run at the speed of memory. libtorch's own are the judge: the
-// same formulas, under autocast too, to any order of derivative.
+// Dense layers, optimised for training: the product adds the bias, layers with the same input share one product, and the
+// sums over tokens for bias gradients are bound by memory. Results are compared with libtorch's layers: the same formulas,
+// also under autocast, and for derivatives of any order.
 #pragma once
 
 // clang in C++20 reads the headers of PyTorch 1.13 in this order only.

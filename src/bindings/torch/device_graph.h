@@ -1,6 +1,5 @@
-// Work on a GPU that is recorded once and then started again by one call (a CUDA graph): a training step of a small
-// model is several hundred kernels of a few microseconds, and queueing them takes the host longer than the GPU
-// needs for them.
+// CUDA graphs: work that is captured once and replayed with one call. A training step of a small model has several hundred
+// kernels of a few microseconds each, and launching them takes longer than running them.
 #pragma once
 
 #include <ATen/ATen.h>

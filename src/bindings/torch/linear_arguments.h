@@ -1,4 +1,4 @@
-// The arguments of linear attention's operators, listed once.
+// The arguments of linear attention's operators, in a single list.
 #pragma once
 
 #include "torch/arguments.h"

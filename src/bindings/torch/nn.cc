@@ -231,9 +231,10 @@ at::Tensor AttentionImpl::forward(const at::Tensor& x, KeyValueCache* cache) {
 
 LinearAttentionImpl::LinearAttentionImpl(AttentionConfig config, std::string form)
     : config_(completed(std::move(config))), form_(std::move(form)) {
-  TORCH_CHECK(config_.window_left == -1, "[LinearAttention] has no windows but got window_left ",
+  TORCH_CHECK(config_.window_left == -1,
+              "[LinearAttention] does not support windows but got window_left ",
               config_.window_left);
-  TORCH_CHECK(config_.dropout == 0.0, "[LinearAttention] has no dropout of weights but got ",
+  TORCH_CHECK(config_.dropout == 0.0, "[LinearAttention] does not support dropout but got ",
               config_.dropout);
   const std::int64_t q_dim = config_.heads * config_.head_dim;
   const std::int64_t k_dim = config_.kv_heads * config_.head_dim;

@@ -1,4 +1,4 @@
-// RoPE and xPos: q and k turned in one pass, their gradients, and the move of cached keys.
+// RoPE and xPos: rotate q and k in one pass, their gradients, and rerotate for cached keys.
 #include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>

@@ -1,4 +1,4 @@
-// Versions of PyTorch, for what its C++ interface renamed.
+// Names of PyTorch's C++ interface that differ between versions.
 #pragma once
 
 #include <torch/version.h>

@@ -1,4 +1,4 @@
-// What the machine can do, measured beside the rows that are compared with it.
+// Limits of the machine, measured together with the rows that are compared with them.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Rows of a benchmark: every result is checked before it is timed, and stands beside its baseline and
+// Rows of a benchmark: every result is checked before it is timed, and shown next to its baseline and
 // the machine's limit, measured in turns with it.
 #pragma once
 

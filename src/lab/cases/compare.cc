@@ -22,7 +22,7 @@ double largest_finite(const Result& result) {
   return largest;
 }
 
-// Relative to the largest value, beside the rounding of the value itself.
+// Relative to the largest value, in addition to the rounding of the value itself.
 double relative_tolerance(DType dtype, ResultKind kind) {
   const double unit = dtype == DType::kFloat32 ? 0.0 : rounding(dtype, 1.0);
   switch (kind) {

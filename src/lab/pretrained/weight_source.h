@@ -21,7 +21,7 @@ class WeightSource {
                std::int64_t vocabulary);
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  // "a run", "gpt2 (Hugging Face)": what it turned out to be.
+  // The detected kind: "a run", "gpt2 (Hugging Face)".
   [[nodiscard]] const std::string& kind() const { return kind_; }
   // Shapes by the lab's names.
   [[nodiscard]] const std::map<std::string, weights::Shape>& tensors() const { return shapes_; }

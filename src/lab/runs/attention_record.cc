@@ -132,7 +132,7 @@ AttentionExample example_of(const weights::Reader& file) {
   if (text == nullptr) {
     throw file_error(ErrorKind::kMissingKey, file.path(), "",
                      fmt::format("has no {} in its metadata", kExampleKey), "",
-                     "it is no record of attention");
+                     "it is not an attention record");
   }
   auto example = bind_config<AttentionExample>(parse_json(*text, file.path()), file.path());
   check_example(path, example);
@@ -159,7 +159,7 @@ void require_known(const weights::Reader& file, const std::set<std::string>& kno
   for (const weights::TensorInfo& tensor : file.tensors()) {
     if (known.count(tensor.name) != 0) continue;
     throw record_error(file.path(), weights::in_quotes(tensor.name),
-                       "is no tensor of a record with these layers");
+                       "is not a tensor of a record with these layers");
   }
 }
 

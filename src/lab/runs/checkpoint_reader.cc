@@ -32,7 +32,7 @@ std::optional<Loaded> first_whole(const CheckpointReader& checkpoints,
     } catch (const Error& error) {
       if (words != nullptr) {
         words->push_back(
-            fmt::format("checkpoint of step {} is passed over: {}", info.step, error.what()));
+            fmt::format("checkpoint of step {} is skipped: {}", info.step, error.what()));
       }
     }
   }

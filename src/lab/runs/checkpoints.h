@@ -74,7 +74,7 @@ class CheckpointReader {
   [[nodiscard]] std::vector<CheckpointInfo> list() const;
   // Throws where it is missing, incomplete or altered.
   [[nodiscard]] Loaded load(std::int64_t step) const;
-  // The newest one that is whole. `words` gets a line for each that was passed over.
+  // The newest complete checkpoint. `words` gets a line for each newer one that was skipped.
   [[nodiscard]] std::optional<Loaded> load_latest(std::vector<std::string>* words = nullptr) const;
   // The whole one with the highest score (the earliest of equals); nothing where none has a score.
   [[nodiscard]] std::optional<Loaded> best(std::vector<std::string>* words = nullptr) const;
@@ -83,7 +83,7 @@ class CheckpointReader {
   std::filesystem::path dir_;
 };
 
-// Reads and writes; only for whoever holds the lock of the run.
+// Reads and writes. The caller must hold the lock of the run.
 class Checkpoints : public CheckpointReader {
  public:
   // Makes the folder and removes what killed writers left.

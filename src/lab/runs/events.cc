@@ -138,7 +138,7 @@ EventWriter::EventWriter(const fs::path& dir, std::optional<std::int64_t> resume
 EventWriter::~EventWriter() {
   try {
     flush();
-  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): a destructor has nobody to tell
+  } catch (const Error&) {  // NOLINT(bugprone-empty-catch): a destructor cannot report it
   }
 }
 

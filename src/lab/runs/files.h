@@ -14,7 +14,7 @@ namespace posenc::runs {
 void write_json(const std::filesystem::path& path, const Value& value);
 Value read_json(const std::filesystem::path& path);
 
-// Removes temporaries in a folder. Only for whoever holds the lock of the run.
+// Removes temporary files in a folder. The caller must hold the lock of the run.
 void remove_temporaries(const std::filesystem::path& folder);
 
 }  // namespace posenc::runs

@@ -46,8 +46,8 @@ Manifest parse_manifest(std::string_view text, const std::string& path) {
   Manifest manifest{read_whole(root, "step", path), score_of(root), read_files(root, path)};
   for (const ManifestFile& file : manifest.files) {
     if (file.name.empty() || file.name.front() == '.' || file.name.find('/') != std::string::npos) {
-      throw damaged(path,
-                    fmt::format("names {}, no file of its folder", weights::in_quotes(file.name)));
+      throw damaged(
+          path, fmt::format("names {}, which is not in its folder", weights::in_quotes(file.name)));
     }
   }
   return manifest;

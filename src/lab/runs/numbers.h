@@ -1,4 +1,4 @@
-// NaN and infinity in JSON, which has neither: null in their place, and their names beside it.
+// NaN and infinity in JSON, which has neither: written as null, with their names in another field.
 //
 //   {"loss": nan, "norms": [1.5, inf]}  is written as
 //   {"loss": null, "norms": [1.5, null], "not_finite": {"loss": "nan", "norms[1]": "inf"}}

@@ -37,7 +37,8 @@ void check_format(std::int64_t format, const std::string& path) {
 
 void check_file(const ManifestFile& file, const std::string& path) {
   const std::string name = weights::in_quotes(file.name);
-  if (!is_plain_path(file.name)) throw damaged(path, fmt::format("names {}, no plain path", name));
+  if (!is_plain_path(file.name))
+    throw damaged(path, fmt::format("names {}, which is not a plain path", name));
   if (file.size < 0) throw damaged(path, fmt::format("gives {} {} bytes", name, file.size));
   if (!is_digest(file.sha256)) throw damaged(path, fmt::format("has no SHA-256 for {}", name));
 }

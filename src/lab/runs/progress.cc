@@ -20,7 +20,7 @@ void write_quietly(int descriptor, std::string_view text) {
   while (!text.empty()) {
     const ssize_t put = ::write(descriptor, text.data(), text.size());
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return;  // a run does not end because nobody watches
+    if (put < 0) return;  // a closed terminal must not end a run
     text.remove_prefix(static_cast<std::size_t>(put));
   }
 }

@@ -21,7 +21,7 @@ struct ProgressOutput {
   std::function<void(std::string_view)> write;
   bool terminal = false;
   std::function<int()> width = [] { return 80; };  // asked before each redraw
-  // An open descriptor, such as 1 or 2; errors of writing are passed over.
+  // An open descriptor, such as 1 or 2; write errors are ignored.
   static ProgressOutput to_descriptor(int descriptor);
 };
 

@@ -124,7 +124,7 @@ RunDirectory RunDirectory::create(const fs::path& path, const NewRun& run) {
 
 RunDirectory RunDirectory::open(const fs::path& path, Access access) {
   if (!exists(path)) {
-    throw file_error(ErrorKind::kIo, path.string(), "", "is no run: it has no status.json", "",
+    throw file_error(ErrorKind::kIo, path.string(), "", "is not a run: it has no status.json", "",
                      "check the path");
   }
   RunDirectory directory(path);

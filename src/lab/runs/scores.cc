@@ -60,7 +60,7 @@ void check_scores(const fs::path& path, const RunTallies& scores) {
     const std::string name = weights::in_quotes(condition.name);
     check_text(path, "name of a condition", condition.name);
     if (!names.insert(condition.name).second) {
-      throw scores_error(path, "condition", "must have a name of its own", name);
+      throw scores_error(path, "condition", "must have a unique name", name);
     }
     const std::size_t rows = condition.regions[0].size();
     if (!condition.clusters.empty() && condition.clusters.size() != rows) {

@@ -85,7 +85,7 @@ TarEntry parse_tar_header(std::string_view block, const std::string& path) {
   const std::string name = weights::in_quotes(entry.name);
   if (entry.folder && entry.name.ends_with('/')) entry.name.pop_back();
   if (!is_plain_path(entry.name)) {
-    throw damaged(path, fmt::format("has a file named {}, which is no plain path", name));
+    throw damaged(path, fmt::format("has a file named {}, which is not a plain path", name));
   }
   if (!entry.folder && block[kKind] != '0' && block[kKind] != '\0') {
     throw damaged(path, fmt::format("has {}, which is neither a regular file nor a folder", name));

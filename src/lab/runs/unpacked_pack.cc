@@ -27,7 +27,7 @@ fs::path temporary_place() {
   std::error_code error;
   const fs::path folder = fs::temp_directory_path(error);
   if (!error) return folder / "posenc-pack";
-  throw system_error("TMPDIR", "is no folder for temporary files", error.value(),
+  throw system_error("TMPDIR", "is not a folder for temporary files", error.value(),
                      "set TMPDIR to a folder that can be written");
 }
 
@@ -78,7 +78,7 @@ void check_tree(const fs::path& folder, const PackIndex& index, const fs::path& 
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder)) {
     if (entry.is_directory() && !entry.is_symlink()) continue;
     if (entry.is_symlink() || !entry.is_regular_file()) {
-      throw damaged(pack, fmt::format("has {}, which is no regular file",
+      throw damaged(pack, fmt::format("has {}, which is not a regular file",
                                       weights::in_quotes(entry.path().filename().string())));
     }
     ++files;

@@ -40,7 +40,7 @@ struct RowSum {
 
 // Accuracy over all positions, each row a cluster: the variance of the ratio estimator
 //   v = m / (m - 1) SUM_i (c_i - p n_i)^2 / N^2
-// is turned into the number of independent positions that would have it, p (1 - p) / v, never above
+// is converted to the number of independent positions with that variance, p (1 - p) / v, never above
 // N, and Wilson's interval is taken for that number. Where the data show no variance (all right, all
 // wrong, one row) rows are counted as one trial each, which is the worst case.
 Estimate proportion_over_rows(std::span<const RowSum> rows);
@@ -66,7 +66,7 @@ Estimate mean_over_seeds(std::span<const double> values);
 // One estimate per seed with its interval over samples. The half-widths of the mean's interval over
 // seeds and of the root mean square of the seeds' own are added in squares, each side by itself, so
 // that a proportion near 1 keeps its short side. With one seed this is that seed's interval: it then
-// says nothing about seeds, and whoever prints it prints n.
+// says nothing about the variation between seeds, so always print n with it.
 Estimate combine_seeds(std::span<const Estimate> seeds);
 
 // Proportions and losses have bounds that a sum of half-widths does not know.

@@ -31,7 +31,7 @@ std::string problem_of(const KeptRun& run, const std::map<std::string, const Job
   if (!run.eval) return "";
   const auto eval = bind_config<config::EvalConfig>(*run.eval, run.name, "eval.");
   if (config::eval_hash(eval) == job->second->eval_hash) return "";
-  return "was evaluated in another way than the sweep says";
+  return "was not evaluated with the settings of the sweep";
 }
 
 }  // namespace

@@ -72,7 +72,7 @@ struct RunOptions {
   std::function<void(const Process&, int)> ask_to_stop = [](const Process& job, int signal) {
     job.signal(signal);
   };
-  // Whoever asked has lost patience: jobs that are still saving are killed.
+  // A second request to stop: kills jobs that are still saving.
   std::function<bool()> kill = [] { return false; };
 };
 

@@ -185,7 +185,7 @@ std::string assignment_text(const std::string& key, const Value& value) {
                                         .key = key,
                                         .rule = "has a value that --set cannot carry",
                                         .value = describe(value),
-                                        .hint = "write it into a base config of its own"});
+                                        .hint = "write it into a separate base config"});
 }
 
 std::vector<std::vector<std::string>> read_points(const Value& tree, const std::string& path,

@@ -260,7 +260,7 @@ class Reader {
     const bool same = found != by_text_.end() ? found->second == token.id : !taken;
     if (same) return;
     throw error(ErrorKind::kConflict, fmt::format("added_tokens['{}']", token.content),
-                "must have a number of its own, the vocabulary's where it is there too",
+                "must have a unique number, equal to the vocabulary's if it is there too",
                 std::to_string(token.id));
   }
 

@@ -1,5 +1,5 @@
 // What attention computes between its projections, layer by layer, and its weights in float64. The fused
-// kernels never have the weights as a whole, so they are computed anew from the queries and keys.
+// kernels never store all weights, so they are recomputed from the queries and keys.
 #pragma once
 
 #include <memory>

@@ -45,7 +45,7 @@ Error refused(const std::string& key, const std::string& rule, const std::string
 void check(const config::LabConfig& config, const tasks::Task& task) {
   if (task.info().bidirectional) {
     throw refused("task", "must be one of a causal model", config::task_name(config),
-                  "a model that sees what follows cannot continue a text");
+                  "only a causal model can continue a text");
   }
   if (config.train.positions == config::PositionPolicy::kSubset) {
     throw refused("train.positions", "must not be subset", "subset",

@@ -42,7 +42,7 @@ void Prefetch::work() {
       }
       keep(make_(step));
     }
-    throw std::out_of_range("[prefetch] all steps have been taken");
+    throw std::out_of_range("[prefetch] all steps are done");
   } catch (...) {
     const std::lock_guard lock(mutex_);
     failure_ = std::current_exception();

@@ -31,7 +31,7 @@ enum class Outcome { kFinished, kStopped, kDiverged };
 void check_share(const config::LabConfig& config, const parallel::Launch& launch);
 
 // Trains into options.out, or takes up what is there. Everything that happens is in the directory's
-// files; `progress` is for whoever watches.
+// files; `progress` is for display.
 Outcome train_run(const config::Loaded& loaded, const TrainOptions& options,
                   runs::Progress& progress, const StopRequest& stop);
 

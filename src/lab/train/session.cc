@@ -346,7 +346,7 @@ std::optional<Outcome> Session::train() {
   return std::nullopt;
 }
 
-// Of the first samples in domain, for whoever looks at the run. Without them it is a run all the same.
+// Attention of the first samples in domain, for the report. The run is complete without it.
 void Session::keep_attention() {
   const config::LabConfig& config = loaded_.config;
   if (!options_.evaluate || config.eval.attention_samples == 0 || !has_weights(config.model))

@@ -1,5 +1,5 @@
-// From the structs of C to those of C++, with the checks that only this side can make. Every function
-// throws Failure; `op` signs the message and `name` is the argument.
+// Converts C structs to C++ structs and makes the checks that are only possible here. Every function
+// throws Failure; `op` is the operation in the message and `name` the argument.
 #pragma once
 
 #include <algorithm>

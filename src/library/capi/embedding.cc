@@ -40,7 +40,8 @@ Status add_gradient(const posenc_embeddings_gradient_call* given) {
   const bool alike = made_for(gradients, parameters.spec, parameters.shape);
   if (!alike || gradients.values == parameters.values) {
     fail(StatusCode::kInvalidArgument,
-         "[%s] dparameters must be others than the parameters, made for the same spec and shape",
+         "[%s] dparameters must be separate from the parameters and made for the same spec and "
+         "shape",
          op);
   }
   const TensorView dy = required_tensor(op, "dy", c.dy);

@@ -92,7 +92,7 @@ posenc_status report_exception() noexcept {
   } catch (const std::exception& problem) {
     return remember(POSENC_INTERNAL, problem.what());
   } catch (...) {
-    return remember(POSENC_INTERNAL, "[posenc] an exception of no known type");
+    return remember(POSENC_INTERNAL, "[posenc] an exception of unknown type");
   }
 }
 

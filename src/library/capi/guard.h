@@ -1,4 +1,4 @@
-// Between C and C++: nothing throws past here, and every failure leaves a code and a message.
+// Turns exceptions into status codes at the C boundary, and stores the message.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What the opaque handles hold.
+// The contents of the opaque handles.
 #pragma once
 
 #include <memory>

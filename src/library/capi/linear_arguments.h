@@ -1,4 +1,4 @@
-// What the call and the state of linear attention share.
+// Shared by the call and the state of linear attention.
 #pragma once
 
 #include "capi/arguments.h"

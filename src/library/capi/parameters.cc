@@ -11,7 +11,7 @@ using posenc::capi::required;
 
 namespace {
 
-// Sizes come from a spec that somebody wrote: their product may be more than 64 bits hold.
+// Sizes come from a user's spec: their product may overflow 64 bits.
 void check_entries(const ParameterInfo& info) {
   std::int64_t entries = 1;
   for (const std::int64_t size : info.shape) {

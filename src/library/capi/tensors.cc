@@ -1,4 +1,4 @@
-// Tensors, positions and masks of C: numbers that nobody has looked at yet.
+// Checks and converts tensors, positions and masks from C.
 #include "capi/arguments.h"
 
 namespace posenc::capi {
@@ -80,12 +80,12 @@ TensorView tensor_of(const char* op, const char* name, const posenc_tensor& t) {
   }
   if (std::any_of(t.shape, t.shape + 4, [](std::int64_t size) { return size < 0; })) {
     fail(StatusCode::kInvalidArgument,
-         "[%s] %s must have no negative size but got [%lld, %lld, %lld, %lld]", op, name,
+         "[%s] %s must not have a negative size but got [%lld, %lld, %lld, %lld]", op, name,
          static_cast<Long>(t.shape[0]), static_cast<Long>(t.shape[1]),
          static_cast<Long>(t.shape[2]), static_cast<Long>(t.shape[3]));
   }
   if (!fits_memory(t)) {
-    fail(StatusCode::kInvalidArgument, "[%s] %s has a shape or strides that no memory holds", op,
+    fail(StatusCode::kInvalidArgument, "[%s] %s has a shape or strides that are too large", op,
          name);
   }
   TensorView view{t.data, static_cast<DType>(t.dtype), {}, {}};

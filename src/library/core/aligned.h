@@ -1,5 +1,4 @@
-// Vectors whose memory starts on a cache line, so that no vector load or store of the kernels falls on
-// two of them.
+// Vectors aligned to cache lines, so that no SIMD load or store of the kernels crosses two lines.
 #pragma once
 
 #include <cstddef>

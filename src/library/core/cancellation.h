@@ -1,8 +1,8 @@
-// Stops a long computation of kernels in the middle: a flag that another thread or a signal handler raises.
+// Cancels long kernel calls through a flag that another thread or a signal handler sets.
 //
 //   const Cancellation scope(&flag);
-//   attention(...);         // leaves out what has not begun once the flag is up
-//   throw_if_cancelled();   // the output is not complete then, so it is discarded
+//   attention(...);         // skips the remaining tasks once the flag is set
+//   throw_if_cancelled();   // throws if the output is incomplete
 #pragma once
 
 #include <atomic>

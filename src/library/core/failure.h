@@ -1,4 +1,4 @@
-// One line for people about any exception.
+// A one-line message for any exception.
 #pragma once
 
 #include <exception>

@@ -1,5 +1,5 @@
-// Doubles as text and back, as std::to_chars and std::from_chars have them. Standard libraries without
-// these for floating point (the one of emscripten 3.1) get the same answers from the spelt-out forms.
+// Converts doubles to text and back like std::to_chars and std::from_chars. Standard libraries without
+// their floating-point overloads (emscripten 3.1) get the same results from a fallback.
 #pragma once
 
 #include <charconv>

@@ -1,4 +1,4 @@
-// The last Error made in this thread: for bindings whose callers see no more of one than its text.
+// The last Error of this thread, for bindings whose callers only get the message of an exception.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What a figure measures, and what tables, charts and tests have to know about it.
+// Metrics of runs, with the properties that tables, charts and tests need.
 #pragma once
 
 #include <array>

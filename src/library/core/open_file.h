@@ -1,5 +1,5 @@
-// Opens files that another user or program may have put in place. Only regular files are opened, and
-// opening never waits: a FIFO without a writer would block for ever.
+// Opens files that other users or programs may control. Only regular files are opened, and opening
+// never blocks, as it would for a FIFO without a writer.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
-// Text that others wrote (names, configs, file contents) in messages and on terminals: whole characters,
-// valid UTF-8, and nothing that moves a cursor, hides text or reverses its direction.
+// Sanitises untrusted text (names, configs, file contents) for messages and terminals: whole characters,
+// valid UTF-8, and nothing that moves the cursor, hides text or reverses its direction.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Small functions on text that several layers need.
+// String functions used by several layers.
 #pragma once
 
 #include <algorithm>

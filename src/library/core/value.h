@@ -1,5 +1,5 @@
-// The tree that every written form is read into: spec strings, YAML and JSON differ only in how
-// they are read and written. A map keeps its order; every node remembers where it stood.
+// The common tree for spec strings, YAML and JSON, which differ only in how they are parsed and
+// printed. Maps keep their order, and every node stores its line and column.
 #pragma once
 
 #include <cstdint>

@@ -52,7 +52,7 @@ std::optional<Value::Data> plain_number(const std::string& text) {
   const auto [stop, problem] = std::from_chars(begin, end, number);
   if (stop != end) return std::nullopt;
   if (problem == std::errc()) return Value::Data(number);
-  // A number that no double holds is not finite here; whoever reads the field says so by name.
+  // A number too large for a double becomes infinity; the check of the field reports it by name.
   return std::is_floating_point_v<Number>
              ? std::optional(Value::Data(std::numeric_limits<double>::infinity()))
              : std::nullopt;

@@ -35,7 +35,7 @@ void validate(const Cope& config, const ModelShape& shape) {
                                        .key = "gates_see_bias",
                                        .rule = "must be false with gate_source=open",
                                        .value = "true",
-                                       .hint = "open gates read nothing"});
+                                       .hint = "open gates use no vectors"});
   }
   require_positive("cope", "head_dim", shape.head_dim);
   require_positive("cope", "heads", shape.heads);

@@ -150,8 +150,7 @@ std::vector<HfLayer> read_t5(const HfKeys& top, const ModelShape& shape) {
 [[noreturn]] void throw_unknown(const HfKeys& top, std::string_view model_type) {
   if (model_type.starts_with("deberta")) {
     throw top.error(ErrorKind::kUnsupported, "model_type", "must not be DeBERTa's",
-                    "'" + std::string(model_type) + "'",
-                    "its keys and queries meet a table of distances, which no encoding here does");
+                    "'" + std::string(model_type) + "'", "its relative attention is not supported");
   }
   throw top.error(
       ErrorKind::kUnsupported, "model_type", "must be a known one where no key is about positions",

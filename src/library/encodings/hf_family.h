@@ -1,4 +1,4 @@
-// What a model type implies and its config.json does not say.
+// Facts that follow from a model type and are not in its config.json.
 #pragma once
 
 #include <string_view>

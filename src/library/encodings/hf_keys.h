@@ -1,4 +1,4 @@
-// Keys of a config.json by any of the names that model families give them.
+// Keys of a config.json under the different names that model families use.
 #pragma once
 
 #include <initializer_list>

@@ -47,7 +47,7 @@ std::vector<std::string_view> layer_types(const HfKeys& top) {
 void check_layer_name(const HfKeys& map, const Member& entry,
                       const std::vector<std::string_view>& types) {
   if (!entry.value.is_null() && entry.value.get_if<Value::Map>() == nullptr) {
-    throw map.error(ErrorKind::kWrongType, entry.key, "must be a map or null beside layer types",
+    throw map.error(ErrorKind::kWrongType, entry.key, "must be a map or null next to layer types",
                     describe(entry.value));
   }
   const bool listed = std::find(types.begin(), types.end(), entry.key) != types.end();
@@ -177,7 +177,7 @@ std::vector<HfLayer> read_rope_layers(const HfKeys& top, const HfFamily& family,
   if (const auto map = top.child("rope_parameters"); map && is_nested(*map)) {
     if (top.find("rope_scaling") != nullptr) {
       throw top.error(ErrorKind::kConflict, "rope_scaling",
-                      "must be absent beside rope_parameters by layer type",
+                      "must be absent when rope_parameters is given by layer type",
                       describe(*top.find("rope_scaling")), "keep one of the two");
     }
     return nested_layers(top, *map, context);

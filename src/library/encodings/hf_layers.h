@@ -1,4 +1,4 @@
-// The rotations of a model's layers, from whichever form the file has them in.
+// The rotations of a model's layers, for all supported forms of config.json.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,5 @@
-// Powers in float32 with PyTorch's bits: the one step of Hugging Face's frequencies and slopes
-// whose rounding depends on the library that takes it.
+// Powers in float32, bitwise identical to PyTorch: the only step of Hugging Face's frequencies and
+// slopes whose rounding depends on the math library.
 //
 // On a CPU with AVX-512 PyTorch raises a scalar to a tensor of exponents in blocks of 32 with a
 // vector pow of about one unit in the last place, and what remains with the C library's. One unit

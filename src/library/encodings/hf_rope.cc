@@ -18,7 +18,7 @@ constexpr FieldRule kSectionRule{.doc = "", .min = 0, .max = 1 << 20};
 // As the file has it: 500000 and not 5e+05.
 std::string shown(double number) { return describe(write_field(number)); }
 
-// A number that may stand in the map or beside it; two different ones contradict each other.
+// A number that may be inside the map or at the top level of the file. Two different values are an error.
 std::optional<double> inside_or_beside(const HfKeys& map, const char* key, const FieldRule& rule,
                                        std::optional<double> beside, bool by_layer) {
   const auto inside = map.get<double>(key, rule);
@@ -79,7 +79,7 @@ Axes read_axes(const HfKeys& map, const HfRopeContext& context, std::int64_t pai
   }
   if (context.family.model_type.starts_with("ernie4_5_vl")) {
     throw map.error(ErrorKind::kUnsupported, "mrope_section",
-                    "must not be ERNIE's, which orders the axes in its own way", describe(*value));
+                    "must not be ERNIE's, whose order of axes is not supported", describe(*value));
   }
   auto sections = *map.get<std::vector<std::int64_t>>("mrope_section", kSectionRule);
   const std::int64_t sum = std::accumulate(sections.begin(), sections.end(), std::int64_t{0});

@@ -10,7 +10,7 @@
 
 namespace posenc {
 
-// What stands beside the map, at the top level of the file.
+// Values from outside the map, at the top level of the file.
 struct HfRopeContext {
   std::optional<double> theta;
   std::optional<double> partial;
@@ -18,7 +18,8 @@ struct HfRopeContext {
   std::optional<std::int64_t> original_max;
   std::optional<std::int64_t> max_position;
   PairLayout layout = PairLayout::kHalf;
-  std::int64_t latent_offset = 0;  // first channel that is rotated under latent attention (DeepSeek)
+  std::int64_t latent_offset =
+      0;  // first channel that is rotated under latent attention (DeepSeek)
   bool latent = false;
   bool by_layer = false;  // the map is one of several, and overrides the top level without conflict
   HfFamily family;

@@ -162,7 +162,7 @@ void add_phimoe_magnitude(const HfKeys& map, Value::Map& arguments) {
   if (!shorter && !longer) return;
   if (shorter != longer || map.find("attention_factor") != nullptr) {
     throw map.error(ErrorKind::kUnsupported, "short_mscale",
-                    "must equal long_mscale, and stand without attention_factor",
+                    "must equal long_mscale, and excludes attention_factor",
                     number_text(shorter.value_or(0.0)));
   }
   arguments.push_back({"attention_factor", Value(Value::Data(*shorter))});
@@ -191,7 +191,7 @@ Schedule read_default(const HfKeys& map) {
   const auto factor = map.get<double>("factor");
   if (factor && *factor != 1.0) {
     throw map.error(ErrorKind::kConflict, "factor", "must be absent or 1 when rope_type is default",
-                    number_text(*factor), "say which rope_type is meant");
+                    number_text(*factor), "set rope_type");
   }
   return DefaultSchedule{};
 }

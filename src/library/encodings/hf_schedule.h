@@ -1,5 +1,5 @@
-// The frequency schedule that a map of rotation parameters describes: rope_type and the keys it
-// needs.
+// Reads the frequency schedule from a map of rotation parameters: rope_type and the keys that it
+// uses.
 #pragma once
 
 #include <optional>
@@ -9,12 +9,12 @@
 
 namespace posenc {
 
-// What stands beside the map.
+// Values from outside the map.
 struct HfScheduleContext {
   std::optional<std::int64_t> original_max;
   std::optional<std::int64_t> max_position;
   bool latent = false;    // latent attention also scales the softmax by YaRN's magnitude
-  bool by_layer = false;  // the map is one of several, and overrides what stands beside it
+  bool by_layer = false;  // the map is one of several, and overrides values outside it
 };
 
 // Refuses keys that no rope_type has, and those that this one has no use for.

@@ -1,4 +1,4 @@
-// What a config.json says about scores besides rotations and biases.
+// Settings of scores in a config.json other than rotations and biases.
 #pragma once
 
 #include <optional>

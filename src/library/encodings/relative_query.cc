@@ -16,11 +16,11 @@ void validate(const RelativeQuery& config, const ModelShape& shape) {
                                        .hint = hint});
   };
   if (config.reads_input() && config.of_keys()) {
-    conflict("side", "must be query where an input is what entries are multiplied with",
+    conflict("side", "must be query if entries are multiplied with an input",
              "leave source out to multiply them with keys");
   }
   if (config.reads_input() && config.vectors) {
-    conflict("vectors", "must be false where the query is not what entries are multiplied with",
+    conflict("vectors", "must be false unless entries are multiplied with the query",
              "add the vectors to the input itself");
   }
   if (config.of_keys() && config.vectors) {

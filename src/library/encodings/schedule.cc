@@ -191,8 +191,8 @@ struct Evaluate {
   ScheduleOutput operator()(const ProportionalSchedule& s) const {
     if (in.dim != in.head_dim) {
       throw schedule_error(ErrorKind::kConflict, "proportional", "rotary_dim",
-                           fmt::format("must be the whole head ({})", in.head_dim),
-                           std::to_string(in.dim), "say partial_rotary_factor instead");
+                           fmt::format("must be the head dimension ({})", in.head_dim),
+                           std::to_string(in.dim), "use partial_rotary_factor instead");
     }
     const auto turning =
         static_cast<std::int64_t>(s.partial_rotary_factor * static_cast<double>(in.head_dim) / 2.0);

@@ -1,5 +1,5 @@
-// The scalar formulas of what happens to a score, forward and backward, compiled for the host (float64,
-// the reference) and for the device (float32, the CUDA kernels). Biases of the distance have theirs in their configs.
+// Scalar formulas on scores, forward and backward, compiled for the host (float64, the reference) and for the
+// device (float32, the CUDA kernels). The formulas of distance biases are in their configs.
 #pragma once
 
 #include "posenc/encodings/dual.h"

@@ -66,7 +66,7 @@ void require_one_normaliser(const Spec& spec) {
                .key = "spec",
                .rule = "must have stick_breaking once and no sink",
                .value = to_text(normalisers),
-               .hint = "stick-breaking has no softmax that a sink could take a share of"});
+               .hint = "a sink needs a softmax, and stick-breaking has none"});
 }
 
 // A chain takes the place of the product of query and key, which rotations are made for.

@@ -1,4 +1,4 @@
-// What every backend takes from a call and its plan: the terms, the sequences, the first checks, the tables of rotations.
+// Shared by all backends of a call and its plan: the terms, the sequences, argument checks, rotation tables.
 #pragma once
 
 #include <memory>

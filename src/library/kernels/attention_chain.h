@@ -1,4 +1,4 @@
-// What a call makes of a chain of steps (path.h, wall.h) outside its tiles of scores.
+// The parts of PaTH and Wall (path.h, wall.h) that are computed outside the tiles of scores.
 #pragma once
 
 #include "kernels/attention_gradients.h"

@@ -1,4 +1,4 @@
-// Decoding: a few queries against a cache of any length. The cache is read once, as it is stored and
+// Decoding: a few queries against a cache of any length. The cache is read once, in its storage type and
 // split over threads along the keys; a row of scores per query is all that is kept.
 #include <algorithm>
 #include <cmath>
@@ -148,7 +148,7 @@ class Decoder {
                   keys_);
   }
 
-  // A cache of plain keys: each is turned on its way through.
+  // A cache of unrotated keys: each is rotated when it is read.
   void score_turned(const Group& g, std::int64_t chunk, std::size_t count, const float* queries,
                     float* scores, int worker) {
     AlignedFloats& row = key_rows_[worker];

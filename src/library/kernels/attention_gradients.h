@@ -1,4 +1,4 @@
-// Gradients that several blocks of queries add to: one set per task, summed in the order of the tasks.
+// Gradients to which several blocks of queries contribute: one buffer per task, summed in the order of tasks.
 #pragma once
 
 #include <vector>
@@ -18,7 +18,7 @@ class TaskGradients {
   void finish_rows(const AttentionSetup& setup, const cpu::QueryBlock& block);
   // Adds what the sinks of a head get from a row: `delta` is SUM over channels of grad_out * out.
   void add_sinks(const AttentionSetup& setup, std::int64_t head, float lse, float delta);
-  // Adds what the trained temperatures of a head get from a query: `turned` is it after the rotations, `gradient` that
+  // Adds the gradient of a head's trained temperatures: `turned` is the query after the rotations, `gradient` the gradient
   // of the row that scores are made of.
   void add_temperatures(const AttentionSetup& setup, std::int64_t head, std::int64_t query,
                         const float* turned, const float* gradient);

@@ -1,4 +1,4 @@
-// What a call makes of inputs and small parameters before the first tile: angles, factors of queries, tables of
+// Preprocessing of inputs and small parameters before the first tile: angles, factors of queries, tables of
 // relative_query, sums over tokens.
 #pragma once
 

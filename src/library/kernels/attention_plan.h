@@ -1,4 +1,4 @@
-// What an attention call is made of, once its arguments are understood.
+// Internal state of plans and attention calls after validation of the arguments.
 #pragma once
 
 #include <string>
@@ -152,7 +152,7 @@ class RowTurner {
   // Turns a float32 row of a query (role kQuery, head of H) or key (head of Hkv) in place.
   void forward(Role role, std::int64_t head, std::int64_t heads, std::int64_t batch,
                std::int64_t token, float* row);
-  // From the gradient at the turned row to that at the plain one, in place; adds to the gradients of
+  // From the gradient of the rotated row to that of the plain one, in place; adds to the gradients of
   // the frequencies (one buffer of groups x pairs per encoding, null where they are constants). Where an input gives
   // the angles the buffer has theirs, [keys][pairs] from key `first_key` on.
   void backward(Role role, std::int64_t head, std::int64_t heads, std::int64_t batch,

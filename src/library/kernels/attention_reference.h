@@ -1,4 +1,4 @@
-// Parts shared by the forward and the backward, and the path for what is not fused.
+// The path of calls that are not fused, and parts shared by its forward and backward.
 #pragma once
 
 #include <string>

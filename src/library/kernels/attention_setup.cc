@@ -123,7 +123,7 @@ void fill_cope(AttentionSetup& setup) {
   }
 }
 
-// Whether the tensor's own rows can be read as they are: float32, whole vectors, never turned.
+// Whether the tensor's rows can be read without packing: float32, whole vectors, not rotated.
 bool serves_as_rows(const ConstTensorView& x, std::size_t padded_dim) {
   return x.dtype == DType::kFloat32 && static_cast<std::size_t>(x.channels()) == padded_dim &&
          x.stride[2] >= 0;

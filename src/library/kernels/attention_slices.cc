@@ -214,7 +214,7 @@ std::string slice_obstacle(const AttentionPlan& plan) {
   const auto name = [&](std::size_t index) {
     return std::string(traits(terms.spec.encodings[index]).name);
   };
-  if (!terms.obstacle.empty()) return "no fused kernel serves this spec: " + terms.obstacle;
+  if (!terms.obstacle.empty()) return "no fused kernel supports this spec: " + terms.obstacle;
   if (terms.chain) {
     return name(*terms.chain) +
            " applies a step of every token to the query, which slices do not carry; use it on one "
@@ -236,7 +236,7 @@ std::string slice_obstacle(const AttentionPlan& plan) {
           ? std::get_if<RelativeQuery>(&terms.spec.encodings[*terms.relative_query])
           : nullptr;
   if (relative != nullptr && relative->reads_input()) {
-    return "relative_query with an input of its own is not supported in slices; let it read the "
+    return "relative_query with a separate input is not supported in slices; let it read the "
            "query";
   }
   const auto* fox = terms.token ? std::get_if<Fox>(&terms.spec.encodings[*terms.token]) : nullptr;

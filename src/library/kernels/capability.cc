@@ -25,7 +25,7 @@ std::string terms_of(const AttentionCall& call) {
   const auto add = [&](const std::string& term) { text += (text.empty() ? "" : ", ") + term; };
   if (!state.rotary.empty()) {
     add(joined_names(state, state.rotary) +
-        (call.keys_are_turned ? " on queries (keys are turned)" : " while reading rows"));
+        (call.keys_are_turned ? " on queries (keys are already rotated)" : " while reading rows"));
   }
   if (!state.biases.empty()) {
     add(fmt::format("toeplitz table ({})", joined_names(state, state.biases)));
@@ -119,10 +119,11 @@ Status check_path(const char* op, const AttentionCall& call, const std::string& 
                           op, obstacle.c_str());
   }
   if (call.allow_reference) return {};
-  return Status::format(StatusCode::kUnsupported,
-                        "[%s] no fused kernel serves this call: %s; set allow_reference to run it "
-                        "through the float64 reference, which is slow",
-                        op, obstacle.c_str());
+  return Status::format(
+      StatusCode::kUnsupported,
+      "[%s] no fused kernel supports this call: %s; set allow_reference to run it "
+      "through the float64 reference, which is slow",
+      op, obstacle.c_str());
 }
 
 Capability capability(const AttentionCall& call) {

@@ -1,5 +1,5 @@
-// FIRE's tables entry by entry, for the host and the device: what kernels/fire_tables.h and kernels/cuda/fire_tables.h
-// fill.
+// Computes the entries of FIRE's tables on the host and the device, for kernels/fire_tables.h and
+// kernels/cuda/fire_tables.h.
 #pragma once
 
 #include "encodings/score_formulas.h"

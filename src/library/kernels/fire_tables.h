@@ -1,8 +1,8 @@
-// FIRE's network as a piecewise linear function per head, and what it reads per distance and per row.
+// FIRE's network as a piecewise linear function per head, and its inputs per distance and per row.
 //
 // f_h(u) = w2[h] . relu(w1 u + b1) + b2[h] is linear between the points where a hidden unit switches, so
-// a bias costs one multiply-add once the segment is known; and the gradient of all weights follows from
-// two sums per segment (of db u and of db), whatever the width.
+// a bias costs one multiply-add once the segment is known, and the gradients of all weights follow from
+// two sums per segment (of db u and of db) for any width.
 #pragma once
 
 #include <vector>

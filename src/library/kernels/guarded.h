@@ -1,4 +1,4 @@
-// What a kernel that promises noexcept does with exceptions of its body: they become the Status that it returns.
+// Runs the body of a noexcept kernel and converts its exceptions to a Status.
 #pragma once
 
 #include <exception>

@@ -1,4 +1,4 @@
-// Key masks as bytes: 1 for a key, 0 for padding, nothing else.
+// Key masks as bytes: 1 for a key, 0 for padding; other values are an error.
 #pragma once
 
 #include <algorithm>

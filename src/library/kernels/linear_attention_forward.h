@@ -1,5 +1,5 @@
-// The forward walk over the chunks of one head, from the sums that it is given to those that it
-// leaves.
+// The forward scan over the chunks of one head. It starts from the given running sums and updates
+// them.
 #pragma once
 
 #include <vector>
@@ -23,7 +23,7 @@ class LinearForward {
  public:
   explicit LinearForward(const LinearSetup& setup);
 
-  // Query heads head .. head + sharing - 1, which read the same turned keys. Writes their rows.
+  // Query heads head .. head + sharing - 1, which share the same rotated keys. Writes their rows.
   void run(const Segment& s, std::int64_t head, std::int64_t sharing, const HeadSums& sums);
 
  private:

@@ -1,4 +1,4 @@
-// The two backward walks of linear attention over the chunks of a head.
+// The two backward scans of linear attention over the chunks of a head.
 #pragma once
 
 #include <vector>

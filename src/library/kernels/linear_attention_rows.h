@@ -1,4 +1,4 @@
-// Tokens as the rows that linear attention multiplies, and gradients at those rows back to tokens.
+// Converts tokens to the rows that linear attention multiplies, and gradients of rows back to tokens.
 #pragma once
 
 #include <algorithm>

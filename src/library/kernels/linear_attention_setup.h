@@ -1,4 +1,4 @@
-// What a call of linear attention is made of, once its arguments are understood.
+// Internal state of a linear attention call after validation of the arguments.
 #pragma once
 
 #include <vector>

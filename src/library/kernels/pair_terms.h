@@ -1,5 +1,5 @@
-// Terms of a score that the tiles have no formula for: computed for a block of queries and all its keys at once, in
-// memory of keys x kQueryBlock per thread, and added to the scores of a tile as they are.
+// Score terms without a formula per tile: computed for a block of queries and all its keys, in memory of
+// keys x kQueryBlock per thread, and added to the scores of each tile.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Which path ran last, for the test that compares it with what capability() says.
+// Records the path that ran last, for tests that compare it with capability().
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// What RoPE and its frequency gradient share: checks, rows of cos and sin per token, and the blocks
-// of tokens that tasks work on.
+// Shared by RoPE and its frequency gradient: checks, cos/sin rows per token, and blocks of tokens for
+// tasks.
 #pragma once
 
 #include <vector>

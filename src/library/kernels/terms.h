@@ -1,5 +1,5 @@
-// A spec compiled for a shape: what each of its encodings is to attention. Facts alone, the same for every backend; what
-// a plan keeps between calls is the plan's own.
+// A spec compiled for a shape: the role of each encoding in attention. Immutable and the same for every backend; state that
+// is kept between calls belongs to the plan.
 #pragma once
 
 #include <optional>

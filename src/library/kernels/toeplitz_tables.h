@@ -1,5 +1,5 @@
-// The sum of all Toeplitz biases of a spec as one float32 table per head, from the encodings' own
-// formulas, and the plan's memory of the last one: decoding asks for the same table at every step.
+// The sum of all Toeplitz biases of a spec as one float32 table per head, computed with the encodings'
+// formulas. The plan caches the last table, because decoding needs the same one at every step.
 #pragma once
 
 #include <memory>

@@ -96,8 +96,7 @@ Status check_output(const char* op, const char* name, const TensorView& out,
   const Extent b = extent_of(in);
   if (a.begin < b.end && b.begin < a.end) {
     return Status::format(StatusCode::kInvalidArgument,
-                          "[%s] %s must be its input itself or lie apart from it, not overlap it",
-                          op, name);
+                          "[%s] %s must be its input (in place) or must not overlap it", op, name);
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// Checks on tensor views that every kernel makes before it writes.
+// Checks of tensor views that every kernel makes before it writes.
 #pragma once
 
 #include "posenc/core/status.h"

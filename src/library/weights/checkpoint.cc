@@ -45,13 +45,13 @@ std::string read_small_file(const std::string& path) {
   return file.read_text(0, file.size());
 }
 
-// An index may come from anywhere; its files must lie beside it.
+// An index is untrusted input: its files must be in the same folder.
 void check_shard_name(const std::string& name, const std::string& path) {
   if (name.find('/') == std::string::npos && name.ends_with(kFileEnd) && name.front() != '.') {
     return;
   }
   throw file_error(ErrorKind::kOutOfRange, path, "weight_map",
-                   "must name .safetensors files beside it", in_quotes(name), kDamaged);
+                   "must name .safetensors files in its folder", in_quotes(name), kDamaged);
 }
 
 // Index and shards must say the same, or a tensor would be lost in silence.
@@ -66,7 +66,7 @@ void check_index(const Checkpoint& checkpoint, const std::string& index_path) {
   if (held != checkpoint.index->weight_map.size()) {
     throw file_error(ErrorKind::kConflict, index_path, "weight_map",
                      fmt::format("must name every tensor of its shards ({})", held),
-                     std::to_string(checkpoint.index->weight_map.size()), "make the index anew");
+                     std::to_string(checkpoint.index->weight_map.size()), "recreate the index");
   }
 }
 

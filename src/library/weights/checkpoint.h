@@ -1,4 +1,4 @@
-// A checkpoint to read: one safetensors file, or a folder with one, or with shards and their index.
+// Reads a checkpoint: a safetensors file, a folder with one, or a folder with shards and their index.
 #pragma once
 
 #include <functional>

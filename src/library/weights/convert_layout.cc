@@ -78,9 +78,9 @@ ModelHeads model_heads(const HfModel& model) {
     return {ErrorKind::kUnsupported,
             {.scope = "hf config", .key = "", .rule = rule, .value = value, .hint = ""}};
   };
-  // CodeGen cuts q, v and k into parts for four devices; DeepSeek-V4's values are its turned keys.
+  // CodeGen cuts q, v and k into parts for four devices; DeepSeek-V4's values are its rotated keys.
   if (model.model_type == "codegen" || model.model_type == "deepseek_v4") {
-    throw refuse("has rows in an order that is not known here", model.model_type);
+    throw refuse("has an unsupported order of rows", model.model_type);
   }
   std::optional<ModelHeads> found;
   for (const HfLayer& layer : model.layers) {

@@ -12,7 +12,7 @@
 namespace posenc::weights {
 namespace {
 
-// Takes the header apart as the parser walks: {name: {dtype, shape, data_offsets}}.
+// Reads the header while it is parsed: {name: {dtype, shape, data_offsets}}.
 class HeaderReader : public JsonReader {
  public:
   explicit HeaderReader(const std::string& path) : JsonReader(path, "header") {}
@@ -204,7 +204,7 @@ void check_places(const Header& header, std::uint64_t data_size, const std::stri
     }
     if (tensor.begin > reached) {
       throw lie(path, tensor,
-                fmt::format("leaves a hole before it from byte {} to {}", reached, tensor.begin));
+                fmt::format("leaves a gap before it from byte {} to {}", reached, tensor.begin));
     }
     reached = tensor.end;
   }

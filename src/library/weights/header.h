@@ -1,4 +1,4 @@
-// The header of a safetensors file: its JSON read with strict limits, checked, and written.
+// Reads, validates and writes the header of a safetensors file. Limits on the JSON are strict.
 #pragma once
 
 #include "posenc/weights/safetensors.h"

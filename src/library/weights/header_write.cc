@@ -24,7 +24,7 @@ std::string json_text(const std::string& text, const std::string& path) {
 
 void check_spec(const TensorSpec& tensor, const std::string& path) {
   const std::string name = in_quotes(tensor.name);
-  if (tensor.name == "__metadata__") throw refusal(path, name, "is no name for a tensor");
+  if (tensor.name == "__metadata__") throw refusal(path, name, "is not a valid tensor name");
   if (tensor.name.size() > kLongestName) {
     throw refusal(path, name, fmt::format("must have at most {} bytes", kLongestName));
   }

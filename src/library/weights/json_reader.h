@@ -1,5 +1,5 @@
-// The base of readers that walk JSON without building a tree of it, so that a hostile file costs no
-// more memory than what it truly holds. Everything is refused that a reader does not take.
+// The base of readers that parse JSON without building a tree, so that a hostile file costs no
+// more memory than its contents. Everything that a reader does not accept is an error.
 #pragma once
 
 #include <nlohmann/json.hpp>

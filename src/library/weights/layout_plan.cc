@@ -151,10 +151,10 @@ TensorPlan LayoutPlanner::plan(const TensorInfo& tensor) const {
   const auto found = belonging(tensor.name, options_);
   if (!found || found->part == Part::kInputs || tensor.size() == 0) return plan;
   if (found->part == Part::kUnknown) {
-    throw mistake(
-        ErrorKind::kUnsupported, in_quotes(tensor.name),
-        fmt::format("belongs to a projection ({}) and is of no known kind", role_name(found->role)),
-        "", "convert before quantising, or --keep it");
+    throw mistake(ErrorKind::kUnsupported, in_quotes(tensor.name),
+                  fmt::format("belongs to a projection ({}) but is of an unknown kind",
+                              role_name(found->role)),
+                  "", "convert before quantising, or --keep it");
   }
   if (found->part == Part::kScale) {
     plan_scale(*found, plan);
@@ -234,8 +234,7 @@ void LayoutPlanner::plan_latent(TensorPlan& plan) const {
 void LayoutPlanner::plan_fused(ProjectionRole role, TensorPlan& plan) const {
   if (role == ProjectionRole::kUnclear) {
     throw mistake(ErrorKind::kMissingKey, in_quotes(plan.source.name),
-                  "holds q, k and v in an order that its name does not tell", "",
-                  "add --qkv concat or --qkv grouped");
+                  "holds q, k and v in an unknown order", "", "add --qkv concat or --qkv grouped");
   }
   const std::int64_t rows = rows_of(plan.source);
   if (heads_.heads == 0) {

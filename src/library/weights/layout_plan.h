@@ -1,4 +1,4 @@
-// Where the rows of q and k go when the pairing of RoPE changes.
+// The permutation of the rows of q and k when the channel layout of RoPE changes.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// How this layer's errors are worded.
+// Error messages of this layer.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Patterns over the names of tensors; convert.h says what a pattern means.
+// Patterns for names of tensors; convert.h defines them.
 #pragma once
 
 #include <optional>

@@ -35,7 +35,7 @@ std::string output_path(const Checkpoint& checkpoint, const std::string& out, bo
                                          .hint = "add -o OUT, or --in-place"});
   }
   if (in_place && !out.empty() && !same_file(out, checkpoint.path)) {
-    throw output_error(out, "is not the input, which --in-place replaces", "leave one of them out");
+    throw output_error(out, "is not the input, which --in-place replaces", "remove one of them");
   }
   if (!in_place && same_file(out, checkpoint.path)) {
     throw output_error(out, "is the input itself", "choose another name, or add --in-place");
@@ -59,10 +59,10 @@ void check_kind(const Destination& place) {
   std::error_code ignored;
   const fs::file_status status = fs::status(place.path, ignored);
   if (place.folder && fs::exists(status) && !fs::is_directory(status)) {
-    throw output_error(place.path, "is a file, and the input is a folder", "name a folder");
+    throw output_error(place.path, "is a file but the input is a folder", "name a folder");
   }
   if (!place.folder && fs::is_directory(status)) {
-    throw output_error(place.path, "is a folder, and the input is a file", "name a file");
+    throw output_error(place.path, "is a folder but the input is a file", "name a file");
   }
 }
 

@@ -1,4 +1,4 @@
-// Writing a checkpoint: every file under a temporary name first, and only then all of them in place.
+// Writes a checkpoint: all files under temporary names first, then renames all of them.
 #pragma once
 
 #include "weights/checkpoint.h"

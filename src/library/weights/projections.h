@@ -1,5 +1,5 @@
-// Which tensors of a checkpoint belong to q and k, by their names, and what of them follows the
-// rows of the projection.
+// Finds the tensors of q and k in a checkpoint by their names, and their companions (biases, scales) with the
+// same rows.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// What becomes of one tensor, and the streaming that does it.
+// The action for one tensor, and the streaming code that performs it.
 #pragma once
 
 #include <atomic>

@@ -46,7 +46,7 @@ void Writer::append(std::span<const std::byte> data) {
 void Writer::sync() {
   if (remaining_ > 0) {
     throw length_error(state_->file.path(),
-                       "must have all bytes of its tensors before it is put in place",
+                       "must have all bytes of its tensors before it is committed",
                        tensors_.back().end - remaining_);
   }
   state_->file.sync();

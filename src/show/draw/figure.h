@@ -68,7 +68,7 @@ struct Rule {
   bool vertical = true;
 };
 
-// Text beside a point: the position of an embedding.
+// Text next to a point: the position of an embedding.
 struct Note {
   double x = 0.0;
   double y = 0.0;

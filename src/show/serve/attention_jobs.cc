@@ -189,8 +189,8 @@ std::string AttentionJobs::run(const AttentionWish& wish, const std::string& pat
     const bool ends = pause(kLook);
     const auto now = Clock::now();
     if (!asked && (ends || now >= deadline)) {
-      why = ends ? "[attention] the server ends"
-                 : fmt::format("[attention] {} took more than {} s and was ended; ask for less",
+      why = ends ? "[attention] the server is shutting down"
+                 : fmt::format("[attention] {} took more than {} s and was stopped; request less",
                                program_.words.front(),
                                std::chrono::duration<double>(program_.limit).count());
       process.signal(SIGTERM);

@@ -58,7 +58,7 @@ class AttentionJobs {
     double seconds = 0.0;  // that it has been running
     std::string message;   // why it failed
   };
-  // What became of this wish; an outcome is told once.
+  // The state of this request; an outcome is reported once.
   Answer look(const AttentionWish& wish);
   // Starts it where nothing runs: kRunning, kBusy, or kFailed where the program cannot be started.
   // The program gets the folder that is open, so that a link in its place changes nothing.

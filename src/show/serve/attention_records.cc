@@ -47,7 +47,7 @@ Value record_value(const RunPath& path, const Record& record) {
                  {"bytes", write_field(static_cast<std::int64_t>(record.bytes))}})};
 }
 
-// The newest record that the wish could mean.
+// The newest record that matches the request.
 std::optional<Record> record_for(const AttentionWish& wish, const Folder& run) {
   std::optional<Record> found;
   for (const Record& record : records_of(run)) {
@@ -94,7 +94,7 @@ Response maps_response(const RunPath& path, const File& file, const std::string&
   if (file.size > report::kLargestRecord) {
     return error_response(
         500,
-        fmt::format("[{}] has {} bytes, and a page shows records of up to {}; ask for a shorter "
+        fmt::format("[{}] has {} bytes, and the page shows records of up to {}; request a shorter "
                     "sample, or draw it with posenc attention",
                     name, file.size, report::kLargestRecord));
   }
@@ -118,7 +118,8 @@ Response record_response(AttentionJobs& jobs, const AttentionWish& wish, const R
     return done(path, *record);
   }
   if (answer.state == State::kDone) {
-    return error_response(500, "[attention] the program ended well but left no record");
+    return error_response(500,
+                          "[attention] the program exited without an error but wrote no record");
   }
   if (answer.state != State::kBusy) {
     if (const auto other = run.find_other()) {

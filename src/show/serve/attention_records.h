@@ -1,4 +1,4 @@
-// The attention records of a run, and the answer to a wish for one.
+// The attention records of a run, and the response to a request for one.
 #pragma once
 
 #include "core/value.h"

@@ -34,7 +34,7 @@ void Deadlines::watch() {
   std::unique_lock lock(mutex_);
   while (!wake_.wait_for(lock, period, [this] { return ending_; })) {
     const auto now = std::chrono::steady_clock::now();
-    // Under the lock, so that no socket is closed and opened anew in between.
+    // Under the lock, so that no socket is closed and reopened in between.
     std::erase_if(since_, [&](const auto& entry) {
       const bool late = now - entry.second >= allowed_;
       if (late) ::shutdown(entry.first, SHUT_RDWR);

@@ -132,7 +132,7 @@ Response Site::route(const Request& request, const Target& target) {
 }
 
 Response Site::api(const Request& request, const Target& target) {
-  if (foreign(request)) return error_response(403, "[request] comes from a page of another site");
+  if (foreign(request)) return error_response(403, "[request] comes from a page of another origin");
   const std::size_t size = target.segments.size();
   const std::string what = size > 1 ? target.segments[1] : "";
   if (size == 2 && what == "runs") return runs();

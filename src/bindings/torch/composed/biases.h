@@ -1,5 +1,5 @@
-// The biases of site 3 as operations on tensors of any device: for a table of distances, or for every
-// query and key where nothing is fused. Differentiable in the parameters.
+// The biases of site 3 as tensor operations for any device: as a table of distances, or for every
+// query and key if attention is not fused. Differentiable with respect to the parameters.
 #pragma once
 
 #include "torch/arguments.h"

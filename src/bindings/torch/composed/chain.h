@@ -1,5 +1,5 @@
-// Chains of steps (path.h, wall.h) from libtorch's operations: tiles of keys from the last to the first, each with a
-// product for all queries at or after it. Gradients come from autograd.
+// PaTH and Wall (path.h, wall.h) as libtorch operations: tiles of keys from the last to the first, each with a product for
+// all queries at or after it. Gradients come from autograd.
 #pragma once
 
 #include "torch/composed/composed.h"

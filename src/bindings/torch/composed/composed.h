@@ -1,5 +1,5 @@
-// Attention with any spec from libtorch's own operations: what runs on a device where no fused kernel
-// serves the call. Scores are tensors of Tq x Tk, in float32 (float64 for float64), and gradients come
+// Attention with any spec as libtorch operations: the fallback on devices where no fused kernel
+// supports the call. Scores are Tq x Tk tensors in float32 (float64 for float64), and gradients come
 // from autograd.
 #pragma once
 

@@ -1,4 +1,4 @@
-// From what the fused kernels sum up for FIRE to the gradients of its parameters, as operations on tensors of any device.
+// The gradients of FIRE's parameters from the sums that fused kernels compute, as tensor operations for any device.
 // The formulas are those of posenc/encodings/fire.h.
 #pragma once
 

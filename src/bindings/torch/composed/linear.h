@@ -1,4 +1,4 @@
-// Linear attention from a few operations on rows, for any device that has the walk
+// Linear attention as a few operations on rows, for any device that implements the scan
 //
 //   out[i] = SUM_j <a[i], b[j]> c[j]        over j <= i, j >= i, or all j
 //
@@ -43,7 +43,7 @@ struct LinearGradients {
 LinearGradients linear_backward(const LinearRows& rows, const LinearResult& forward,
                                 const at::Tensor& grad_out, const LinearDevice& device);
 
-// The walk as matrix products, for tests and for devices without a kernel: T x T scores.
+// The scan as matrix products, for tests and for devices without a kernel: T x T scores.
 at::Tensor walk_by_products(const at::Tensor& a, const at::Tensor& b, const at::Tensor& c,
                             Sees sees);
 

@@ -1,6 +1,6 @@
-// NaN and infinity in composed attention. Its matrix products multiply hidden keys and values by 0, and
-// 0 times NaN is NaN. So tokens with such numbers are set to 0 before, and the results that see them are
-// set to NaN afterwards: the rule of posenc/kernels/attention.h.
+// NaN and infinity in composed attention. Its matrix products multiply masked keys and values by 0, and
+// 0 times NaN is NaN. So tokens with such numbers are set to 0 first, and the results that attend to them
+// are set to NaN afterwards, as posenc/kernels/attention.h specifies.
 #pragma once
 
 #include "torch/composed/composed.h"

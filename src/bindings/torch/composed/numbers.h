@@ -1,4 +1,4 @@
-// The numbers of a tensor as formulas of encodings take them (posenc/encodings/dual.h).
+// Adapts tensors to the number type of the encodings' formulas (posenc/encodings/dual.h).
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,4 +1,4 @@
-// Which path attention takes on a CUDA device, and why: asked before every call, and by explain().
+// Selects the path of attention on a CUDA device, and gives the reason: for every call, and for explain().
 #pragma once
 
 #include "kernels/attention_call.h"

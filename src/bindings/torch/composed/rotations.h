@@ -1,4 +1,4 @@
-// Site 2 from libtorch's own operations: differentiable, with memory linear in the length.
+// Site 2 as libtorch operations: differentiable, with memory linear in the length.
 #pragma once
 
 #include <optional>
@@ -31,7 +31,7 @@ at::Tensor composed_rotation(const Encoding& encoding, const ModelShape& shape,
                              const Lengths& lengths, Role role, const at::Tensor& x,
                              const at::Tensor& positions, const at::Tensor& alpha);
 
-// Turned keys moved from one set of positions to another, as posenc::rerotate moves one row.
+// Moves rotated keys from one set of positions to another, like posenc::rerotate for one row.
 at::Tensor composed_rerotation(const Rotary& from, const at::Tensor& from_positions,
                                const Rotary& to, const at::Tensor& to_positions,
                                const at::Tensor& x);

@@ -1,6 +1,6 @@
-// Masks and positions of an attention call as tensors on the device of its queries. Nothing is read back
-// from the device, except what was given there and must be known here: lengths of packed sequences,
-// whether an integer mask holds 0 and 1 only, and bounds of positions where a spec rotates.
+// Masks and positions of an attention call as tensors on the device of its queries. The only copies from
+// the device to the host are those of arguments that the host needs: lengths of packed sequences, a check that
+// an integer mask only holds 0 and 1, and the range of positions if a spec rotates.
 #pragma once
 
 #include "kernels/attention_call.h"

@@ -1,4 +1,4 @@
-// The table of a spec's Toeplitz biases, filled on the GPU in a launch for each of them.
+// The table of a spec's Toeplitz biases, computed on the GPU with one launch per bias.
 #pragma once
 
 #include "torch/composed/biases.h"

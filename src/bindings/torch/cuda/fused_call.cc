@@ -153,7 +153,7 @@ void FusedCall::fill_cope() {
         from_values ? v_ : aligned(call_.composed().inputs[first_input(terms.inputs, *terms.cope)]);
     p.cope.gate_k = tensor4(gates_);
   }
-  // Slopes with gates from the scores read the turned queries alone.
+  // Slopes with gates from the scores use only the rotated queries.
   if (!turned.any() || !(interpolates || own_gates)) return;
   plain_q_ = aligned(call_.composed().q);
   p.cope.plain_q = tensor4(plain_q_);

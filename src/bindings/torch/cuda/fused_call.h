@@ -1,4 +1,4 @@
-// A call in the terms of the CUDA kernels, and the memory that these point into.
+// A call as arguments of the CUDA kernels, and the memory that they point to.
 #pragma once
 
 #include "kernels/cuda/attention.h"

@@ -13,7 +13,8 @@ at::Tensor rows_like(const at::Tensor& x) { return aligned(at::empty_like(x)); }
 bool launched(const Status& status) {
   if (status.code() == StatusCode::kUnsupported) {
     TORCH_WARN_ONCE(
-        "[posenc] attention is composed on the GPU, with scores as tensors of Tq x Tk: ",
+        "[posenc] attention runs as composed operations on the GPU, with Tq x Tk tensors of "
+        "scores: ",
         status.message());
     return false;
   }

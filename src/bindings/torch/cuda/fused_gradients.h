@@ -1,4 +1,4 @@
-// The backward of the CUDA kernels: what they write, and what follows from it.
+// The backward with the CUDA kernels: their outputs, and the gradients computed from them.
 #pragma once
 
 #include "torch/cuda/fused_call.h"

@@ -1,4 +1,4 @@
-// A rotation by angles that an input gives (rope with angles=input or input_position), on the GPU.
+// Rotation by angles from an input (rope with angles=input or input_position) on the GPU.
 #pragma once
 
 #include "kernels/cuda/rope_angles.h"

@@ -1,4 +1,4 @@
-// Linear attention on the GPU: features by libtorch's operations, rotations and walks by our kernels.
+// Linear attention on the GPU: features with libtorch operations, rotations and scans with our kernels.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>

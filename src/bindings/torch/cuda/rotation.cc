@@ -21,7 +21,7 @@ ConstTensorView view_or_none(const at::Tensor& x) {
 }
 
 // At least what the plan keeps on the host, then in doublings, so that a growing sequence seldom
-// fills a table anew.
+// fills a new table.
 DeviceTable grown(const DeviceTable& known, const PositionRange& range, const CachePolicy& policy) {
   DeviceTable wanted;
   wanted.first = std::min<std::int64_t>({range.least, known.first, 0});

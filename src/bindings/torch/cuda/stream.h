@@ -1,4 +1,4 @@
-// The stream that libtorch runs on: all that is asked of its CUDA headers.
+// The CUDA stream of libtorch: the only part of its CUDA headers that is used.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,4 +1,4 @@
-// Queries and keys through site 2 in a pass of its own, and their gradients back.
+// Applies site 2 to queries and keys in a separate pass, forward and backward.
 #pragma once
 
 #include <map>
@@ -20,7 +20,7 @@ class Turned {
   // The gradient of an input that gives angles, after backward(); undefined for other inputs.
   [[nodiscard]] at::Tensor input_gradient(std::size_t input) const;
 
-  // From gradients at the turned rows to those at the plain ones, in place; sets the gradients of trained
+  // From gradients of the rotated rows to those of the plain ones, in place; sets the gradients of trained
   // frequencies and temperatures where `gradients` is given.
   void backward(const at::Tensor& dq, const at::Tensor& dk,
                 std::vector<std::vector<at::Tensor>>* gradients) const;

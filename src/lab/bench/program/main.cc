@@ -1,4 +1,4 @@
-// What `posenc bench` runs: the kernels beside their baselines and the machine's limits. A program of its
+// `posenc bench`: times the kernels against their baselines and the machine's limits. A program of its
 // own, so that the other verbs need not wait for libtorch to load.
 #include <fmt/format.h>
 

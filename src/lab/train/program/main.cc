@@ -36,12 +36,11 @@ void require_own_results(const std::vector<std::string>& overrides) {
     const bool own = std::any_of(kOfTheEvaluation.begin(), kOfTheEvaluation.end(),
                                  [&](std::string_view field) { return o.starts_with(field); });
     if (own) continue;
-    throw Error(ErrorKind::kConflict,
-                {.scope = "eval",
-                 .key = o.substr(0, o.find('=')),
-                 .rule = "cannot be changed in the results of a run",
-                 .value = "",
-                 .hint = "write the figures to a file of their own: --out FILE"});
+    throw Error(ErrorKind::kConflict, {.scope = "eval",
+                                       .key = o.substr(0, o.find('=')),
+                                       .rule = "cannot be changed in the results of a run",
+                                       .value = "",
+                                       .hint = "write the figures to a file: --out FILE"});
   }
 }
 
@@ -86,7 +85,7 @@ int look(const Arguments& a) {
   return kFine;
 }
 
-// The text goes to the standard output; how it was computed beside it.
+// The text goes to standard output; a summary of the computation to standard error.
 int continue_prompt(const Arguments& a) {
   const StopRequest stop;
   const auto mode = mode_of(a.progress);

@@ -59,7 +59,7 @@ inline runs::Progress::Mode mode_of(const std::string& name) {
   return runs::Progress::Mode::kAuto;
 }
 
-// JSON goes to programs on the standard output; a bar and words go beside it.
+// JSON goes to standard output; the progress bar and messages go to standard error.
 inline runs::ProgressOutput output_of(runs::Progress::Mode mode) {
   const int descriptor = mode == runs::Progress::Mode::kJson ? STDOUT_FILENO : STDERR_FILENO;
   return runs::ProgressOutput::to_descriptor(descriptor);

@@ -158,7 +158,7 @@ void add_products(const HeadProblem& p, const QueryBlock& b, const Tile& tile, b
   });
 }
 
-// The products that a tile's weights and score gradients feed.
+// The products that use a tile's weights and score gradients.
 void accumulate_tile(const HeadProblem& p, const QueryBlock& b, const Tile& tile, bool careful,
                      const BackwardInputs& in, Workspace& w, const BackwardOutputs& out) {
   add_products(p, b, tile, careful, w.scores.data(), in.grad_out, out.dv, {}, nullptr);

@@ -1,8 +1,8 @@
 // The SIMD part of attention: one block of queries of one head against all its keys.
 //
-// Scores live in tiles of kKeyBlock keys x kQueryBlock queries, queries along the vector: the maximum,
-// the sum and CoPE's running gate sum of a query are then one lane each, and nothing is ever summed
-// across lanes. Tiles are visited from the diagonal down to key 0.
+// Scores are tiles of kKeyBlock keys x kQueryBlock queries with queries along the vector. The maximum,
+// the sum and CoPE's running gate sum of a query are then one lane each, and there are no sums across
+// lanes. Tiles are processed from the diagonal to key 0.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What the forward and the backward of attention share: scores of a tile with all modifiers. Included
+// Shared by the forward and backward of attention: the scores of a tile with all modifiers. Included
 // once per target.
 #if defined(POSENC_KERNELS_CPU_ATTENTION_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef POSENC_KERNELS_CPU_ATTENTION_TILE_INL_H_
@@ -110,7 +110,7 @@ HWY_INLINE hn::Vec<Df> cap_slope(const HeadProblem& p, hn::Vec<Df> score) {
   return hn::IfThenZeroElse(hn::Eq(score, hn::Set(d, -kInfinity)), slope);
 }
 
-// Starts the walk from the query back.
+// Initialises the loop from the query backwards.
 inline std::array<float, kCarry> first_carry(const HeadProblem& p) {
   std::array<float, kCarry> carry{};
   if (p.breaks_sticks) std::fill_n(carry.begin(), kQueryBlock, 1.0f);

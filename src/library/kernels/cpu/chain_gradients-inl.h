@@ -1,4 +1,4 @@
-// Backward of a chain of steps in a block of queries (ChainProblem): tiles come from the first key to the last, and
+// Backward of PaTH and Wall in a block of queries (ChainProblem): tiles are processed from the first key to the last, and
 // BackwardOutputs::dq is the gradient of the queries past the tile, then above it. Included once per target.
 #if defined(POSENC_KERNELS_CPU_CHAIN_GRADIENTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef POSENC_KERNELS_CPU_CHAIN_GRADIENTS_INL_H_

@@ -1,4 +1,4 @@
-// The SIMD part of decoding: a few queries against a long cache, which is read once, as it is stored.
+// The SIMD part of decoding: a few queries against a long cache, which is read once, in its storage type.
 #pragma once
 
 #include <cstddef>

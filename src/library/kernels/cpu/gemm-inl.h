@@ -1,4 +1,4 @@
-// The one matrix product of the attention kernels: C (+)= A B on tiles that sit in cache.
+// The matrix product of the attention kernels: C (+)= A B on tiles that fit into the cache.
 //
 // A is read one element at a time and broadcast, so its rows and columns may have any stride: the same
 // loop serves A and its transpose. B and C are row-major with whole vectors per row. Included once per

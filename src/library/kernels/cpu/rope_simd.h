@@ -1,4 +1,4 @@
-// The SIMD part of RoPE: rows of channels turned by rows of cos and sin.
+// The SIMD part of RoPE: rotates rows of channels by rows of cos and sin.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace posenc::cpu {
 
-// How a row is turned. Channels before `offset` and from offset + 2 * pairs on pass unchanged.
+// How a row is rotated. Channels before `offset` and from offset + 2 * pairs on do not change.
 struct RopeRowPlan {
   DType dtype;
   bool interleaved;
@@ -16,7 +16,7 @@ struct RopeRowPlan {
   std::size_t offset;
   std::size_t channels;
   bool back = false;  // turns the other way
-  // Of bfloat16: how many pairs are turned as 32-bit words, two channels to a word. Their angles lie in
+  // For bfloat16: how many pairs are rotated as 32-bit words, two channels to a word. Their angles lie in
   // the order of the words' halves (expand_angles).
   std::size_t word_pairs = 0;
 };

@@ -1,4 +1,4 @@
-// What happens to a tile of raw scores: biases, CoPE, masks, softmax. Included once per target.
+// Applies biases, CoPE, masks and softmax to a tile of raw scores. Included once per target.
 #if defined(POSENC_KERNELS_CPU_SCORE_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef POSENC_KERNELS_CPU_SCORE_TILE_INL_H_
 #undef POSENC_KERNELS_CPU_SCORE_TILE_INL_H_
@@ -39,7 +39,7 @@ struct KeyRange {
   std::size_t end_tile;  // one past the last; equal to first_tile where nothing is seen
 };
 
-// A chain starts at a query's own token, also where a stick hides it.
+// A chain starts at a query's own token, even if stick-breaking masks it.
 inline KeyRange visible_tiles(const HeadProblem& p, const QueryBlock& b) {
   const bool chains = p.chain.kind != cpu::ChainProblem::Kind::kNone;
   const std::int64_t right = chains ? std::max<std::int64_t>(p.window_right, 0) : p.window_right;
@@ -103,7 +103,7 @@ inline Tile tile_at(const HeadProblem& p, const QueryBlock& b, std::size_t index
 // CoPE along one vector of queries: the running gate sum and the segment of the table it is in. The
 // sum is kept as a whole number and a fraction: gates then add to a number below one, whose rounding
 // is that of the gates themselves however far the sum has come. The segment changes only where a
-// fraction passes one, and is only then read anew.
+// fraction passes one, and is only then read again.
 class CopeLanes {
  public:
   // `carry` holds kQueryBlock whole numbers, then as many fractions.
@@ -164,7 +164,7 @@ struct NoCope {
                     const float* /*carry*/) {}
 };
 
-// FIRE along one vector of queries: the segment of its piecewise linear function, read anew where a
+// FIRE along one vector of queries: the piece of its piecewise linear function, read again where a
 // lane leaves it.
 class FireLanes {
  public:

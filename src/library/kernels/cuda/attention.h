@@ -1,14 +1,14 @@
-// The seam of the CUDA attention kernels: plain C++, device pointers, and an opaque stream. What is
-// computed is that of posenc/kernels/attention.h with site 2 applied before (queries and keys arrive
-// turned); nothing here allocates, and every launch is asynchronous on the stream.
+// The interface of the CUDA attention kernels: plain C++ with device pointers and an opaque stream. They compute
+// posenc/kernels/attention.h for queries and keys that are already rotated (site 2). Nothing here allocates, and
+// every launch is asynchronous on the stream.
 //
-// Two families of kernels serve a call. The tuned ones: bfloat16 and float16, Toeplitz biases, a softcap with or without
-// these, CoPE with gates from the scores and up to kTunedPositions positions, FIRE, a term per token or stick-breaking
-// without other terms. The general ones (general.h) serve the rest: float32, CoPE with gates of other keys, long tables,
+// There are two families of kernels. The tuned kernels support bfloat16 and float16 with Toeplitz biases and a softcap,
+// or with one of: CoPE with gates from the scores and up to kTunedPositions positions, FIRE, a term per token,
+// stick-breaking. The general kernels (general.h) support the rest: float32, CoPE with gates of other keys, long tables,
 // queries times distances, and FIRE, a term per token or stick-breaking with other terms, dropout or a padding mask.
 //
-// Not served (launch_* then says kUnsupported): channels above 256 or no multiple of 8, and the few
-// combinations whose tiles do not fit into the shared memory of the GPU.
+// Unsupported (launch_* returns kUnsupported): more than 256 channels, channels that are not a multiple of 8, and the
+// few combinations whose tiles exceed the shared memory of the GPU.
 #pragma once
 
 #include <cstddef>
@@ -170,7 +170,7 @@ struct AttentionParams {
 struct AttentionBackwardParams {
   AttentionParams forward;  // as called; out and lse hold its results; workspace is the backward's
   Tensor4 grad_out;         // [B, H, Tq, D]
-  Tensor4 dq;               // gradient of the turned queries
+  Tensor4 dq;               // gradient of the rotated queries
   Tensor4 dk;               // [B, Hkv, Tk, D]
   Tensor4 dv;
   // Where plain_q was given: the gradient that goes to the queries before site 2. Else that part is

@@ -1,5 +1,5 @@
-// The attention kernels' closed list: sizes per head dimension and chain, and the units that compile
-// them, one per direction and dimension.
+// The list of instantiated attention kernels: tile sizes per head dimension and chain of modifiers. One source file
+// compiles the kernels of a direction and head dimension.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,7 +19,7 @@ struct Sizes {
 
 inline constexpr int kChainToeplitz = 1;
 inline constexpr int kChainCope = 2;
-// Each alone, and only in kernels with a copying warpgroup.
+// Each alone, and only in warp-specialised kernels.
 inline constexpr int kChainTokens = 4;
 inline constexpr int kChainFire = 8;
 inline constexpr int kChainSticks = 32;
@@ -43,7 +43,7 @@ constexpr Sizes backward_query_sizes(int dim, int chain, bool compact) {
   if ((chain & kChainCope) == 0) return {3, 4, 1};
   return chain == kChainCope ? Sizes{3, 4, 1} : Sizes{2, 4, 1};
 }
-// Of keys, where a warpgroup only copies; values have one less.
+// Pipeline stages of keys in warp-specialised kernels; values have one less.
 constexpr int query_stream_stages(int dim, int chain) {
   return (dim == 128 ? 4 : 5) - ((chain & kChainCope) != 0 ? 1 : 0);
 }

@@ -1,4 +1,4 @@
-// Biases by distance as a table over distances, from the encodings' own formulas: what attention adds to scores.
+// Computes the table of biases by distance that attention adds to scores, from the formulas of the encodings.
 #pragma once
 
 #include <array>

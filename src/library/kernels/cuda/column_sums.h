@@ -2,7 +2,7 @@
 //
 //   sums[c] = SUM_r y[r, c]
 //
-// In float32, in an order that follows from the shape alone: the same bits in every run. Bound by reading y once; a
+// In float32, in an order that depends only on the shape: bitwise identical in every run. Bound by reading y once; a
 // training step of a small model has twenty such sums.
 #pragma once
 

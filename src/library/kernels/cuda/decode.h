@@ -1,7 +1,7 @@
-// Few queries against many keys: the keys of a head are split among blocks, each block reads its keys and
-// values once for all query heads that share them, and a last launch joins the parts. With CoPE two
-// launches go before that, because a gate is counted by every key before it: scores and sums of gates
-// first, then positions from the sums behind a split.
+// Split-K decoding, a few queries against many keys: the keys of a head are split among thread blocks. Each block reads
+// its keys and values once for all query heads that share them, and a last launch combines the splits. CoPE needs two
+// launches before that, because a position sums the gates of later keys: first scores and sums of gates per split, then
+// positions from the sums of later splits.
 #pragma once
 
 #include "kernels/cuda/attention.h"

@@ -1,4 +1,4 @@
-// What every launcher of this folder shares: the stream it is given, and how it reports.
+// Shared by all launchers: the type of the stream, and error reporting.
 #pragma once
 
 #include <cstdint>

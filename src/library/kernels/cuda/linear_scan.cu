@@ -28,7 +28,7 @@ struct ScanParams {
   ScanSees sees;
 };
 
-// What a block keeps in shared memory; rows of features are stored turned, [feature][token].
+// The shared memory of a block; features are stored transposed, [feature][token].
 template <int kChunk>
 struct ScanTiles {
   static constexpr int kTokenPitch = kChunk + 4;

@@ -1,11 +1,11 @@
-// The walk that linear attention is made of, forward and backward, on float32 rows in device memory:
+// The scan of linear attention, forward and backward, on float32 rows in device memory:
 //
 //   out[n, i] = SUM_j <a[n, i], b[n, j]> c[n, j]         over j <= i, j >= i, or all j
 //
 // a and b are [count, tokens, features], c and out [count, tokens, values], all dense. Time and memory
-// are linear in the tokens: they are cut into stretches, each with a sum of b c^T of its own; a second
-// launch adds the sums up, and a third walks every stretch in chunks from the sum before it. Sums run in
-// a fixed order: the same bits in every run.
+// are linear in the tokens. The first launch computes a sum of b c^T per segment of tokens, the second their
+// prefix sums, and the third processes every segment in chunks from its prefix sum. Sums have a fixed order:
+// bitwise identical in every run.
 #pragma once
 
 #include <cstddef>

@@ -3,8 +3,8 @@
 //   sum = x + branch          y[r, c] = (sum[r, c] - mean[r]) inverse[r] weight[c] + bias[c]
 //
 // Sums and statistics are float32, branch and y of any storage type. Bound by memory: the forward moves x, branch, sum
-// and y once, the backward dy, sum, dsum, dx and dbranch. The gradients of weight and bias are added up in an order that
-// follows from the shape alone: the same bits in every run.
+// and y once, the backward dy, sum, dsum, dx and dbranch. The gradients of weight and bias are summed in an order that
+// depends only on the shape: bitwise identical in every run.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,7 @@
-// One thread turns one access of a token (16 bytes of each half of its pairs) in all heads that its block
-// serves, so cos and sin are read once and stay in registers. Neighbouring threads hold neighbouring
-// accesses, then neighbouring tokens: every head's rows of a block are one run of memory. Queries and keys
-// have blocks of their own, and a block's heads are neighbours: the fewer streams, the faster the memory.
+// One thread rotates one vectorised access of a token (16 bytes of each half of its pairs) in all heads of its block, so
+// cos and sin are read once and stay in registers. Consecutive threads have consecutive accesses, then consecutive
+// tokens: accesses are coalesced. Queries and keys have separate blocks with consecutive heads, because fewer memory
+// streams are faster.
 #include <cuda_runtime.h>
 
 #include <algorithm>

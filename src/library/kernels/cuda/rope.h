@@ -1,7 +1,7 @@
-// RoPE and xPos on tensors in device memory: what posenc/kernels/rope.h does, on a stream.
+// RoPE and xPos on tensors in device memory: posenc/kernels/rope.h on a stream.
 //
-// All pointers are of the device, those of the positions too. Tables of cos and sin are filled on the
-// device by the reference's formula in float64 and stored as float32; who keeps them says which
+// All pointers are device pointers, including those of positions. cos/sin tables are computed on the
+// device by the reference's formula in float64 and stored as float32; the caller tells which
 // positions they hold.
 #pragma once
 

@@ -1,10 +1,10 @@
-// Rotation of queries and keys by angles that their tokens give: RoPE with angles=input or input_position
-// (posenc/encodings/rope.h), forward and backward, each in one pass over the rows.
+// RoPE with angles from an input (angles=input or input_position, posenc/encodings/rope.h): forward and backward, each in
+// one pass over the rows.
 //
 //   (x, y) -> a (x cos - y sin, x sin + y cos)                 a the attention factor
 //   dangle = SUM over rows of x dy' - y dx'                    (dx', dy') the gradient rotated back
 //
-// All pointers are of the device. Two runs give the same bits.
+// All pointers are device pointers. Results are bitwise reproducible.
 #pragma once
 
 #include "kernels/cuda/launch.h"

@@ -1,4 +1,4 @@
-// From a launcher's arguments to what its kernels are passed by value.
+// Converts a launcher's arguments to the kernels' parameters.
 #pragma once
 
 #include "kernels/cuda/device/rope.cuh"

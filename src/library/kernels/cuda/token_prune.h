@@ -1,5 +1,5 @@
-// Which tiles of keys a term per token fades so far that they cannot matter: the bound of posenc/encodings/fox.h, for
-// kernels that leave such tiles out. Two launches on the stream, which read queries, keys and sums once.
+// Finds the tiles of keys whose weight is negligible under a term per token, by the bound of posenc/encodings/fox.h, for
+// kernels that skip them. Two launches, which read queries, keys and sums once.
 #pragma once
 
 #include "kernels/cuda/attention.h"

@@ -1,6 +1,5 @@
-// Sums of a term per token (posenc/encodings/token_term.h) on the device: what attention.h's TokenTable points to, and
-// the way back from its gradient to the input's. A block of threads scans one sequence of one head, in float64 and in
-// a fixed order.
+// Sums of a term per token (posenc/encodings/token_term.h) on the device, to which attention.h's TokenTable points, and
+// their backward. A thread block scans one sequence of one head in float64 and in a fixed order.
 #pragma once
 
 #include "kernels/cuda/attention.h"

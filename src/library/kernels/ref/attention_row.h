@@ -1,4 +1,4 @@
-// One query's row of scores, which the forward and the backward of the reference share.
+// One query's row of scores, shared by the forward and backward of the reference.
 #pragma once
 
 #include <algorithm>

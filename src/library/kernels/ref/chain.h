@@ -1,5 +1,5 @@
-// Chains of steps in place of the product of query and key (path.h, wall.h). A query is carried from its own token down
-// to the lowest key it sees; key j meets it as y_j, after the steps of all tokens above j.
+// PaTH and Wall (path.h, wall.h), which replace the product of query and key. The query is transformed token by token from
+// its own token to its first key; key j is multiplied with y_j, the query after the matrices of all tokens above j.
 #pragma once
 
 #include "kernels/ref/attention_row.h"

@@ -1,4 +1,4 @@
-// What the operations check before they compute: every failure names the argument.
+// Argument checks of the reference; every error names the argument.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Linear attention made ready: tokens become the vectors whose inner products it sums, and back.
+// Converts tokens to the feature vectors of linear attention, and gradients back.
 #pragma once
 
 #include "kernels/ref/mask.h"
@@ -34,7 +34,7 @@ struct Feature {
   std::vector<double> rotated;  // T phi(x), or u(T x)
 };
 
-// A token of one head: where it comes from and what it is turned into.
+// A token of one head: its source row and its features.
 struct Token {
   Role role;
   std::int64_t head;

@@ -1,4 +1,4 @@
-// GRAPE-AP in one query's row: what every step of the path from a key to the query costs.
+// GRAPE-AP in one query's row: the penalty of every token from a key to the query.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Positions of all tokens: those given, or their places.
+// Positions of all tokens: user-given positions, or the places.
 #pragma once
 
 #include "kernels/ref/mask.h"

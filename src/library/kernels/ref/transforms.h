@@ -1,4 +1,4 @@
-// Site 2: the transforms of queries and keys that a spec asks for, one after the other.
+// Site 2: applies the transforms of a spec to queries and keys, in order.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Vectors inside row-major tensors. Plain loops in index order: sums come out the same everywhere.
+// Vectors in row-major tensors. Plain loops in index order, so sums are the same on every machine.
 #pragma once
 
 #include <algorithm>

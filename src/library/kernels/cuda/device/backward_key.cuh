@@ -1,5 +1,5 @@
-// Attention backward for the keys and values: each warpgroup owns 64 keys and goes through all queries
-// that see them, of every query head that reads this key head, in a fixed order.
+// Attention backward for dk and dv: each warpgroup owns 64 keys and loops over all queries that attend to them, of every
+// query head that shares the key head, in a fixed order.
 #pragma once
 
 #include "kernels/cuda/device/backward_key_walk.cuh"
@@ -31,7 +31,7 @@ class BackwardKey {
   // The products of a tile run while the next tile's scores are differentiated, so that its queries
   // stay one step longer. CoPE allows that where it only adds constants.
   static constexpr bool kDefer = kStages > 2;
-  static constexpr bool kWide = (kMods & kCope) == 0;  // beside CoPE there are too few registers
+  static constexpr bool kWide = (kMods & kCope) == 0;        // CoPE leaves too few registers
   static constexpr int kAhead = kStages - (kDefer ? 2 : 1);  // tiles under way during another
   static_assert(!kDefer || kAhead >= 1);
 
@@ -202,7 +202,7 @@ class BackwardKey {
     multiply_weights(stage_at(i));
     settle_own();
   }
-  // Each warp has waited for its products before the first barrier, so nobody reads the old tiles.
+  // Each warp has waited for its products before the first barrier, so no warp reads the old tiles.
   __device__ void keep_weights(const Accum& x, const Accum& y) {
     std::uint8_t* own = smem_ + Layout::kWeights + group_ * 2 * kTileBytes;
     group_sync(group_);

@@ -1,14 +1,14 @@
-// Attention backward for the keys and values on sm_90a, for calls without dropout and padding mask: what
-// the computing warpgroups of a stream do.
+// Warp-specialised attention backward for dk and dv on sm_90a, for calls without dropout and padding mask:
+// the mainloop of the consumer warpgroups.
 //
-// Scores are transposed, keys by queries: weights and score gradients leave the accumulators as the left
-// operands of dv += P^T dO and dk += dS^T Q, without a way through shared memory. Their accumulators
-// start at -lse / scale (plus biases) and at -delta, so that
+// Scores are transposed, keys by queries, so weights and score gradients stay in registers as the left
+// operands of dv += P^T dO and dk += dS^T Q, without a round trip through shared memory. The accumulators
+// are initialised with -lse / scale (plus biases) and -delta, so that
 //   P = exp2(scale log2(e) x),  dS = P y.
-// A softcap lies between the scores and the log-sum-exp: there the start is that of the biases alone, and
+// A softcap applies before the log-sum-exp, so the initial value is that of the biases alone, and
 //   P = exp2(cap log2(e) t - log2(e) lse),  dS = P (1 - t^2) y,  t = tanh(scale x / cap).
-// Keys past CoPE's table add one constant per query, which the start takes. Tiles that CoPE counts need
-// sums along keys: queries by keys there, and through shared memory.
+// Saturated CoPE adds one constant per query, which is part of the initial value. Other CoPE tiles need
+// sums along keys: they use queries by keys and go through shared memory.
 #pragma once
 
 #include "kernels/cuda/device/key_stream.cuh"
@@ -443,7 +443,7 @@ class BackwardKeyStream {
     mma_wait<0>();
     pin_all(dv_);
     pin_all(dk_);
-    group_sync(group_);  // the tiles are written anew
+    group_sync(group_);  // the tiles are overwritten next
   }
 
   Block b_;

@@ -1,5 +1,5 @@
-// What the keys' backward kernels share: which tiles of queries a block of keys goes through, where
-// CoPE's sums of them lie, and how gradients are written.
+// Shared by the backward kernels for keys: the tiles of queries that a block of keys loops over, the layout of CoPE's
+// sums, and the epilogue that writes gradients.
 #pragma once
 
 #include "kernels/cuda/device/backward_space.cuh"

@@ -1,6 +1,6 @@
-// Attention backward for the queries: a block of threads owns 64 queries per warpgroup and walks over
-// its keys, from the first up. CoPE walks down before, to find the sum of gates with which each tile
-// begins; both sums are kept for the keys' kernel. Gradients of parameters are added up here too.
+// Attention backward for dq: a thread block owns 64 queries per warpgroup and loops over its keys from the
+// first to the last. With CoPE, a loop from the last key to the first comes before it and computes the sum of gates at
+// each tile; both sums are stored for the kernel of the keys. Gradients of parameters are accumulated here too.
 #pragma once
 
 #include "kernels/cuda/device/gradients.cuh"
@@ -21,7 +21,7 @@ class BackwardQuery {
   // keys stay one step longer. CoPE allows that where it only adds constants.
   static constexpr bool kDefer = Feed::kDefer;
   static constexpr int kAhead = Feed::kAhead;
-  static constexpr bool kWide = (kMods & kCope) == 0;  // beside CoPE there are too few registers
+  static constexpr bool kWide = (kMods & kCope) == 0;  // CoPE leaves too few registers
   static constexpr bool kInOrder = Layout::kInOrder;
   static constexpr bool kHasSticks = (kMods & kSticks) != 0;
 
@@ -236,7 +236,7 @@ class BackwardQuery {
     return query_ + mine_.row[h] < min(s_.queries, space_.first_query + space_.chunk);
   }
 
-  // The i-th tile of the walk down.
+  // The i-th tile of the loop from the last key.
   __device__ void fetch_keys(const typename Feed::Tiles& copies, int i) const {
     feed_.fetch(copies, tiles_, first_row_, i, tiles_.end - 1 - i, false);
   }
@@ -626,7 +626,7 @@ class BackwardQuery {
   float prefix_[2];
   float sums_[2];  // over keys, of a term per token
   FireGradient fire_;
-  bool saturated_;  // whether keys of these rows are past the table
+  bool saturated_;  // whether some keys of these rows are saturated
   Fragment ds_;
   Accum dq_[kParts];
 };

@@ -1,4 +1,4 @@
-// What the backward keeps in its workspace, and which queries a launch of it covers.
+// The workspace of the backward, and the queries that one launch covers.
 #pragma once
 
 #include "kernels/cuda/attention.h"

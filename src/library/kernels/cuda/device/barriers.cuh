@@ -1,5 +1,5 @@
-// Barriers in shared memory on which threads arrive and others wait, and registers moved between
-// warpgroups: what a block of copying and of computing warpgroups is held together by (sm_90).
+// mbarriers in shared memory and setmaxnreg: synchronisation and register reallocation between the producer and
+// consumer warpgroups of a warp-specialised kernel (sm_90).
 #pragma once
 
 #include "kernels/cuda/device/mma.cuh"

@@ -1,6 +1,6 @@
-// Decoding: what its launches share, and which rows and keys a block and a warp of it have. A block has one
-// split of the keys of one key head, and up to 16 rows: queries of the heads that share the key head. Its
-// warps have neighbouring ranges of the split's keys, 16 at a time.
+// Shared by the decode kernels: the assignment of rows and keys to blocks and warps. A block has one split of the keys of
+// a key head and up to 16 rows, the queries of the heads that share the key head. Its warps have consecutive ranges of
+// the split's keys and process 16 at a time.
 #pragma once
 
 #include "kernels/cuda/attention.h"

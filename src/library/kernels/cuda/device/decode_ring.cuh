@@ -1,6 +1,6 @@
-// A warp's ring of steps in shared memory: 16 keys, their values and, with CoPE, their kept scores. Warps
-// wait for nobody but themselves. Keys of a step lie so that the four columns of the scores that a thread
-// holds (8 n + 2 c + e for its c = lane % 4) are four neighbouring keys.
+// A ring buffer per warp in shared memory. A stage holds 16 keys, their values and, with CoPE, their stored scores. Warps
+// only synchronise with themselves. Keys of a stage are permuted such that the four score columns of a thread
+// (8 n + 2 c + e for c = lane % 4) are four consecutive keys.
 #pragma once
 
 #include "kernels/cuda/device/decode.cuh"
@@ -180,8 +180,8 @@ __device__ inline void multiply_keys(const RowFragments<kDim>& q, std::uint32_t 
   }
 }
 
-// out += P V of a step, the weights in two parts: rounded to the elements alone they would be most of the
-// error, and products cost nothing beside the reading of values.
+// out += P V of a step. Weights are split into two parts, because rounding them to 16 bits would dominate the error;
+// the extra products are cheap, since the step is bound by reading values.
 template <class T, int kDim>
 __device__ inline void add_values(float (&x)[2][4], std::uint32_t values,
                                   float (&out)[kDim / 8][4]) {

@@ -1,4 +1,4 @@
-// What happens to a step of scores in registers, x[2][4]: four neighbouring keys of two rows.
+// Applies the modifiers to a step of scores in registers, x[2][4]: four consecutive keys of two rows.
 #pragma once
 
 #include "kernels/cuda/device/decode.cuh"

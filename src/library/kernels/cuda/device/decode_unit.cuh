@@ -1,5 +1,5 @@
-// The launches of decoding for one storage type; compiled in a file per type, so that they build side by
-// side.
+// The decode launches for one storage type; each type is compiled in its own file, so that they build in
+// parallel.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -22,7 +22,7 @@ inline constexpr const char* kOp = "attention_decode";
 template <class T, int kDim, DecodePhase kPhase>
 inline constexpr int kRingBytes = decode_warps(kDim) * DecodeRing<T, kDim, kPhase>::kBytes;
 
-// Over a warp's keys again, without hidden values. A function of its own: the first walk needs the registers.
+// A second pass over a warp's keys, without masked values. A separate function, because the first pass needs the registers.
 template <class T, int kDim, DecodePhase kPhase>
 __device__ __noinline__ void walk_carefully(const DecodeParams& p, Range keys, int unit, int units,
                                             std::uint32_t ring, float* tables,

@@ -1,4 +1,4 @@
-// A warp's walk over its keys, and how the warps of a block join what they found.
+// The loop of a warp over its keys, and the reduction over the warps of a block.
 #pragma once
 
 #include "kernels/cuda/device/decode_ring.cuh"
@@ -48,7 +48,7 @@ struct DecodeSums {
   }
 };
 
-// Without CoPE: everything in one walk.
+// Without CoPE: everything in one pass.
 template <class T, int kDim, bool kCareful>
 __device__ inline void walk_all(const DecodeParams& p, const DecodeBlock& block,
                                 const DecodeRows& mine, const Range& keys, std::uint32_t memory,

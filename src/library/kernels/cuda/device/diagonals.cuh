@@ -1,9 +1,9 @@
 // The gradient of a Toeplitz table: sums along the diagonals of a tile, always in the same order.
 //
-// A thread's two rows of sixteen keys make 24 distances. Rows of a warp's eight lane groups are one
-// distance apart from group to group: three exchanges, each of which adds the partner's half shifted by
-// 1, 2 and 4, leave six sums per thread. They go to one of four strips per warp in shared memory, such
-// that no two threads share an entry, and the strips of the warpgroup are added to its table.
+// A thread's two rows of sixteen keys have 24 distances. The rows of a warp's eight lane groups are offset by one distance
+// from group to group. Three shuffles, each adding the partner's half shifted by 1, 2 and 4, leave six sums per thread.
+// They are written to one of four strips per warp in shared memory such that no two threads share an entry, and the
+// strips of the warpgroup are added to its table.
 #pragma once
 
 #include "kernels/cuda/device/rows.cuh"

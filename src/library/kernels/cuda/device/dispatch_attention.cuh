@@ -25,7 +25,7 @@ cudaError_t launch(Kernel* kernel, dim3 grid, int threads, int bytes, cudaStream
   return cudaGetLastError();
 }
 
-// Chains of one kind at up to 128 channels have kernels in which a warpgroup only copies (sm_90a).
+// Chains of one kind at up to 128 channels have warp-specialised kernels (sm_90a).
 template <int kDim, int kChain>
 constexpr bool kHasStream = POSENC_CUDA_90A&& kDim <= 128 &&
                             kChain != (kChainToeplitz | kChainCope);

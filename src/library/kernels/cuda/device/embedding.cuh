@@ -1,5 +1,5 @@
-// Tables of position logits, z = q E: CoPE's, and those of queries times distances. E is split into parts, a
-// rounded value and rounded rests, so that tensor cores keep 16 bits of it and more.
+// Tables of position logits z = q E, for CoPE and for queries times distances. E is split into a rounded value and rounded
+// remainders, so that tensor cores keep at least 16 bits of it.
 #pragma once
 
 #include "kernels/cuda/device/planes.cuh"
@@ -45,7 +45,7 @@ __device__ inline void store_parts_of(std::uint8_t* to, int channel, int positio
 template <class M, int kCount, int kDim, class Logits>
 __device__ inline void load_embedding(std::uint8_t* to, const Logits& logits, int first, int thread,
                                       int threads) {
-  constexpr int kBatch = 8;  // loads under way together: there is little else to wait beside
+  constexpr int kBatch = 8;  // loads in flight: little else hides their latency
 #pragma unroll 1
   for (int start = thread; start < kDim * 64; start += kBatch * threads) {
     float x[kBatch];

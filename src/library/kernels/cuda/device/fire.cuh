@@ -1,5 +1,5 @@
-// FIRE in a tile: the network is piecewise linear in u. Along a row's keys u changes slowly, so a thread
-// goes through the few segments that its keys are in, and through all its keys in each of them.
+// FIRE in a tile: the network is piecewise linear in u. Along a row's keys u changes slowly, so a thread loops over the
+// few pieces that contain its keys, and over all of its keys for each of them.
 #pragma once
 
 #include "kernels/cuda/device/rows.cuh"

@@ -1,8 +1,8 @@
-// FIRE at the accumulators of a stream's tile, whose keys are in their own order. Along a row the bias is linear in u
-// but for a few bends. Where a warp's rows and keys need the segments from `first` to `last`, it is
+// FIRE on the accumulators of a tile in warp-specialised kernels, with keys in sequence order. Along a row the bias is
+// piecewise linear in u. If a warp's rows and keys need the pieces from `first` to `last`, it is
 //   slope[first] u + intercept[last] + SUM over k in (first, last] of (slope[k] - slope[k-1]) max(u, bound[k])
-// because intercepts differ by the change of slope times the bound. Most tiles have no bend: one multiply-add for a
-// pair, and no branch that differs between threads.
+// because intercepts differ by the change of slope times the bound. Most tiles need a single piece: one multiply-add per
+// pair, and no divergent branch.
 #pragma once
 
 #include "kernels/cuda/device/fire.cuh"

@@ -1,6 +1,6 @@
-// Attention forward: a block of threads owns 64 queries per warpgroup and walks over its keys from the
-// diagonal down. The product of a tile's weights with its values runs while the next tile's scores
-// become weights, so a tile stays in shared memory one step longer than its keys are read.
+// Attention forward: a thread block owns 64 queries per warpgroup and loops over its keys from the diagonal to the first.
+// The P V product of a tile overlaps the softmax of the next tile, so a tile stays in shared memory one step longer than
+// its keys are needed.
 #pragma once
 
 #include "kernels/cuda/device/embedding.cuh"
@@ -99,7 +99,7 @@ class Forward {
     for (int i = 0; i < kAhead; ++i) fetch(i);
   }
 
-  // Begins to copy the i-th tile of keys and values of the walk.
+  // Starts to copy the i-th tile of keys and values.
   __device__ void fetch(int i) {
     const int tile = tiles_.end - 1 - i;
     if (tile >= tiles_.first) {
@@ -148,7 +148,7 @@ class Forward {
     return base_ + Layout::kQueries + i % kStages * Layout::kStage;
   }
 
-  // The i-th tile of the walk, and the output of the one before where that is `pending`.
+  // The i-th tile, and the output of the previous one if it is `pending`.
   __device__ void step(int i, bool pending) {
     const int tile = tiles_.end - 1 - i;
     if constexpr (!kDefer) {

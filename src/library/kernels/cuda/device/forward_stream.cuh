@@ -1,11 +1,11 @@
-// Attention forward for calls without dropout and padding mask, on sm_90a: what the computing
-// warpgroups of a stream do. A warpgroup keeps the next tile's scores and this tile's output under way
-// together; scores become weights meanwhile. Warpgroups take turns in issuing their products, so that the
-// tensor cores have one's while another makes weights; with CoPE they do not, whose tiles take unequally
-// long.
+// Warp-specialised attention forward on sm_90a, for calls without dropout and padding mask: the mainloop of
+// the consumer warpgroups. A warpgroup overlaps the Q K^T product of the next tile and the P V product of this
+// one with the softmax in between. Warpgroups issue their products in turn (ping-pong scheduling), so that
+// the tensor cores run the products of one during the softmax of another. CoPE does not, because its tiles
+// take different amounts of time.
 //
-// A score's exponent of two is factor * x + offset, the offset that of its row. Saturated CoPE is one
-// constant per row, so it costs no more than none.
+// Weights are exp2(factor * x + offset) with an offset per row. Saturated CoPE is one constant per row, so it
+// costs no more than no CoPE.
 #pragma once
 
 #include "kernels/cuda/device/output.cuh"

@@ -1,4 +1,4 @@
-// What the general kernels share: blocks of one warpgroup, one operand at a time in shared memory.
+// Shared by the general kernels: thread blocks of one warpgroup, one operand at a time in shared memory.
 #pragma once
 
 #include "kernels/cuda/device/general_scores.cuh"
@@ -29,12 +29,12 @@ class Stage {
   __device__ explicit Stage(std::uint32_t address) : address_(address) {}
   [[nodiscard]] __device__ std::uint32_t address() const { return address_; }
 
-  // Waits until nobody reads what was there; `beside` begins further copies.
-  template <class Kind, int kDim, bool kKeys, class Beside>
+  // Waits until no thread reads the old operand; `copy_more` starts further copies.
+  template <class Kind, int kDim, bool kKeys, class CopyMore>
   __device__ void load(const RowsOf<ElementOf<Kind>>& rows, int first, int count, int dim,
-                       Beside&& beside) {
+                       CopyMore&& copy_more) {
     __syncthreads();
-    beside();
+    copy_more();
     load_operand<Kind, kDim, kKeys>(address_, rows, first, count, dim);
     settle_copies();
   }

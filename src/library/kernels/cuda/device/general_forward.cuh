@@ -1,6 +1,5 @@
-// Attention forward for every element type and chain: a warpgroup owns 64 queries and takes a tile of keys
-// at a time, one operand of it after the other through the same shared memory. Blocks of threads that
-// share a multiprocessor cover each other's waiting.
+// Attention forward for every element type and chain: a warpgroup owns 64 queries and processes one tile of keys at a time,
+// loading one operand after the other into the same shared memory. Several thread blocks per SM hide the latency.
 #pragma once
 
 #include "kernels/cuda/device/embedding.cuh"

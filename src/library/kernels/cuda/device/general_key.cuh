@@ -1,6 +1,6 @@
-// Attention backward for keys, values and keys of gates, for every element type and chain: a warpgroup
-// owns 64 keys and goes through all queries that see them, of every query head that reads this key head,
-// in a fixed order. As backward_key.cuh, with one operand of the queries at a time in shared memory.
+// Attention backward for dk, dv and gate keys, for every element type and chain: a warpgroup owns 64 keys and loops over all
+// queries that attend to them, of every query head that shares the key head, in a fixed order. Like backward_key.cuh, with
+// one operand of the queries at a time in shared memory.
 #pragma once
 
 #include "kernels/cuda/device/backward_key_walk.cuh"

@@ -76,8 +76,8 @@ class GeneralQuery {
   __device__ bool has_cope() const { return p_.cope.npos_max > 0; }
   __device__ bool has_relative() const { return kExtra && p_.relative.entries > 0; }
   __device__ bool has_plain() const { return has_cope() && p_.cope.plain_q.data != nullptr; }
-  // Gates of other keys ask something of the plain queries, the scores of the turned ones: where these
-  // differ, the walk is made once for each.
+  // Gates from other vectors need the plain queries, scores the rotated ones: where these
+  // differ, there is one pass for each.
   __device__ bool walks_twice() const { return kGates && has_plain(); }
 
   __device__ void load_rows(const Tensor4& x, int to) { load_rows(x, to, p_.head_dim); }
@@ -216,7 +216,7 @@ class GeneralQuery {
     break_sticks(GeneralSticks{p_.scale, biases, seen}, mine_.column, x, left);
   }
 
-  // What the walk adds up: the gradient through the scores, and that through gates of other keys.
+  // Accumulators of the loop: the gradient through the scores, and that through gates of other keys.
   __device__ void walk_up(bool scores, bool gates) {
 #pragma unroll
     for (int d = 0; d < kParts; ++d) zero(dq_[d]);
@@ -283,7 +283,7 @@ class GeneralQuery {
     }
   }
 
-  // Sums of parameters belong to the first walk.
+  // Parameter gradients are accumulated in the first pass.
   __device__ void differentiate(int key, bool first, bool counted, const Seen& seen,
                                 const std::uint32_t (&carry)[2], Accum& g, Accum& x, Accum& y) {
     const Keep keep = keep_of(p_, s_, head_, query_, key, mine_);

@@ -1,5 +1,5 @@
-// Every chain of modifiers at a tile of raw scores in registers: biases from tables, FIRE, and CoPE with
-// gates from the scores or from a product of their own. What a call does not have is skipped at run time.
+// Every chain of modifiers on a tile of raw scores in registers: biases from tables, FIRE, and CoPE with gates from the
+// scores or from a separate product. Terms that a call does not use are skipped at run time.
 #pragma once
 
 #include "kernels/cuda/device/fire.cuh"

@@ -121,9 +121,9 @@ __device__ inline void softcap_backward(const RowState& rows, const Keep& keep,
   if (kWeights) keep_some(keep, x);
 }
 
-// Gradients of a row's table. Positions fall along the keys by at most one a key, so a thread passes the
-// entries one by one. Those that it has left behind, but for the first two, get nothing from anybody
-// else: they are stored. The first two and the last two are added lane by lane.
+// Gradients of a row's table. Positions decrease along the keys by at most one per key, so a thread visits the
+// entries one by one. Entries it has moved past belong to it alone (except its first two), so they are
+// stored, not added. The first two and the last two are added lane by lane.
 class TableRuns {
  public:
   __device__ explicit TableRuns(float* row) : row_(row) {}

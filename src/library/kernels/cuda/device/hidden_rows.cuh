@@ -1,6 +1,6 @@
-// Sums over the rows of a staged operand (values, keys, queries, output gradients) of which a row of the
-// result sees only some. Weights of hidden rows are 0, and 0 times NaN or infinity is NaN: such numbers are
-// taken out of the operand, and the results whose rows see them become NaN.
+// Products with a staged operand (values, keys, queries, output gradients) of which some rows are masked. Weights of masked
+// rows are 0, but 0 times NaN or infinity is NaN. Such numbers are removed from the operand, and only the results that
+// are not masked from them become NaN.
 #pragma once
 
 #include "kernels/cuda/device/general_block.cuh"

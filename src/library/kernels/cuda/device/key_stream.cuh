@@ -1,9 +1,8 @@
-// A block of threads for the keys' backward in which one warpgroup only copies and two compute, 64 keys
-// each, on tiles of 64 queries. Every tile has barriers of its own, full and free, so that the
-// computing warpgroups drift apart.
+// The pipeline of the warp-specialised backward for keys: one producer warpgroup and two consumer warpgroups with 64 keys
+// each, on tiles of 64 queries. Every stage has a full and an empty barrier, so the consumers need not run in step.
 //
-// With a tile come numbers of its rows that the copying warpgroup has read one tile before: where the
-// accumulators of scores and of weights' gradients start, and CoPE's sums.
+// A stage also holds numbers per row that the producer loads one tile ahead: the initial values of the accumulators and
+// CoPE's sums.
 #pragma once
 
 #include "kernels/cuda/device/backward_key_walk.cuh"
@@ -27,7 +26,7 @@ struct KeyStreamSizes {
   static constexpr int kStages = kDim == 128 && kScansKeys ? 3 : 4;
   static constexpr int kTableSlots = kDim == 128 ? 2 : kStages;  // CoPE's logits
   static constexpr int kWeightTiles = kDim == 128 ? 1 : 2;  // per warpgroup, of tiles with scans
-  // Whether dk's product of a tile runs beside the next tile's scores, which holds its stage longer.
+  // Whether dk's product of a tile overlaps the next tile's scores, which holds its stage longer.
   static constexpr bool kDefer = kStages > 3;
   static constexpr int kThreads = (kGroups + 1) * 128;
   static constexpr int kKeys = kGroups * 64;
@@ -41,12 +40,12 @@ template <int kDim, int kMods>
 struct KeyStreamRows {
   using Of = KeyStreamSizes<kDim, kMods>;
   float scores
-      [64];  // -lse / scale; with CoPE that of keys past its table; with a softcap -lse as an exponent of two
+      [64];  // -lse / scale; with CoPE that of saturated keys; with a softcap -lse as an exponent of two
   float grads[64];  // -delta
   float lse2[Of::kScansKeys ? 64 : 1];
   std::uint32_t carry[Of::kScansKeys ? Of::kGroups * 64 : 1];  // of sticks bits of a float
   float prefix[Of::kScansKeys ? Of::kGroups * 64 : 1];
-  int counted[4];  // whether 32 rows of `carry` are past the table, or have nothing left
+  int counted[4];  // whether 32 rows of `carry` are saturated, or have nothing left
   alignas(16) float row_scale[Of::kHasFire ? 64 : 1];
   FireSpan spans[Of::kHasFire ? 4 * Of::kGroups : 1];  // by warp
   alignas(16) float window[Of::kHasWindow ? 2 * QueryWindow<Of::kKeys>::kCopy : 4];
@@ -131,7 +130,7 @@ struct KeyStreamBlock {
   std::uint8_t* smem;
 };
 
-// The copying warpgroup.
+// The producer warpgroup.
 template <class T, int kDim, int kMods>
 class KeyStreamCopies {
   using Block = KeyStreamBlock<T, kDim, kMods>;
@@ -140,7 +139,7 @@ class KeyStreamCopies {
   using Window = QueryWindow<Of::kKeys>;
   static_assert(!Of::kScansKeys || Of::kGroups == 2, "a thread has one row of one warpgroup");
 
-  // A tile of the walk.
+  // Loads one tile.
   struct Place {
     int tile;
     int head;

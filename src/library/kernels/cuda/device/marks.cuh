@@ -1,6 +1,6 @@
-// Marks on blocks of 64 rows of a result. A tuned kernel multiplies hidden keys, values and queries by
-// weights of 0, which is NaN where they are not finite; it marks the blocks in which that may have
-// happened, and the general kernels, which leave hidden pairs out, compute those again.
+// Marks on blocks of 64 rows of a result. A tuned kernel multiplies masked keys, values and queries by weights of 0, which
+// gives NaN if they are not finite. It marks the blocks in which that may have happened, and the general kernels, which
+// skip masked pairs, recompute them.
 #pragma once
 
 #include "kernels/cuda/device/rows.cuh"

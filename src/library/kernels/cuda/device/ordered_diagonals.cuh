@@ -1,5 +1,5 @@
-// The gradient of a Toeplitz table where keys are in their own order: sums along the diagonals of a tile,
-// always in the same order of additions.
+// The gradient of a Toeplitz table for keys in sequence order: sums along the diagonals of a tile, in a fixed order of
+// additions.
 //
 // Rows r and r + 8 of a thread make nine pairs of distances; the four threads of these rows make 72, all
 // different. They are written as one of 32 lines, zeros between them, and read along the distances: a

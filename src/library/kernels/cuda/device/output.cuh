@@ -1,4 +1,4 @@
-// How the rows of a result leave the accumulators.
+// The epilogue: writes accumulators to the rows of a result.
 #pragma once
 
 #include "kernels/cuda/attention_kernels.h"

@@ -1,5 +1,5 @@
-// Biases of rows against a tile of keys, for accumulators that start as the biases over the scale of
-// scores: a product then adds the scores to them. Keys are in their own order.
+// Biases of rows for a tile of keys. Accumulators are initialised with bias / scale, and the product adds the scores. Keys
+// are in sequence order.
 #pragma once
 
 #include "kernels/cuda/device/rows.cuh"

@@ -1,6 +1,6 @@
-// How tiles of keys and values come to the queries' backward: by its own threads, in step, or (kStream,
-// sm_90a) by a further warpgroup that only copies, with barriers per tile, so that the computing
-// warpgroups drift apart and one's products run beside another's exponentials.
+// Loads tiles of keys and values for the backward of queries: by the computing threads themselves, or (kStream, sm_90a) by
+// a producer warpgroup with barriers per stage, so that the products of one consumer warpgroup overlap the exponentials
+// of another.
 #pragma once
 
 #include "kernels/cuda/device/backward_space.cuh"
@@ -222,7 +222,7 @@ class QueryFeed {
   __device__ Tiles copies(const AttentionParams& p, const Sequence& s, int head) const {
     return Tiles(p, s, head, base_, static_cast<int>(threadIdx.x));
   }
-  // Begins to copy the i-th tile of a walk over `tiles`.
+  // Starts to copy the i-th of `tiles`.
   __device__ void fetch(const Tiles& copies, const Range& tiles, int first_row, int i, int tile,
                         bool values) const {
     if (tile >= tiles.first && tile < tiles.end) {
@@ -295,7 +295,7 @@ class QueryFeed {
 
 #if POSENC_WGMMA
 
-// The copying warpgroup, the last of the block.
+// The producer warpgroup, the last of the block.
 template <class T, int kDim, int kMods, int kGroups, int kStages>
 class QueryCopies {
   using Layout = QueryLayout<kDim, kMods, kGroups, kStages, true>;

@@ -1,6 +1,6 @@
 // Queries times distances for a block that owns keys: a tile of 64 queries and 64 keys has 127 distances. Two products
 // of 64 x 64 x rank give every row its logits at all of them, in shared memory; a pair then reads the one of its
-// distance, which shears rows by addressing. Where all distances are past the end of a clipped table, one is enough.
+// distance, which shears rows by addressing. If all distances are beyond the end of a clipped table, one logit is enough.
 #pragma once
 
 #include "kernels/cuda/device/embedding.cuh"

@@ -1,4 +1,4 @@
-// Where tokens stand, which angles they turn by, and one access' worth of rotation.
+// Positions of tokens, their angles, and the rotation of one vectorised access.
 #pragma once
 
 #include "kernels/cuda/device/elements.cuh"

@@ -1,5 +1,5 @@
-// What happens to a tile of raw scores in registers: Toeplitz biases, CoPE, exponentials. A thread
-// holds sixteen neighbouring keys of two rows.
+// Applies Toeplitz biases, CoPE and exponentials to a tile of raw scores in registers. A thread holds sixteen consecutive
+// keys of two rows.
 #pragma once
 
 #include "encodings/score_formulas.h"
@@ -51,7 +51,7 @@ __device__ inline float gate_of(float exponent) {
 }
 
 // CoPE's positions are fixed-point numbers of 23 fraction bits: sums of gates are then exact, so that
-// every walk over the keys, in either direction and with any tiles, finds the same positions.
+// every loop over the keys, in either direction and with any tiles, computes the same positions.
 inline constexpr int kPositionBits = 23;
 inline constexpr std::uint32_t kPositionOne = 1u << kPositionBits;
 

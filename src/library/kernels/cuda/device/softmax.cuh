@@ -1,4 +1,4 @@
-// The running softmax of a warpgroup's rows.
+// Online softmax of a warpgroup's rows.
 #pragma once
 
 #include "kernels/cuda/device/scores.cuh"

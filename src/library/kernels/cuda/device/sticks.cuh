@@ -1,11 +1,11 @@
-// Stick-breaking at a tile of scores in registers, forward and backward. A thread has sixteen neighbouring keys of
-// two rows; the nearest key is the last.
+// Stick-breaking on a tile of scores in registers, forward and backward. A thread has sixteen consecutive keys of two rows;
+// the nearest key is the last.
 //
 //   g = sigmoid(s),  w_j = g_j L_j,  L_j = PROD_{t > j} (1 - g_t)
 //   ds_j = w_j dw_j (1 - g_j) - g_j SUM_{t < j} w_t dw_t
 //
-// Within a thread products are multiplied, from thread to thread and tile to tile their logarithms are added: a carry
-// is log2 of what is left of a row. Every kernel adds in the same order, so all find the same weights.
+// Products are multiplied within a thread; between threads and tiles their logarithms are added, so a carry is log2 of the
+// remainder of a row. Every kernel adds in the same order, so all compute the same weights.
 #pragma once
 
 #include "kernels/cuda/device/general_scores.cuh"
@@ -18,7 +18,7 @@ inline constexpr float kNothingLeft = -126.0f;
 // Of what a key leaves over what it takes: both stay normal numbers.
 inline constexpr float kMostExponent = 100.0f;
 
-// NaN counts as something: the walk goes on, and the row becomes NaN.
+// NaN counts as a remainder: the loop continues, and the row becomes NaN.
 __device__ inline bool nothing_left(const float (&carry)[2]) {
   return carry[0] < kNothingLeft && carry[1] < kNothingLeft;
 }
@@ -51,7 +51,7 @@ __device__ inline StickSuffix stick_suffix(float own, int column) {
   return {after, __shfl_sync(~0u, own + after, 0, 4)};
 }
 
-// What a key takes and leaves of a stick, from -log2(e) times its score; hidden keys take nothing.
+// The fractions that a key takes and leaves, from -log2(e) times its score; masked keys take nothing.
 struct StickShare {
   float taken;
   float left;

@@ -1,8 +1,8 @@
-// A block of threads for the forward in which one warpgroup only copies and the others compute, 64
-// queries each, on tiles of 128 keys. Every tile has barriers of its own, so that warpgroups drift apart
-// and one's products run beside another's exponentials.
+// The pipeline of the warp-specialised forward: one producer warpgroup and consumer warpgroups with 64 queries each, on
+// tiles of 128 keys. Every stage has its own barriers, so the products of one warpgroup overlap the exponentials of
+// another.
 //
-// Keys lie in their own order, or (CoPE, sticks) as two halves of 64 in the order of key_of_slot.
+// Keys are in sequence order or (CoPE, stick-breaking) in two halves of 64 in the order of key_of_slot.
 #pragma once
 
 #include "kernels/cuda/device/barriers.cuh"
@@ -90,7 +90,7 @@ struct StreamBlock {
     if (high < low) return {0, 0};
     return {low / kStreamKeys, high / kStreamKeys + 1};
   }
-  // The i-th tile of the walk, which goes down.
+  // The i-th tile, counted from the last one.
   __device__ int tile(int i) const { return tiles.end - 1 - i; }
   __device__ std::uint32_t keys_at(int i) const {
     return base + Layout::kQueries + i % Of::kStages * Layout::kStage;
@@ -162,7 +162,7 @@ struct StreamBlock {
   Range tiles;
 };
 
-// The copying warpgroup: keys one tile ahead of values. A copy is announced two groups of copies later,
+// The producer warpgroup: loads keys one tile ahead of values. A copy is announced two groups of copies later,
 // when it has arrived.
 template <class T, int kDim, int kMods>
 class StreamCopies {

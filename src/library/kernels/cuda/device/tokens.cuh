@@ -1,5 +1,5 @@
-// The term per token at a tile of scores: at_query[i] - at_key[j], of which sums over many tokens cancel. Kernels
-// take both relative to the sum at one token of their block, so that float32 holds what is left.
+// The term per token on a tile of scores: at_query[i] - at_key[j], in which large sums cancel. Kernels subtract the sum at
+// one token of their block from both, so that float32 is accurate enough.
 #pragma once
 
 #include "kernels/cuda/device/rows.cuh"
