@@ -75,9 +75,8 @@ struct RelativeQuery {
       .formula = "s_ij = r_ij + <u_i, P[:, i - j]>",
       .tex = R"(s_{ij} = r_{ij} + f\,\langle u_i,\, P_{:,\,i - j} \rangle)",
       .where =
-          "P has a trained vector for each of extent distances; u is the query, a small vector "
-          "that "
-          "the model computes for its token, or the key.",
+          "P has a trained vector for each of extent distances; u is the query, a small "
+          "vector that the model computes for its token, or the key.",
       .paper = "Shaw et al. 2018, arXiv 1803.02155",
       .relative = true,
       .extrapolates = true,

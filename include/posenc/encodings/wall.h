@@ -27,9 +27,8 @@ struct Wall {
       .formula = "r_ij = scale SUM_n q_in k_jn exp(SUM_{t=j+1..i} log f_tn)",
       .tex = R"(r_{ij} = \tau \sum_n q_{in}\, k_{jn} \exp\Bigl(\sum_{t=j+1}^{i} \ln f_{tn}\Bigr))",
       .where =
-          "τ is the scale of the scores, n counts channels; the model computes the gate f of token "
-          "t "
-          "and channel n from the token.",
+          "τ is the scale of the scores, n counts channels; the model computes the gate f of "
+          "token t and channel n from the token.",
       .paper = "Wall attention, 2026",
       .relative = true,
       .extrapolates = true,

@@ -99,9 +99,8 @@ struct AttentionBackwardCall {
   TensorView dq;
   TensorView dk;
   TensorView dv;
-  std::span<const TensorView> dinputs;  // one per entry of `inputs`
-  std::vector<Parameters>* dparameters =
-      nullptr;  // optional output, with the shapes of the parameters
+  std::span<const TensorView> dinputs;             // one per entry of `inputs`
+  std::vector<Parameters>* dparameters = nullptr;  // optional output, shaped as the parameters
 };
 
 // All arguments are checked first: on error nothing is written, and the message names the argument.

@@ -74,8 +74,7 @@ Status finish_slices(const AttentionCall& call, const AttentionSlice& slice,
 struct SliceGradients {
   std::span<const float> carry;  // SliceRows::carry before the slice; empty without a running sum
   std::span<float> prefix;  // [B, H, Tq], 0 before the first slice; empty without a running sum
-  std::span<double>
-      dquery_sums;  // gradients of AttentionSlice's sums are added; empty without them
+  std::span<double> dquery_sums;  // gradients of AttentionSlice's sums: added to; may be empty
   std::span<double> dkey_sums;
   bool with_sinks = false;  // adds the gradients of sinks: set it for one slice of keys per row
 };

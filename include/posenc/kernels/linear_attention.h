@@ -59,8 +59,7 @@ struct LinearAttentionBackwardCall {
   TensorView dq;
   TensorView dk;
   TensorView dv;
-  std::vector<Parameters>* dparameters =
-      nullptr;  // optional output, with the shapes of the parameters
+  std::vector<Parameters>* dparameters = nullptr;  // optional output, shaped as the parameters
 };
 
 // All arguments are checked first: on error nothing is written, and the message names the argument.
