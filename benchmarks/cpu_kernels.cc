@@ -2,7 +2,7 @@
 //
 //   cpu_kernels [--benchmark_filter=attention] [--benchmark_repetitions=5]
 //
-// `posenc bench cpu` times the same rows beside libtorch's compositions and prints memory too. `limit` is
+// `posenc bench cpu` also times the same rows as libtorch operations and prints memory. `limit` is
 // the share of the limit reached, measured in turns with the row. Every row first checks a small twin
 // against the float64 reference.
 #include <benchmark/benchmark.h>

@@ -168,7 +168,7 @@ def against_eager(name, call, eager, leaves, grad_out, ours):
 
 
 def gate_rows(args):
-    """CoPE beside the tuned kernel with gates from the scores and 64 positions."""
+    """CoPE compared with the tuned kernel with gates from the scores and 64 positions."""
     q, k, v, gate_k = rows(8, HEADS, 4096, 64, 4)
     grad_out = torch.randn_like(q)
     tuned = None

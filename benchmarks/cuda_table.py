@@ -1,4 +1,4 @@
-"""The CUDA kernels beside what PyTorch gives in the same process: one row per bar.
+"""The CUDA kernels compared with PyTorch in the same process: one row per target.
 
     python3 benchmarks/cuda_table.py [--only rope,attention,bias,cope,long,linear,decode,flex,float32,fire,
                                       tokens,gates,angles,softcap,prune,sticks,relative] [--quick]
@@ -68,7 +68,7 @@ def bias_rows(args):
             return posenc.attention(q, k, v, causal=True)
 
         for spec in ("alibi(trainable=true)", "t5", "kerple", "alibi"):
-            trained = spec != "alibi"  # else slopes are what the spec says, and nobody asks for gradients
+            trained = spec != "alibi"  # ALiBi's slopes are constants without gradients
             params = params_of(spec, 16, dim) if trained else None
             leaves = [q, k, v, *(params.values() if trained else ())]
 
@@ -250,7 +250,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(GROUPS))
     parser.add_argument("--quick", action="store_true",
-                        help="no eager CoPE or FIRE, fewer rows beside FlexAttention and of 128 channels")
+                        help="no eager CoPE or FIRE, fewer rows with FlexAttention and with 128 channels")
     parser.add_argument("--json", help="a file to write the rows to")
     args = parser.parse_args()
     if not torch.cuda.is_available():

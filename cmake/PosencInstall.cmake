@@ -40,7 +40,7 @@ foreach(program IN ITEMS posenc posenc-bench posenc-lab)
   if(NOT TARGET ${program})
     continue()
   endif()
-  if(BUILD_SHARED_LIBS OR TARGET posenc_torch) # a program finds its libraries beside itself
+  if(BUILD_SHARED_LIBS OR TARGET posenc_torch) # programs find libraries relative to themselves
     file(RELATIVE_PATH up /${CMAKE_INSTALL_BINDIR} /${CMAKE_INSTALL_LIBDIR})
     set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/${up}")
   endif()
@@ -56,7 +56,7 @@ if(TARGET posenc)
           OPTIONAL)
 endif()
 
-# Static archives leave fmt, yaml-cpp, Highway and the threads to whoever links them.
+# Static archives do not include fmt, yaml-cpp, Highway and threads: programs link them.
 if(BUILD_SHARED_LIBS)
   set(POSENC_NEEDS_DEPENDENCIES FALSE)
   set(POSENC_PC_REQUIRES "")

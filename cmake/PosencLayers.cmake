@@ -76,7 +76,7 @@ endmacro()
 
 posenc_read_layer_table(POSENC_LAYERS)
 
-# posenc_glob_layer(<name> <out>): the sources of a layer, found anew at every build.
+# posenc_glob_layer(<name> <out>): the sources of a layer, searched again at every build.
 function(posenc_glob_layer name out)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${POSENC_FOLDER_${name}}/*.cc)
   set(${out} ${sources} PARENT_SCOPE)

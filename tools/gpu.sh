@@ -24,7 +24,7 @@ step() {
     "$(tail -n "${LINES_SHOWN:-25}" "$OUT/$name.log")" "$name" "$verdict" $((SECONDS - start))
   return "$status"
 }
-# Steps of which nothing is timed, beside each other.
+# Steps that are not timed, run in parallel.
 together() {
   local name jobs=()
   for name in "$@"; do

@@ -1,5 +1,5 @@
 // One attention layer in plain C: RoPE and ALiBi with trained slopes, forward and backward, then the
-// last token once more as a decode step from a cache of turned keys.
+// last token once more as a decode step from a cache of rotated keys.
 #include <math.h>
 #include <posenc/posenc_c.h>
 #include <stdio.h>
@@ -51,7 +51,7 @@ static int train_step(const posenc_attention_call* forward, posenc_parameters* g
   return 0;
 }
 
-// The last query alone against keys that are turned once and then kept: gives the same last row.
+// The last query alone against a cache of rotated keys gives the same last row.
 static int decode_step(posenc_attention_call call) {
   posenc_rope_call turn = {.struct_size = sizeof turn, .plan = call.plan, .q = call.k};
   if (failed(posenc_rope(&turn))) return 1;  // in place

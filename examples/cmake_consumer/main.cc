@@ -1,4 +1,4 @@
-// A program of somebody else, built against an installed posenc: reads a spec, checks it against a
+// A program that uses an installed posenc: reads a spec, checks it against a
 // model's shape, and names what it has to learn.
 #include <posenc/posenc.h>
 

@@ -9,7 +9,7 @@ import torch
 
 
 def library_path() -> Path:
-    """Where the operators are: $POSENC_LIBRARY, or beside this file."""
+    """The path of the operators' library: $POSENC_LIBRARY, or next to this file."""
     chosen = os.environ.get("POSENC_LIBRARY")
     path = Path(chosen) if chosen else Path(__file__).parent / "_lib" / "libposenc_torch.so"
     if path.is_file():

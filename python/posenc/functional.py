@@ -361,7 +361,7 @@ def rope(
     positions: Optional[Tensor] = None,
     transposed: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """Queries and keys turned in one pass; ``spec`` is one ``rope`` or ``xpos``."""
+    """Rotates queries and keys in one pass; ``spec`` is a single ``rope`` or ``xpos``."""
     text = _text(spec)
     return torch.ops.posenc.rope(
         q,
@@ -381,7 +381,7 @@ def rerotate(
     spec: SpecLike = "rope",
     to_spec: Optional[SpecLike] = None,
 ) -> Tensor:
-    """Cached, turned keys moved to other positions, and to another schedule if one is given."""
+    """Moves rotated keys to other positions, and to another schedule if ``to_spec`` is given."""
     return torch.ops.posenc.rerotate(
         k, _text(spec), from_positions, to_positions, _text(to_spec) if to_spec is not None else ""
     )
