@@ -36,7 +36,7 @@ test-cluster: build ## sweeps in a real Slurm, started for the test: two minutes
 	@tools/setup.sh cluster
 	@ctest --preset $(PRESET) --output-on-failure -L cluster
 
-# Not part of `make build`: whoever only wants the library needs neither emscripten nor npm.
+# Not part of `make build`, because the library needs neither emscripten nor npm.
 web:            ## build the explorer page into build/web/dist
 	@tools/setup.sh build web
 	@JOBS=$(JOBS) tools/build_web.sh

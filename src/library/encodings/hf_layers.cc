@@ -99,10 +99,10 @@ Rope flat_rope(const HfKeys& top, const HfRopeContext& context) {
   }
   Rope rope = read_rope(parameters ? *parameters : *scaling, context);
   if (!parameters || !scaling) return rope;
-  HfRopeContext beside = context;
-  beside.theta = rope.theta.front();
-  beside.by_layer = true;  // of theta and the window, the new form has the last word
-  const Rope old = read_rope(*scaling, beside);
+  HfRopeContext old_context = context;
+  old_context.theta = rope.theta.front();
+  old_context.by_layer = true;  // theta and the rotated channels of the new form take precedence
+  const Rope old = read_rope(*scaling, old_context);
   if (old.schedule != rope.schedule || old.axes != rope.axes) {
     throw top.error(ErrorKind::kConflict, "rope_scaling", "must agree with rope_parameters",
                     describe(*top.find("rope_scaling")), "keep one of the two");

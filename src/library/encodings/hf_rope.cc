@@ -19,15 +19,15 @@ constexpr FieldRule kSectionRule{.doc = "", .min = 0, .max = 1 << 20};
 std::string shown(double number) { return describe(write_field(number)); }
 
 // A number that may be inside the map or at the top level of the file. Two different values are an error.
-std::optional<double> inside_or_beside(const HfKeys& map, const char* key, const FieldRule& rule,
-                                       std::optional<double> beside, bool by_layer) {
+std::optional<double> inside_or_top_level(const HfKeys& map, const char* key, const FieldRule& rule,
+                                          std::optional<double> top_level, bool by_layer) {
   const auto inside = map.get<double>(key, rule);
-  if (inside && beside && *inside != *beside && !by_layer) {
+  if (inside && top_level && *inside != *top_level && !by_layer) {
     throw map.error(ErrorKind::kConflict, key,
-                    fmt::format("must agree with the top level ({})", shown(*beside)),
+                    fmt::format("must agree with the top level ({})", shown(*top_level)),
                     shown(*inside), "keep one of the two");
   }
-  return inside ? inside : beside;
+  return inside ? inside : top_level;
 }
 
 std::int64_t rotated_channels(const HfKeys& map, const HfRopeContext& context, double partial) {
@@ -41,8 +41,8 @@ std::int64_t rotated_channels(const HfKeys& map, const HfRopeContext& context, d
 
 // Which channels turn: all, the first, the last, or the slice that latent attention keeps for it.
 void read_window(const HfKeys& map, const HfRopeContext& context, Rope& rope) {
-  const auto partial = inside_or_beside(map, "partial_rotary_factor", kPartialRule, context.partial,
-                                        context.by_layer);
+  const auto partial = inside_or_top_level(map, "partial_rotary_factor", kPartialRule,
+                                           context.partial, context.by_layer);
   if (auto* proportional = std::get_if<ProportionalSchedule>(&rope.schedule)) {
     proportional->partial_rotary_factor = partial.value_or(1.0);
     rotated_channels(map, context, 1.0);
@@ -137,7 +137,7 @@ Rope read_rope(const HfKeys& map, const HfRopeContext& context) {
   Rope rope;
   rope.schedule = read_hf_schedule(
       map, {context.original_max, context.max_position, context.latent, context.by_layer});
-  rope.theta = {inside_or_beside(map, "rope_theta", kThetaRule, context.theta, context.by_layer)
+  rope.theta = {inside_or_top_level(map, "rope_theta", kThetaRule, context.theta, context.by_layer)
                     .value_or(context.family.theta)};
   rope.layout = context.layout;
   read_window(map, context, rope);

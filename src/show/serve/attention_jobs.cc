@@ -67,13 +67,13 @@ class LastWords {
   std::string text_;
 };
 
-Command command_of(const AttentionProgram& program, const AttentionWish& wish,
+Command command_of(const AttentionProgram& program, const AttentionRequest& request,
                    const std::string& path, const std::string& output) {
   Command command;
   command.words = program.words;
   command.words.insert(command.words.end(),
-                       {path, "--sample", std::to_string(wish.sample), "--length",
-                        std::to_string(wish.length), "--no-links"});
+                       {path, "--sample", std::to_string(request.sample), "--length",
+                        std::to_string(request.length), "--no-links"});
   command.output = output;
   command.environment = patient_threads();
   command.own_group = true;  // Ctrl-C is for the server, which ends it
@@ -127,35 +127,36 @@ AttentionJobs::~AttentionJobs() {
   if (thread_.joinable()) thread_.join();
 }
 
-AttentionJobs::Answer AttentionJobs::look(const AttentionWish& wish) {
+AttentionJobs::Answer AttentionJobs::look(const AttentionRequest& request) {
   const std::scoped_lock lock(mutex_);
   const std::chrono::duration<double> seconds = Clock::now() - since_;
-  if (running_ && wish == wish_) return {State::kRunning, seconds.count(), ""};
-  if (outcome_ && outcome_->wish == wish) {
+  if (running_ && request == request_) return {State::kRunning, seconds.count(), ""};
+  if (outcome_ && outcome_->request == request) {
     const Outcome outcome = *std::exchange(outcome_, std::nullopt);
     return {outcome.failure.empty() ? State::kDone : State::kFailed, 0.0, outcome.failure};
   }
   return {running_ ? State::kBusy : State::kIdle, 0.0, ""};
 }
 
-AttentionJobs::Answer AttentionJobs::start(const AttentionWish& wish, Folder run_folder) {
+AttentionJobs::Answer AttentionJobs::start(const AttentionRequest& request, Folder run_folder) {
   const std::scoped_lock lock(mutex_);
-  if (running_) return {wish == wish_ ? State::kRunning : State::kBusy, 0.0, ""};
+  if (running_) return {request == request_ ? State::kRunning : State::kBusy, 0.0, ""};
   if (thread_.joinable()) thread_.join();  // it has said that it is done
   // First: where it fails, nothing runs.
-  thread_ = std::thread([this, wish, folder = std::move(run_folder)] { watch(wish, folder); });
+  thread_ =
+      std::thread([this, request, folder = std::move(run_folder)] { watch(request, folder); });
   running_ = true;
-  wish_ = wish;
+  request_ = request;
   since_ = Clock::now();
   outcome_.reset();
   return {State::kRunning, 0.0, ""};
 }
 
-void AttentionJobs::watch(const AttentionWish& wish, const Folder& folder) {
-  Outcome outcome{wish, ""};
+void AttentionJobs::watch(const AttentionRequest& request, const Folder& folder) {
+  Outcome outcome{request, ""};
   try {
     const std::string path = folder.handle_path();
-    outcome.failure = with_name(run(wish, path), path, wish.run);
+    outcome.failure = with_name(run(request, path), path, request.run);
   } catch (const std::exception& error) {
     outcome.failure = error.what();
   }
@@ -169,10 +170,10 @@ bool AttentionJobs::pause(std::chrono::milliseconds time) {
   return wake_.wait_for(lock, time, [this] { return ending_; });
 }
 
-std::string AttentionJobs::run(const AttentionWish& wish, const std::string& path) {
+std::string AttentionJobs::run(const AttentionRequest& request, const std::string& path) {
   constexpr std::chrono::milliseconds kLook{20};
   LastWords words;
-  Process process(command_of(program_, wish, path, words.path()));
+  Process process(command_of(program_, request, path, words.path()));
   words.started();
   const auto deadline = Clock::now() + program_.limit;
   std::optional<Clock::time_point> asked;  // to end

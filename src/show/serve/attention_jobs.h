@@ -35,11 +35,11 @@ struct AttentionProgram {
   std::chrono::milliseconds grace = std::chrono::seconds(1);  // between SIGTERM and SIGKILL
 };
 
-struct AttentionWish {
+struct AttentionRequest {
   std::string run;  // folder, as messages name it
   std::int64_t sample = 0;
   std::int64_t length = 0;
-  bool operator==(const AttentionWish&) const = default;
+  bool operator==(const AttentionRequest&) const = default;
 };
 
 class AttentionJobs {
@@ -59,18 +59,18 @@ class AttentionJobs {
     std::string message;   // why it failed
   };
   // The state of this request; an outcome is reported once.
-  Answer look(const AttentionWish& wish);
+  Answer look(const AttentionRequest& request);
   // Starts it where nothing runs: kRunning, kBusy, or kFailed where the program cannot be started.
   // The program gets the folder that is open, so that a link in its place changes nothing.
-  Answer start(const AttentionWish& wish, Folder run_folder);
+  Answer start(const AttentionRequest& request, Folder run_folder);
 
  private:
   struct Outcome {
-    AttentionWish wish;
+    AttentionRequest request;
     std::string failure;  // empty: it went well
   };
-  void watch(const AttentionWish& wish, const Folder& folder);
-  std::string run(const AttentionWish& wish, const std::string& path);
+  void watch(const AttentionRequest& request, const Folder& folder);
+  std::string run(const AttentionRequest& request, const std::string& path);
   // Waits a little; true once the server ends.
   bool pause(std::chrono::milliseconds time);
 
@@ -79,7 +79,7 @@ class AttentionJobs {
   std::condition_variable wake_;
   bool ending_ = false;
   bool running_ = false;
-  AttentionWish wish_;
+  AttentionRequest request_;
   std::chrono::steady_clock::time_point since_;
   std::optional<Outcome> outcome_;
   std::thread thread_;

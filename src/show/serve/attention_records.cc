@@ -48,11 +48,11 @@ Value record_value(const RunPath& path, const Record& record) {
 }
 
 // The newest record that matches the request.
-std::optional<Record> record_for(const AttentionWish& wish, const Folder& run) {
+std::optional<Record> record_for(const AttentionRequest& request, const Folder& run) {
   std::optional<Record> found;
   for (const Record& record : records_of(run)) {
-    const bool fits =
-        record.name.sample == wish.sample && record.name.length == wish.length && !record.name.best;
+    const bool fits = record.name.sample == request.sample &&
+                      record.name.length == request.length && !record.name.best;
     if (fits && (!found || record.modified_ns > found->modified_ns)) found = record;
   }
   return found;
@@ -107,13 +107,13 @@ Response maps_response(const RunPath& path, const File& file, const std::string&
   }
 }
 
-Response record_response(AttentionJobs& jobs, const AttentionWish& wish, const RunPath& path,
+Response record_response(AttentionJobs& jobs, const AttentionRequest& request, const RunPath& path,
                          const Folder& run) {
-  AttentionJobs::Answer answer = jobs.look(wish);
+  AttentionJobs::Answer answer = jobs.look(request);
   using State = AttentionJobs::State;
   if (answer.state == State::kRunning) return running(answer);
   if (answer.state == State::kFailed) return error_response(500, answer.message);
-  const auto record = record_for(wish, run);
+  const auto record = record_for(request, run);
   if (record && (answer.state == State::kDone || is_current(*record, run))) {
     return done(path, *record);
   }
@@ -129,7 +129,7 @@ Response record_response(AttentionJobs& jobs, const AttentionWish& wish, const R
                            weights::in_quotes(*other)));
     }
     // No descriptor left for it: as good as busy.
-    if (auto own = run.folder({})) answer = jobs.start(wish, *std::move(own));
+    if (auto own = run.folder({})) answer = jobs.start(request, *std::move(own));
   }
   if (answer.state == State::kRunning) return running(answer);
   return later(error_response(503, "[attention] another sample is being computed; try again soon"),

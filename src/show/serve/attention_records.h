@@ -20,7 +20,7 @@ Response maps_response(const RunPath& path, const File& file, const std::string&
 
 // 200 with the record where it is there and no checkpoint is newer, 202 while it is computed, 503 while
 // another one is, 500 where the program failed.
-Response record_response(AttentionJobs& jobs, const AttentionWish& wish, const RunPath& path,
+Response record_response(AttentionJobs& jobs, const AttentionRequest& request, const RunPath& path,
                          const Folder& run);
 
 }  // namespace posenc::serve
