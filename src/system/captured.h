@@ -1,4 +1,4 @@
-// A program that is run for what it prints.
+// Runs a program and captures its output.
 #pragma once
 
 #include <chrono>

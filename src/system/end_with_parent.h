@@ -1,4 +1,4 @@
-// A process that must not outlive the one that started it.
+// Ends this process when its parent ends.
 #pragma once
 
 #include <string>

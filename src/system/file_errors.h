@@ -1,4 +1,4 @@
-// How errors of files are worded.
+// Messages of file errors.
 #pragma once
 
 #include <string>

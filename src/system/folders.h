@@ -1,4 +1,4 @@
-// Folders: made, listed, and removed with what they hold.
+// Creates, lists and recursively removes folders.
 #pragma once
 
 #include <filesystem>

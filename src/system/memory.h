@@ -1,4 +1,4 @@
-// Memory that this process may still take.
+// The memory available to this process.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Programs that this one starts: a command, where its output goes, and how it ended.
+// Child processes: the command, the destination of its output, and the exit status.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
-// Settings that libraries read from the environment when a process starts, and that can therefore only be
-// corrected by starting again.
+// Settings that libraries read from the environment when a process starts, so changing them requires a
+// restart of the process.
 #pragma once
 
 #include <string>

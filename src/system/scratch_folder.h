@@ -1,4 +1,4 @@
-// A folder for work in progress: only this user can look into it, and it goes with all it holds.
+// A temporary folder, private to this user, which is removed with its contents.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// SIGINT, SIGTERM, SIGHUP and the end of a time box ask a loop to stop: it saves and returns. Another signal, a
-// second or more after the first, ends the process immediately, as if nothing had been installed.
+// SIGINT, SIGTERM, SIGHUP and the end of a time box request a loop to stop: it saves and returns. Another signal, a
+// second or more after the first, ends the process immediately, like the default handler.
 //
 //   StopRequest stop;
 //   for (...) { if (stop.requested()) break; ... }

@@ -1,5 +1,5 @@
-// Temporary files and folders next to what they will become. Their process holds a lock on each, so those of
-// a process that was killed can be told from those in use, and are removed by the next one.
+// Temporary files and folders next to their final location. Their process holds a lock on each, so the next process
+// can distinguish those of killed processes from those in use, and removes them.
 #pragma once
 
 #include <string>

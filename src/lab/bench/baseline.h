@@ -1,4 +1,4 @@
-// What a user would write without this library: the same mathematics composed from libtorch
+// Baselines: what a user would write without this library. The same mathematics as libtorch
 // operations, with scores, biases and positions as tensors.
 #pragma once
 

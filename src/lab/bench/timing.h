@@ -1,4 +1,4 @@
-// Time of a piece of work: the best of several runs, since noise only ever adds.
+// The time of a piece of work: the minimum over several runs, because noise only adds time.
 #pragma once
 
 #include <algorithm>

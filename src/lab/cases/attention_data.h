@@ -1,4 +1,4 @@
-// What softmax attention and linear attention have in common as problems: tensors, parameters, masks.
+// Test data shared by softmax and linear attention: tensors, parameters, masks.
 #pragma once
 
 #include "cases/problem.h"

@@ -1,5 +1,5 @@
-// One row of the case table: an operation, an encoding, a shape, a type, and how tokens stand. A row is
-// checked against the float64 reference, its gradients against differences, and it can be timed.
+// One row of the case table: an operation, an encoding, a shape, a type, masks and positions. Tests compare it
+// with the float64 reference and its gradients with finite differences; benchmarks time it.
 #pragma once
 
 #include <string>

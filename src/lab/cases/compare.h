@@ -1,4 +1,4 @@
-// Judges what kernels wrote: one set of tolerances for tests and benchmarks.
+// Compares results of kernels with the reference: one set of tolerances for tests and benchmarks.
 #pragma once
 
 #include "cases/problem.h"

@@ -1,5 +1,5 @@
-// The one case table: operation x encoding x shape x type. Tests check every row against the reference
-// and differentiate the small ones; benchmarks time the large ones, after checking a small twin of each.
+// The case table: operation x encoding x shape x type. Tests compare every row with the reference and
+// check the gradients of small ones; benchmarks time the large ones after checking a small variant of each.
 #pragma once
 
 #include "cases/case.h"

@@ -1,4 +1,4 @@
-// Fields that a run does not read, because of another field's value.
+// Fields that have no effect in a run, because of another field's value.
 #pragma once
 
 #include <string>

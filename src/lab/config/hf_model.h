@@ -6,7 +6,7 @@
 //   gpt_neox              LayerNorm, GELU, RoPE of the first channels, attention and feed-forward part side by side
 //   gpt2                  LayerNorm, GELU (tanh), learned positions
 //
-// Dropout is not part of the shape: what the file says about it is left out, and a config sets its own.
+// Dropout is not part of the shape: values in the file are ignored, and the lab's config sets it.
 #pragma once
 
 #include <string>

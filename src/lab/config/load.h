@@ -1,5 +1,5 @@
-// A whole experiment: task, model, training, evaluation. Read from YAML, with overrides from the command
-// line; everything not written has its default, and the resolved config says all of it.
+// The config of an experiment: task, model, training, evaluation. It is read from YAML, with overrides from
+// the command line. Missing fields have defaults; the resolved config contains all fields.
 #pragma once
 
 #include <string>

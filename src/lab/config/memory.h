@@ -1,4 +1,4 @@
-// The memory that a run needs, from its config alone: an answer before anything is allocated.
+// Estimates the memory of a run from its config, before anything is allocated.
 //
 // The figures count the tensors that are alive at the peak, so they are a little below what a process
 // takes. tests/train/memory_test.cc compares them with the peak of real runs.

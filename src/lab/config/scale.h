@@ -1,5 +1,5 @@
-// What data-parallel training takes on many GPUs: memory, bytes on the wire, time and efficiency, from a config and a
-// few figures of the machine. Nothing is run.
+// Estimates data-parallel training on many GPUs (memory, communication, time and efficiency) from a config and a few
+// figures of the machine, without running anything.
 //
 // With P parameters, n GPUs, R = batch / n rows of T positions per GPU, bandwidth B per GPU and direction:
 //

@@ -1,4 +1,4 @@
-// Initial values of weights: functions of a seed and of the parameter's name.
+// Initial values of weights, which are functions of the seed and the parameter's name.
 #pragma once
 
 #include <torch/nn.h>

@@ -1,5 +1,5 @@
-// Rows that hold several documents, one after the other: attention stays within each, and positions begin
-// again with it. All rows of a batch are one row of packed sequences to the kernels.
+// Rows with several documents: attention is limited to each document, and positions start at 0 in each. For the
+// kernels all rows of a batch are one row of packed sequences.
 #pragma once
 
 #include <memory>

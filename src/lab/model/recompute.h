@@ -1,5 +1,5 @@
-// Gradient checkpointing of a block (Chen et al. 2016): its activations are not kept for the backward pass, which computes
-// them again with the same dropout.
+// Gradient checkpointing of a block (Chen et al. 2016): activations are not stored but recomputed in the backward pass,
+// with the same dropout.
 #pragma once
 
 #include "model/transformer.h"

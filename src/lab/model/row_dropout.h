@@ -1,6 +1,5 @@
-// Dropout of activations whose masks belong to the rows of a batch, whichever process computes them. libtorch draws the
-// numbers of a whole tensor one after another; a process that holds some of the rows draws the numbers of all of them and
-// keeps its own, so that the masks are those of one process.
+// Dropout with masks that do not depend on how the rows of a batch are distributed over processes. libtorch draws the random
+// numbers of a tensor sequentially, so each process draws those of all rows and uses its own part.
 #pragma once
 
 #include <torch/nn/module.h>

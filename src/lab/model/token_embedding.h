@@ -1,4 +1,4 @@
-// Rows of a table for tokens, with a gradient that has the same bits every time.
+// Token embedding with a deterministic gradient.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,5 +1,5 @@
-// A small transformer to compare encodings in: embedding (plus what site 1 adds), blocks of attention
-// and a feed-forward part, a head. Attention is posenc's, with any spec, per layer if wanted.
+// A small transformer for comparing encodings: embedding (with encodings of site 1), blocks of attention and
+// a feed-forward part, an output head. Attention is posenc's, with any spec, optionally per layer.
 //
 //   input       x = token, or sqrt(dim) token + E with sinusoidal positions (Vaswani et al. 2017, section
 //               3.4): sines of size one would drown embeddings that start at 1 / sqrt(dim)
@@ -9,8 +9,8 @@
 //
 // Names of parameters are stable: embed.weight, input.pos.learned.weight, blocks.0.norm1.weight,
 // blocks.0.attention.q_proj.weight, blocks.0.attention.pos.cope.pos_emb, blocks.0.mlp.up.weight,
-// norm.weight, head.weight. The start of each is drawn from the seed and its own name, so that models
-// that differ in their encodings alone start from the same weights elsewhere.
+// norm.weight, head.weight. The initial values of each depend on the seed and its name, so models that
+// differ only in their encodings have the same initial values elsewhere.
 #pragma once
 
 #include <torch/nn.h>

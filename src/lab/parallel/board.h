@@ -1,4 +1,4 @@
-// A small shared table of texts that all ranks of a job read and write: c10d's TCPStore.
+// A small key-value store shared by all ranks of a job: c10d's TCPStore.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The exchanges between ranks: c10d's process group, with Gloo between CPUs and NCCL between GPUs.
+// Collectives between ranks: c10d's process group, with Gloo on CPUs and NCCL on GPUs.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,6 +1,6 @@
-// Which rank is to blame when a job does not go on. Every rank shows a beat: how often its watching thread has woken, and
-// how many exchanges its main thread has entered. A rank whose first number stands still is gone; one whose second number
-// stays behind the others' hangs.
+// Finds the rank that failed when a job makes no progress. Every rank publishes a heartbeat: the number of wake-ups of its
+// watch thread, and the number of collectives that its main thread has entered. A rank whose first number stops is gone; a
+// rank whose second number is behind the others hangs.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which of several processes this one is, as its launcher says in the environment.
+// The rank of this process and the number of processes, from the launcher's environment variables.
 //
 //   torchrun   RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT; `posenc train --procs N` sets the same
 //   Slurm      SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_LOCALID, the first host of SLURM_STEP_NODELIST and a port from
@@ -6,7 +6,7 @@
 //   Open MPI   OMPI_COMM_WORLD_RANK, _SIZE, _LOCAL_RANK. On one host the port comes from the job's name; across hosts
 //              MASTER_ADDR and MASTER_PORT are needed, or POSENC_RENDEZVOUS, a file that all hosts see.
 //
-// The first of the three that is there counts: torchrun may run inside Slurm, and mpirun as well.
+// The first of the three that is set is used: torchrun and mpirun may run inside Slurm.
 #pragma once
 
 #include <cstdint>

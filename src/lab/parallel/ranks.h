@@ -1,5 +1,5 @@
-// The processes of one training. Every rank makes the same calls in the same order; a rank that throws, dies or hangs ends
-// them all.
+// The processes of one training. Every rank makes the same calls in the same order. If a rank throws, dies or hangs, all
+// ranks end.
 //
 //   Ranks ranks(launch, {.device = device, .timeout_s = 600, .on_failure = print});
 //   ranks.require_same("config", hash, "start all ranks with one config");

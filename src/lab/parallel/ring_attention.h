@@ -1,16 +1,15 @@
-// Attention over a sequence that is spread over ranks: context parallelism.
+// Context parallelism: attention over a sequence that is split across ranks.
 //
 //   at::Tensor out = ring_attention(ranks, q, k, v, "rope + cope", parameters, {.causal = true});
 //
 // Rank r holds a contiguous slice of the tokens, the slices in the order of the ranks: q [B, H, t, D], k and v
-// [B, Hkv, t, D], inputs and key_mask of the same t tokens; t may differ between ranks. `out` is the rank's slice of what
-// one process would compute for the whole sequence, up to the order of float32 sums, and gradients are likewise those of
-// the rank's own slices. A row visits the slices of keys from its own down to the first, and carries the online softmax
-// and CoPE's running sum from one to the next; the backward goes the other way. docs/context_parallel.md has the order,
-// the bytes and the memory, which is linear in t.
+// [B, Hkv, t, D], inputs and key_mask of the same t tokens; t may differ between ranks. `out` is the rank's slice of the
+// result of one process for the whole sequence, up to the order of float32 sums; gradients are those of the rank's slices.
+// Rows process the slices of keys from their own to the first, and pass the state of the online softmax and CoPE's running
+// sum on; the backward has the opposite order. docs/context_parallel.md describes the order, the communication volume and
+// the memory, which is linear in t.
 //
-// All ranks call it, and its backward, at the same time and in the same order; `ranks` must live until then. On the CPU,
-// over Gloo.
+// All ranks must call it and its backward in the same order, and `ranks` must live until then. CPU only, with Gloo.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// One attention over the slices of all ranks: what this rank holds, and the kernels' calls on a slice of keys.
+// One attention over the slices of all ranks: the data of this rank, and the kernel calls for a slice of keys.
 #pragma once
 
 // clang in C++20 reads the headers of PyTorch 1.13 in this order only.

@@ -1,4 +1,4 @@
-// Several tensors as one message: their bytes one after the other, each from a multiple of a cache line on.
+// Several tensors as one message: their bytes concatenated, each aligned to a cache line.
 #pragma once
 
 #include <ATen/core/Tensor.h>

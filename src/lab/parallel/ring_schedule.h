@@ -1,4 +1,4 @@
-// Which rank visits which slice of the keys at which step of a ring.
+// The schedule of a ring: the slice of keys that each rank processes at each step.
 //
 //   step s of rank r:  slice r - s, modulo the ranks          rows start with their own keys
 //   or slice N - 1 - s on all ranks at the same time          where rows also see keys after them and carry a sum

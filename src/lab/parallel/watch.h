@@ -1,5 +1,5 @@
-// A thread that shows this rank's beat, reads the others', and ends the process when a rank has failed: the main thread may
-// be waiting for that rank inside the transport, where nothing can wake it.
+// A thread that publishes this rank's heartbeat, reads those of the others, and ends the process when a rank has failed: the
+// main thread may be blocked inside the transport, which cannot be interrupted.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Archives through the system's tar, zstd and gzip. The name of a file says how it is compressed.
+// Archives with the system's tar, zstd and gzip. The file name determines the compression.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a record of attention says, in numbers: maps of heads, distances, and two runs compared.
+// Data from attention records: maps of heads, distances, and comparisons of two runs.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The attention of a trained model on one example: what was looked at, and every layer's weights.
+// The attention of a trained model on one example: the example, and the weights of every layer.
 //
 //   RUN/attention/<axis>-T<length>-sample<N>.safetensors
 //

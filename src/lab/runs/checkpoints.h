@@ -1,13 +1,13 @@
-// Checkpoints of a run: complete and unaltered, or not there.
+// Checkpoints of a run, written atomically and verified by checksums.
 //
 //   checkpoints/step-00001000/model.safetensors      one file per group of tensors
 //                             optimizer.safetensors
 //                             state.json              whatever else the caller needs to go on
 //                             manifest.json           size and SHA-256 of the others, and the score
 //
-// A checkpoint is written under a temporary name, every file and the folder synced, and renamed: a
-// process that is killed leaves the checkpoints as they were. Old ones go only after the new one is
-// in place.
+// A checkpoint is written under a temporary name, every file and the folder are synced, and then it is
+// renamed: a killed process does not damage checkpoints. Old ones are deleted only after the new one
+// is in place.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What a run ran on, for environment.json: versions, hardware, seed and command line. No names of
-// hosts or users.
+// The environment of a run, for environment.json: versions, hardware, seed and command line. No names
+// of hosts or users.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,12 @@
-// TensorBoard event files, written by hand: no protobuf, no TensorBoard.
+// Writes TensorBoard event files without protobuf and TensorBoard.
 //
 //   record   length (8 bytes), masked crc32c of them (4), payload, masked crc32c of it (4)
 //   payload  Event {1: wall_time double, 2: step int64, 3: file_version string, 5: Summary,
 //                   7: SessionLog};  Summary {1: Value {1: tag string, 2: simple_value float}}
 //
 // The first record has file_version "brain.Event:2", the second a SessionLog START with the first step
-// of this file: readers forget what earlier files said from there on. They take the first START of a
-// run for the beginning, so a run that is not resumed has one too.
+// of this file: readers discard later steps of earlier files. They treat the first START as the
+// beginning of the run, so a run that is not resumed has one too.
 #pragma once
 
 #include <cstdint>

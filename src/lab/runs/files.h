@@ -1,4 +1,4 @@
-// The files of a run: JSON that is replaced atomically, and temporaries that killed writers leave.
+// Files of a run: atomic replacement of JSON, and removal of temporary files of killed writers.
 #pragma once
 
 #include <filesystem>

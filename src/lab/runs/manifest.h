@@ -1,4 +1,4 @@
-// manifest.json: what a checkpoint consists of, so that one that lacks a byte is known for it.
+// manifest.json: sizes and checksums of a checkpoint's files, so that damage is detected.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // metrics.jsonl: a JSON object per line, {"kind": "train", "step": 100, "loss": 0.5, ...}.
 //
-// Lines are only ever appended, each with one write: a process that is killed leaves whole lines and
-// perhaps one torn line at the end, which readers pass over and the next writer cuts off.
+// Lines are only appended, each with one write: a killed process leaves complete lines and at most one
+// incomplete line at the end, which readers skip and the next writer removes.
 #pragma once
 
 #include <cstdint>

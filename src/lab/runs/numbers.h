@@ -3,7 +3,7 @@
 //   {"loss": nan, "norms": [1.5, inf]}  is written as
 //   {"loss": null, "norms": [1.5, null], "not_finite": {"loss": "nan", "norms[1]": "inf"}}
 //
-// A program that ignores `not_finite` sees missing values; one of this project gets the numbers back.
+// Programs that ignore `not_finite` see missing values; posenc restores the numbers.
 #pragma once
 
 #include "core/value.h"

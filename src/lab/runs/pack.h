@@ -1,4 +1,4 @@
-// Packs: run directories in one compact file, for evidence that is kept and passed on.
+// Packs: run directories in one compact file, for archiving and sharing results.
 //
 //   counting.tar.zst
 //     pack.json              size and SHA-256 of every file (pack_index.h)

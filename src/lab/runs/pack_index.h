@@ -1,4 +1,4 @@
-// pack.json: what a pack of runs holds, so that one that lacks a byte or has one too many is known for it.
+// pack.json: sizes and checksums of the files in a pack, so that damage is detected.
 #pragma once
 
 #include <cstdint>

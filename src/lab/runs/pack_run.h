@@ -1,4 +1,4 @@
-// One run as it goes into a pack.
+// Prepares one run for a pack.
 #pragma once
 
 #include <filesystem>

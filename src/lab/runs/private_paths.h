@@ -1,4 +1,4 @@
-// Texts without absolute paths, which name users and folders of the machine they were written on.
+// Removes absolute paths from texts, because they contain names of users and folders.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// How progress reads: pure functions of a state.
+// Formats progress: pure functions of a state.
 #pragma once
 
 #include <string>

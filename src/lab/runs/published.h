@@ -1,4 +1,4 @@
-// A table of a publication, as plain data: what stands next to our figures.
+// A table of a publication as plain data, shown next to our results.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A run is a directory, and its files are the truth. docs/runs.md describes each.
+// A run is a directory with these files. docs/runs.md describes each.
 //
 //   config.yaml  environment.json  status.json  metrics.jsonl  results.json
 //   events.out.tfevents.*  checkpoints/  .lock

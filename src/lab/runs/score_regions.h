@@ -1,4 +1,4 @@
-// Which positions of a row a figure is over, and how positions are grouped for a curve.
+// The positions of a row over which a figure is computed, and the groups of positions for curves.
 //
 // A model that fails beyond its trained length L still gets the positions inside it right, so a mean over a
 // row of 2 L starts near one half. The headline figure of a longer row is over the positions from L on.

@@ -1,4 +1,4 @@
-// The scores of a run by row, in scores.bin: what comparisons between runs are paired by.
+// The scores of a run by row, in scores.bin. Comparisons between runs are paired by row.
 //
 //   write_scores(scores_path(run), scores);
 //   const RunTallies scores = read_scores(scores_path(run));

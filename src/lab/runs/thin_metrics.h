@@ -1,4 +1,4 @@
-// metrics.jsonl with fewer rows, for a curve that still has its shape.
+// Reduces the rows of metrics.jsonl such that curves keep their shape.
 #pragma once
 
 #include <cstddef>

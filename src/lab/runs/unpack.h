@@ -1,4 +1,4 @@
-// Packs read back (pack.h). Nothing of a pack is used before all of it was checked.
+// Reads packs (pack.h). A pack is verified completely before any of it is used.
 #pragma once
 
 #include <atomic>

@@ -1,11 +1,11 @@
-// What may be said about a figure that was measured on samples, with several seeds.
+// Estimates with intervals for figures that were measured on samples, with several seeds.
 //
-// Three sources of doubt are kept apart and then added:
-//   samples  another draw of the evaluation's rows would give another figure. Positions of one row
-//            share their row's fate, so rows are the units, not positions.
+// Sources of uncertainty are estimated separately and then added:
+//   samples  another draw of the evaluation's rows would give another figure. The row is the sampling
+//            unit, because positions within a row are correlated.
 //   seeds    another initialisation would have trained another model.
-//   both     evaluations of several seeds usually read the same rows, so the spread over seeds does
-//            not hold the doubt about the rows: the two are added as variances.
+//   both     evaluations of several seeds usually use the same rows, so the spread over seeds does not
+//            include the uncertainty of the rows: the two are added as variances.
 // All intervals are for 95 %.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The phrases that findings are made of.
+// Phrases of findings.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What a table of runs shows, in sentences. Each one states a test's result; none is written without one.
+// Findings of a table of runs, as sentences. Each sentence states the result of a test.
 //
 //   "cope is ahead of rope at 2x by 92 points [85, 98], 5 seeds."
 //   "No clear difference at 4x: nothing separates alibi, kerple and none, 5 seeds."

@@ -1,4 +1,4 @@
-// An exact test of two groups by ranks (Wilcoxon, Mann and Whitney), for values whose mean says nothing.
+// An exact rank test of two groups (Wilcoxon, Mann and Whitney), for values without a meaningful mean.
 #pragma once
 
 #include <span>

@@ -4,9 +4,9 @@
 //   table.ahead(0, cope, rope)      // whether the data decide it
 //   table.backed_best(0)            // for a "best" card; nothing where no test backs one
 //
-// A table of 8 encodings and 3 conditions asks 84 questions, of which 4 would come out at p < 0.05 by luck
-// alone. Holm's correction keeps the chance of any false answer in the table below 5 %. All pairs are
-// counted, also those that no sentence mentions: which pairs are worth a sentence is seen in the data.
+// A table of 8 encodings and 3 conditions has 84 tests, of which about 4 would have p < 0.05 by chance. Holm's
+// correction keeps the probability of any false claim in the table below 5 %. It counts all pairs, including
+// those that no sentence mentions, because the data determine which pairs are mentioned.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Claims a job for this process: its lease, and that there is still something to do.
+// Claims a job for this process: takes its lease, and checks that the job is not done yet.
 #pragma once
 
 #include <filesystem>

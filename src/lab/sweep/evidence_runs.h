@@ -1,7 +1,7 @@
-// Which job of a plan a run belongs to, whatever device it was trained on and however old it is.
+// Finds the job of a plan to which a run belongs, independent of its device and age.
 //
 // A run's hash covers its device and every field that existed when it was trained. Here its config is read
-// again, so that fields added since have their defaults, and the device does not count.
+// again, so that newer fields have their defaults, and the device is ignored.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
 // NVIDIA's multi-process service (MPS) for the jobs of a sweep: kernels of several processes run on one
-// GPU at the same time, where they would take turns otherwise.
+// GPU concurrently instead of taking turns.
 #pragma once
 
 #include <chrono>

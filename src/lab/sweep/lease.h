@@ -1,4 +1,4 @@
-// Leases: which process trains a run, agreed through files alone, on one machine or on a shared file system.
+// Leases: processes agree through files which of them trains a run, on one machine or on a shared file system.
 //
 // The lease of a run is a folder, OUT/leases/HASH. Each attempt to train the run has a number n, from 1:
 //

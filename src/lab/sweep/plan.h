@@ -1,4 +1,4 @@
-// A sweep file, and the jobs it stands for.
+// A sweep file, and the jobs that it defines.
 //
 //   base: config.yaml                 relative to the sweep file
 //   out: runs/name                    relative to where the command runs
@@ -10,7 +10,7 @@
 //   exclude:                          combinations that have all of these values
 //     - {model.encoding: none, seed: 2}
 //
-// A list holds the values to try; a value that is itself a list stands in a list of its own.
+// A list holds the values to try; put a value that is itself a list inside another list.
 #pragma once
 
 #include <filesystem>

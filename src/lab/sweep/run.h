@@ -1,7 +1,7 @@
-// Runs the jobs of a sweep: one process each, some at a time. The run directories are the memory:
-// what is finished is skipped, what was interrupted goes on, and a sweep that was killed is started
-// again with the same command. Several sweeps may work on one folder, also from several machines: a job is run by
-// the one that holds its lease (lease.h).
+// Runs the jobs of a sweep: one process each, several at a time. The run directories are the state: finished
+// runs are skipped and interrupted ones continue, so a killed sweep is continued with the same command. Several
+// sweeps may work on one folder, also from several machines: a job is run by the one that holds its lease
+// (lease.h).
 #pragma once
 
 #include <array>

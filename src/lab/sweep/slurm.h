@@ -1,4 +1,4 @@
-// Sweeps on a Slurm cluster: an array job whose tasks take the runs that no other task holds.
+// Sweeps on a Slurm cluster: an array job whose tasks train the runs that no other task holds.
 //
 // Below the sweep's folder, which every node sees:
 //

@@ -1,4 +1,4 @@
-// The state of a sweep's folder as a person asks for it: from its run directories, leases and Slurm. Nothing is changed.
+// Reports the state of a sweep's folder from its run directories, leases and Slurm. Nothing is changed.
 #pragma once
 
 #include <array>

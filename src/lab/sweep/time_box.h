@@ -1,4 +1,4 @@
-// The time box of a sweep: how long jobs may run, when they are asked to save, when they are killed.
+// The time box of a sweep: how long jobs may run, when they have to save, and when they are killed.
 //
 //   start ............... asks_to_save ...... kills .. end
 //   jobs start and train   SIGTERM: save      SIGKILL   the sweep has ended

@@ -1,4 +1,4 @@
-// Text as documents: what is trained on, what chooses a model, and what judges it.
+// Text as documents, split into training, validation and test sets.
 //
 // Documents are split as wholes, by the hash of their names: no byte of a held-out document is
 // trained on. Tables of numbers are left out, and so are training documents that repeat held-out text.

@@ -1,4 +1,4 @@
-// What tasks over text share: the corpus, and errors about what it lacks.
+// Shared by tasks over text: the corpus, and errors about missing parts of it.
 #pragma once
 
 #include "tasks/corpus.h"

@@ -1,4 +1,4 @@
-// What a run computes with: threads, and libtorch's products through oneDNN or not.
+// Settings of the CPU for a run: threads, and whether libtorch's matrix products use oneDNN.
 #pragma once
 
 #include <c10/core/Device.h>

@@ -1,5 +1,5 @@
-// The samples of coming steps, made ahead on a thread of their own while the device computes. Samples are a
-// function of the step, so a run draws the same ones with and without it.
+// Draws the samples of coming steps on a separate thread while the device computes. Samples are a
+// function of the step, so prefetching does not change them.
 #pragma once
 
 #include <condition_variable>

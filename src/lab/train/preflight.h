@@ -1,5 +1,5 @@
-// Everything that an evaluation can fail at, tried before the first step: hours of training are not lost to
-// a corpus without held-out files or a length that does not fit into memory.
+// Checks everything that can fail at evaluation before the first step, so that no training is lost to a
+// corpus without held-out files or a length that does not fit into memory.
 #pragma once
 
 #include <string>

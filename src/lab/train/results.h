@@ -1,4 +1,4 @@
-// results.json of a run, from what an evaluation found (docs/runs.md).
+// Writes results.json of a run from an evaluation (docs/runs.md).
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Training and evaluating as runs: directories whose files are the truth.
+// Training and evaluation as runs, which are directories.
 #pragma once
 
 #include <filesystem>

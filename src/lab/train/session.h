@@ -1,4 +1,4 @@
-// A training in progress: what it has to remember between steps, and what it writes down.
+// A training in progress: its state between steps, and its output.
 #pragma once
 
 #include <optional>

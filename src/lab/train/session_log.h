@@ -1,4 +1,4 @@
-// What a training writes down on the way: rows of metrics.jsonl, and events for TensorBoard.
+// Logs of a training: rows of metrics.jsonl, and events for TensorBoard.
 #pragma once
 
 #include <optional>

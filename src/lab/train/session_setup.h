@@ -1,4 +1,4 @@
-// What a run will evaluate, and the checks of it before there is a model.
+// The evaluations of a run, and their checks before the model exists.
 #pragma once
 
 #include <memory>

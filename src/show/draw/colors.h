@@ -1,4 +1,4 @@
-// Colours that people with any colour vision can tell apart, and that read on white and on black.
+// Colours that are distinguishable with any colour vision, on white and on black.
 #pragma once
 
 #include <array>

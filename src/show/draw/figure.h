@@ -1,5 +1,5 @@
-// A figure as data: what is to be seen, not how it is painted. Commands write it as SVG, PNG or CSV;
-// the explorer page paints the same panels on canvases.
+// A figure as data, independent of how it is painted. Commands write it as SVG, PNG or CSV; the explorer
+// page paints the same panels on canvases.
 //
 // A panel has two axes, and on them one map of colours, curves, shaded regions and rules, in this order
 // from back to front; or it is a sheet of clocks. Coordinates are data's own; painters scale them.

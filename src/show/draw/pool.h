@@ -1,4 +1,4 @@
-// Maps made smaller so that spikes survive: a cell takes the value of the largest magnitude below it.
+// Downsamples maps such that spikes stay visible: a cell gets the value of largest magnitude among its inputs.
 #pragma once
 
 #include "draw/figure.h"

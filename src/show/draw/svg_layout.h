@@ -1,4 +1,4 @@
-// Where everything of a figure goes, in pixels, before anything is painted.
+// The layout of a figure in pixels, computed before anything is painted.
 #pragma once
 
 #include <string>

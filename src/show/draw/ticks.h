@@ -1,4 +1,4 @@
-// Where an axis has its marks, and what stands there.
+// Tick positions and labels of an axis.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Connections that take too long over a request are shut, however diligently they drip bytes.
+// Closes connections whose request takes too long, even if they keep sending bytes slowly.
 #pragma once
 
 #include <chrono>

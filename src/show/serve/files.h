@@ -1,7 +1,7 @@
-// Files below a folder, and never outside of it: names are followed one by one, and no link is.
+// Opens files below a folder and never outside of it: names are opened one by one without following links.
 //
-// Each step is an openat() without links on the folder that is open already, so a link that is put in
-// place while a request runs is refused like any other.
+// Each step is an openat() with O_NOFOLLOW on the open parent folder, so links that are created while a
+// request runs are rejected as well.
 #pragma once
 
 #include <cstdint>

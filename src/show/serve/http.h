@@ -1,5 +1,5 @@
-// HTTP on loopback, through GNU libmicrohttpd: the one file that knows it is http.cc. Where the library is
-// missing, http_missing.cc stands in for it.
+// HTTP on loopback with GNU libmicrohttpd, which only http.cc uses. If the library is missing, http_missing.cc
+// is compiled instead.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Sockets that hear this machine alone.
+// Sockets on the loopback interface.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// metrics.jsonl while it grows: what was added since a reader last looked, and how fast a run goes.
+// Reads metrics.jsonl while it grows: the rows since the last read, and the speed of a run.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a client asked for, as far as the server cares, and the checks that need nothing but the text.
+// The parts of a client's request that the server uses, and the checks of its text.
 #pragma once
 
 #include <cstdint>

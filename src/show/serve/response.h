@@ -1,4 +1,4 @@
-// What the server answers: pure data, which http.cc sends.
+// A response of the server: plain data, which http.cc sends.
 #pragma once
 
 #include <optional>

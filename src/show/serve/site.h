@@ -1,4 +1,4 @@
-// The whole site as one function from requests to responses; sockets are http.h's business.
+// The site as a function from requests to responses; http.h handles the sockets.
 //
 //   /                                     the explorer, from a folder of built files
 //   /live/                                the live page

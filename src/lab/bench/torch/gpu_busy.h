@@ -1,4 +1,4 @@
-// How long the GPU works on something, of the time that it takes.
+// The fraction of the time in which the GPU is busy.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What the verbs of posenc-lab share, and the verb train.
+// Shared by the verbs of posenc-lab, and the verb train.
 #pragma once
 
 #include <fmt/format.h>
