@@ -1,4 +1,4 @@
-"""pip install . : builds the operators with CMake and puts them beside the Python files.
+"""pip install . : builds the operators with CMake and puts them next to the Python files.
 
 Use --no-build-isolation, so that they are built against the torch that will load them. A build that is
 already there is taken with POSENC_PREBUILT=<build>/python. MAX_JOBS bounds the compilers that run at a

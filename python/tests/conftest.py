@@ -28,7 +28,7 @@ def seed():
 
 
 def pytest_terminal_summary(terminalreporter):
-    """What rows were off by at most on a GPU, beside the limits of the tests."""
+    """The largest errors of rows on a GPU, next to the limits of the tests."""
     worst = getattr(sys.modules.get("test_cuda"), "WORST_ROWS", {})
     for (what, dtype), (share, apart) in sorted(worst.items()):
         terminalreporter.write_line(f"largest row error, {what}, {dtype}: {apart:.2e} ({share:.2f} of the limit)")

@@ -47,7 +47,7 @@ struct Files {
 constexpr Files kV1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "};
 constexpr Files kV2 = {"memory.max", "memory.current", "inactive_file "};
 
-// Of the group and of those above it, each of which has a limit of its own.
+// Of the group and of those above it, each of which has its own limit.
 Bytes of_group(const fs::path& mount, fs::path group, const Files& files) {
   Bytes left;
   for (;; group = group.parent_path()) {

@@ -70,7 +70,7 @@ TEST(Svg, EscapesTextAndHasWhatTheFigureHas) {
   EXPECT_EQ(svg.find("nan,"), std::string::npos);
 }
 
-// A name from somebody's file may be any bytes; the picture is still XML.
+// A name from a user's file may be any bytes; the picture is still XML.
 TEST(Svg, BytesThatAreNoTextAreShownAsUnreadable) {
   Figure figure = sample();
   figure.title = std::string("a\xff\x01", 3) + "é";

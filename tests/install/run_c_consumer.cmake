@@ -1,5 +1,5 @@
 # Installs the build, moves the tree, and uses the C ABI as others would: by a project that knows no
-# C++ and none of our dependencies, and by a line of somebody's Makefile.
+# C++ and none of our dependencies, and by a line of a user's Makefile.
 include(${CMAKE_CURRENT_LIST_DIR}/run_lib.cmake)
 
 file(REMOVE_RECURSE ${WORK})

@@ -24,7 +24,7 @@ run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/consumer)
 expect_output("posenc ${VERSION}")
 
-# pkg-config, as a line in somebody's Makefile.
+# pkg-config, as a line in a user's Makefile.
 find_program(pkg_config NAMES pkg-config pkgconf REQUIRED)
 file(GLOB_RECURSE pc_file ${WORK}/moved/*/posenc.pc)
 cmake_path(GET pc_file PARENT_PATH pc_folder)

@@ -16,7 +16,7 @@ using cases::AttentionProblem;
 using cases::Case;
 using cases::Tensor;
 
-// A cache of keys that were turned when they were written, in every type, equals turning them anew.
+// A cache of keys that were rotated when they were written, in every type, equals rotating them again.
 TEST(AttentionKernel, DecodingReadsACacheOfTurnedKeys) {
   for (const DType dtype : {DType::kFloat32, DType::kBfloat16}) {
     for (const char* spec : {"rope", "rope(layout=interleaved) + alibi", "xpos(center=300)",

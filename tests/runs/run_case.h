@@ -150,7 +150,7 @@ inline bool make_read_only(const std::string& folder) {
   return ::mount(nullptr, folder.c_str(), nullptr, MS_REMOUNT | MS_RDONLY, nullptr) == 0;
 }
 
-// Nobody may write where root may: gives up root's rights, in a child.
+// Drops root's privileges in a child process, because root may write everywhere.
 inline bool drop_rights() {
   constexpr uid_t kNobody = 65534;
   return ::geteuid() != 0 || (::setgid(kNobody) == 0 && ::setuid(kNobody) == 0);

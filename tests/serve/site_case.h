@@ -48,7 +48,7 @@ class SiteCase {
   }
   [[nodiscard]] std::string root() const { return folder_ / "runs"; }
   [[nodiscard]] std::string outside(const std::string& name) const { return folder_ / name; }
-  // Lists are made anew for every request, unless told otherwise.
+  // Lists are regenerated for every request by default.
   [[nodiscard]] serve::SiteOptions options() const {
     serve::SiteOptions options;
     options.folder = root();

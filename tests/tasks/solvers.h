@@ -1,4 +1,4 @@
-// Each task solved anew from the words that a person reads: no token numbers, no generator code.
+// Each task solved independently from its readable words: no token numbers, no generator code.
 #pragma once
 
 #include <algorithm>

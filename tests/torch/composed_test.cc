@@ -360,7 +360,7 @@ TEST(ComposedAttention, Float32IsExactUnlessPyTorchAllowsLess) {
   EXPECT_EQ(ops::cuda_numbers(at::kFloat), ops::CudaNumbers::kExactFloat32);
 }
 
-// Parameters that nobody trains cost nothing, and the other gradients are the same.
+// Parameters without gradients cost nothing, and the other gradients are the same.
 TEST(ComposedAttention, ParametersThatAreNotWantedHaveNoGradient) {
   torch::manual_seed(7);
   const Problem p({.spec = "alibi(trainable=true) + cope(npos_max=3, gate_source=separate)",

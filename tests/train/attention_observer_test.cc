@@ -35,7 +35,7 @@ at::Tensor tokens() { return (at::arange(kTokens, at::kLong) * 7919 % 11).unsque
 struct Seen {
   std::vector<ObservedLayer> layers;
   at::Tensor out;
-  at::Tensor plain;  // of a model that nobody observes
+  at::Tensor plain;  // of a model without an observer
 };
 
 Seen look(const config::ModelConfig& config, bool causal = true) {

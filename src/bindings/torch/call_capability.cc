@@ -51,7 +51,7 @@ std::string slow_path(const std::string& spec, const at::Tensor& q, const at::Te
                       bool explicit_positions) {
   if (q.dim() != 4 || k.dim() != 4 || !(q.is_cpu() || q.is_cuda())) return "";
   if (q.is_cpu() && q.scalar_type() == at::kDouble) return "";
-  const bool few = q.size(2) <= 8;  // decoding has paths of its own
+  const bool few = q.size(2) <= 8;  // decoding has separate paths
   static KnownKinds known;
   const CallKind kind{spec,      q.size(1),         k.size(1),
                       q.size(3), q.scalar_type(),   q.device().type(),

@@ -74,7 +74,7 @@ Prepared::Prepared(const Spec& parsed, const ModelShape& model, std::int64_t kv_
 
 std::shared_ptr<const Prepared> prepare(const std::string& spec, const ModelShape& shape,
                                         std::int64_t kv_heads, std::int64_t length) {
-  std::string key;  // no fmt here: PyTorch's headers bring a copy of their own
+  std::string key;  // no fmt here: PyTorch's headers bring their own copy
   for (const std::int64_t n : {shape.head_dim, shape.heads, shape.model_dim, kv_heads}) {
     key += std::to_string(n) + " ";
   }

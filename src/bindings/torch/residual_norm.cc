@@ -129,7 +129,7 @@ struct Fused : public torch::autograd::Function<Fused> {
     return {d.x, adds ? d.branch : at::Tensor(), d.weight, d.bias, at::Tensor()};
   }
 
-  // With a graph of its own, for derivatives of the gradient.
+  // With a separate graph, for double backward.
   static Gradients composed(const at::Tensor& dy, const at::Tensor& dsum,
                             const variable_list& saved) {
     const auto& [sum, weight, bias, mean, inverse] =

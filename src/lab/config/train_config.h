@@ -46,7 +46,7 @@ constexpr std::array<std::string_view, 2> enum_names(Reduction /*tag*/) {
 enum class Device { kCpu, kCuda };
 constexpr std::array<std::string_view, 2> enum_names(Device /*tag*/) { return {"cpu", "cuda"}; }
 
-// A part of the training with a length and a batch of its own.
+// A part of the training with its own length and batch size.
 struct Stage {
   std::int64_t length = 0;
   std::int64_t batch = 0;

@@ -50,7 +50,7 @@ struct RingCall : torch::CustomClassHolder {
             const at::Tensor& parameters, at::TensorList inputs);
   void release();
 
-  // Of another rank, from a packet of its own; and an empty packet for it.
+  // The slice of another rank from its packet, and an empty packet for it.
   [[nodiscard]] KeySlice unpack(const at::Tensor& packet, int rank) const;
   [[nodiscard]] at::Tensor empty_keys(int rank) const { return key_layout(rank).allocate(); }
   [[nodiscard]] KeyGradients empty_gradients(int rank) const;

@@ -57,7 +57,7 @@ class Progress {
   [[nodiscard]] Mode mode() const { return mode_; }
   // Cheap where it is not time yet: call it every step.
   void update(const ProgressState& state);
-  // A line of its own, above the bar; {"phase": "message", "text": ...} for programs; nothing if
+  // A separate line above the bar; {"phase": "message", "text": ...} for programs; nothing if
   // quiet.
   void message(std::string_view text);
   // Ends the phase: removes the bar and leaves the last state as a plain line.

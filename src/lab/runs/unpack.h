@@ -19,8 +19,8 @@ bool may_be_pack(const std::filesystem::path& file);
 // where it is damaged: cut off, altered, with files missing or too many, or of more than `most_bytes`.
 class UnpackedPack {
  public:
-  // The folder is made next to `beside`.
-  UnpackedPack(const std::filesystem::path& pack, const std::filesystem::path& beside,
+  // The folder is created next to `sibling`.
+  UnpackedPack(const std::filesystem::path& pack, const std::filesystem::path& sibling,
                std::int64_t most_bytes = kLargestPack);
   // In the system's folder for temporary files.
   explicit UnpackedPack(const std::filesystem::path& pack);

@@ -102,8 +102,8 @@ bool may_be_pack(const fs::path& file) {
   return block.size() < kTarBlock || std::string_view(block.c_str()) == kPackIndexFile;
 }
 
-UnpackedPack::UnpackedPack(const fs::path& pack, const fs::path& beside, std::int64_t most_bytes)
-    : pack_(require_regular(pack)), scratch_(beside), files_(scratch_.path() / "files") {
+UnpackedPack::UnpackedPack(const fs::path& pack, const fs::path& sibling, std::int64_t most_bytes)
+    : pack_(require_regular(pack)), scratch_(sibling), files_(scratch_.path() / "files") {
   read(most_bytes);
 }
 

@@ -128,7 +128,7 @@ std::string Teller::leader_sentence(const Indices& order) const {
   return lead_over_some(first, behind, level);
 }
 
-// Encodings other than the first, which has a sentence of its own.
+// Encodings other than the first, which has its own sentence.
 std::string Teller::reference_sentence(const Indices& order, std::size_t reference) const {
   Indices better;
   Indices worse;

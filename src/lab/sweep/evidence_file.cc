@@ -14,7 +14,7 @@
 namespace posenc::sweep {
 namespace {
 
-// A field whose content is read by code of its own.
+// A field whose content is read by separate code.
 struct Subtree {
   const Value* value = nullptr;
 };

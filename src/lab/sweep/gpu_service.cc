@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kControl = "nvidia-cuda-mps-control";
 constexpr auto kPause = std::chrono::milliseconds(20);
-// A socket's path has 107 characters at most, and the service adds names of its own.
+// A socket's path has 107 characters at most, and the service appends names.
 constexpr std::size_t kLongestFolder = 60;
 
 bool in_path(const std::string& program) {

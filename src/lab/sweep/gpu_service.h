@@ -15,7 +15,7 @@ namespace posenc::sweep {
 
 class GpuService {
  public:
-  // Starts a service with folders of its own, unless nvidia-cuda-mps-control is not in PATH or a service
+  // Starts a service with separate folders, unless nvidia-cuda-mps-control is not in PATH or a service
   // answers already. A service that does not start in time is no error: jobs run without it.
   explicit GpuService(std::chrono::milliseconds limit = kServiceLimit);
   // Shuts down what was started. A daemon that does not answer gets SIGTERM, and its folder stays: without the

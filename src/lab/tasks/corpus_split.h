@@ -12,7 +12,7 @@ namespace posenc::tasks {
 SplitDocuments split_files(std::span<const Document> files, const CorpusFiles& config);
 
 // A single text: its end is the test part, what comes before is the validation part, both cut at line
-// ends into pieces that are documents of their own. longest_context bytes before each part are left out.
+// ends into pieces that are separate documents. longest_context bytes before each part are left out.
 SplitDocuments split_text(const Document& text, const CorpusFiles& config);
 
 }  // namespace posenc::tasks

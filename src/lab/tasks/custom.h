@@ -6,7 +6,7 @@
 // Text is read as bytes; lists of integers are taken as tokens. The tokens of a longer answer are each
 // said one step ahead, and a row is right when its whole answer is. Examples are held out by a hash of
 // their input, so that an input is never on two sides: some to report, others to choose by. Those to
-// report may come from a file of their own (test_path), which must share no input with the first.
+// report may come from a separate file (test_path), which must share no input with the first.
 //
 //   train    training examples that fit the row, drawn with replacement; held out: each one once
 //   longer   the same for examples that do not fit the training length

@@ -1,4 +1,4 @@
-// Chance and trained share, measured over samples: any task has them without a line of its own.
+// Chance and trained share, measured over samples: no task needs code for them.
 #include <algorithm>
 #include <cmath>
 #include <iterator>

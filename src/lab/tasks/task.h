@@ -100,7 +100,7 @@ class Task {
 
   // The metric of the best answer that looks at the position and never at the content: the commonest
   // target, over all positions or at each one, whichever is better. For bits_per_byte it is the
-  // entropy of single bytes. Measured over samples of a stream of its own.
+  // entropy of single bytes. Measured over samples of a separate stream.
   // One value for each range of positions, over the answers there; NaN where it has none.
   [[nodiscard]] virtual std::vector<double> chances(const Condition& condition,
                                                     std::span<const Region> ranges) const;

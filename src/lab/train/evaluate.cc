@@ -59,7 +59,7 @@ EvalRow named_row(const tasks::Task& task, const EvalCase& c, const EvalSetting&
   return row;
 }
 
-// Samples as in training are for the training length alone: longer ones are an axis of their own.
+// Samples as in training are for the training length alone: longer ones are a separate axis.
 std::vector<std::int64_t> lengths_of(const tasks::Task& task, const tasks::Axis& axis,
                                      const EvalSetting& setting) {
   const std::int64_t natural = task.natural_length(axis.name, setting.train_length);

@@ -11,7 +11,7 @@
 // part; the weights are then gathered (ZeRO-1; Rajbhandari et al. 2020). The bits are those of the whole vector, and so are
 // checkpoints.
 //
-// Matrices decay; vectors and the parameters of encodings do not. The latter have a rate of their own, encoding_lr lr.
+// Matrices decay; vectors and the parameters of encodings do not. The latter have the rate encoding_lr lr.
 #pragma once
 
 #include <torch/nn.h>

@@ -35,7 +35,7 @@ struct StepReport {
 // How far ahead of the device a training works; results do not depend on it.
 struct Pace {
   std::int64_t steps = 1;    // queued before their figures are read, at the most
-  std::size_t prefetch = 0;  // batches made ahead on a thread of their own
+  std::size_t prefetch = 0;  // batches prepared on a separate thread
   Graphs graphs = Graphs::kNever;
 
   // A CPU computes a step while it is queued, and needs its cores for that. Several processes agree after each step on

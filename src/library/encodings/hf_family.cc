@@ -26,7 +26,7 @@ constexpr HfFamily interleaved(std::string_view type, double theta = 10000.0, do
   return family;
 }
 
-// Sliding-window layers turn with a theta of their own (0: the same).
+// Sliding-window layers rotate with another theta (0: the same).
 constexpr HfFamily windowed(std::string_view type, double theta, double local_theta, Local local) {
   HfFamily family = half(type, theta);
   family.local = local;
@@ -54,7 +54,7 @@ constexpr HfFamily with_softcap(HfFamily family, double softcap) {
   return family;
 }
 
-// Gemma divides scores by the root of a number of its own.
+// Gemma divides scores by the root of a config value.
 constexpr HfFamily gemma_scaled(HfFamily family) {
   family.scale_key = "query_pre_attn_scalar";
   family.scale_default = 256.0;

@@ -114,7 +114,7 @@ HfLayer layer_of(std::string_view type, const Rope& rope, const ModelShape& shap
   return {std::string(type), Spec{{rope}}, shape};
 }
 
-// Gemma 3, ModernBERT and OLMo 3 in their older form: a base of its own for sliding-window layers.
+// Gemma 3, ModernBERT and OLMo 3 in their older form: a separate base for sliding-window layers.
 std::vector<HfLayer> windowed_layers(const HfKeys& top, const HfRopeContext& context,
                                      const Rope& full) {
   constexpr FieldRule kRule{.doc = "", .min = 1, .max = 1e30, .open_min = true};

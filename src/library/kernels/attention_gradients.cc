@@ -235,7 +235,7 @@ void add_angles(const AttentionSetup& setup, const TaskGradients& other, TaskGra
   }
 }
 
-// From the angles of keys to the input that gives them. A step is in the sums of its own token and of all after it.
+// From the gradient of key angles to that of the input. A step is part of the sums of its token and all later ones.
 void write_angle_gradients(const AttentionBackwardCall& call, const AttentionSetup& setup,
                            TaskGradients& sum) {
   const AttentionPlan::State& state = *setup.state;

@@ -161,7 +161,7 @@ cpu::HeadProblem AttentionSetup::problem(const Segment& s, std::int64_t head) co
     const std::int64_t at = row * call->k.tokens() + s.first_key;
     p.token_query = token_query.data() + at;
     p.token_key = token_key.data() + at;
-    if (slice != nullptr) {  // queries have sums of their own
+    if (slice != nullptr) {  // queries have separate sums
       p.token_query = token_query.data() + row * call->q.tokens() - s.place_offset();
       p.token_first = s.place_offset();
     }

@@ -4,7 +4,7 @@
 //
 // and at the denominator's rows e_i SUM_j of those of the keys, and SUM_i e_i of those of the
 // queries. dq needs sums over earlier keys, dk and dv over later queries: two walks that share
-// nothing, so they are tasks of their own.
+// nothing, so they are separate tasks.
 #include <algorithm>
 #include <array>
 #include <memory>

@@ -41,7 +41,7 @@ Status check_linear_options(const AttentionPlan& plan,
 Status check_linear(const LinearAttentionCall& call) noexcept;
 Status prepare_linear(const LinearAttentionCall& call, LinearSetup& setup);
 
-// Key heads that have sums of their own: fewer than the query heads only where a group of those
+// Key heads with separate sums: fewer than the query heads only where a group of those
 // turns by the same frequencies.
 std::int64_t sum_heads(const AttentionPlan::State& state);
 

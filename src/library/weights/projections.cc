@@ -14,7 +14,7 @@ struct Known {
 };
 
 // query_key_value is grouped in GPT-NeoX and Falcon, concatenated in ChatGLM; the first of the three
-// has a module name of its own.
+// has its own module name.
 constexpr std::array kKnown = {
     Known{"q_proj", ProjectionRole::kQuery},
     Known{"q_b_proj", ProjectionRole::kQuery},
@@ -39,7 +39,7 @@ constexpr std::array kKnown = {
     Known{"qkv_proj", ProjectionRole::kUnclear},
 };
 
-// Towers of images and sound, and DeepSeek's indexer: heads and pairing of their own.
+// Towers of images and sound, and DeepSeek's indexer: with other heads and another layout.
 constexpr std::array<std::string_view, 9> kElsewhere = {
     "vision_tower", "vision_model", "vision_encoder", "visual",  "audio_tower",
     "audio_model",  "mm_projector", "image_encoder",  "indexer",

@@ -38,7 +38,7 @@ struct Belonging {
 // What the tensor belongs to, or nothing when it is to be copied as it is.
 std::optional<Belonging> belonging(std::string_view name, const LayoutOptions& options);
 
-// Other modalities of a model, which have heads of their own.
+// Other modalities of a model, which have other heads.
 bool is_kept(std::string_view name, const Patterns& keep);
 
 }  // namespace posenc::weights

@@ -11,7 +11,7 @@
 namespace posenc::draw {
 namespace {
 
-constexpr std::int64_t kMostCells = 1024;  // per side: more than anybody sees at 100 %
+constexpr std::int64_t kMostCells = 1024;  // per side: more than is visible at 100 %
 
 // A look that is fixed is what librsvg paints, which smooths small images: its cells come large.
 std::int64_t zoom_of(const Heatmap& map, Look look) {

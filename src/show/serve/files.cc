@@ -80,7 +80,7 @@ std::optional<std::string> Folder::text(const std::string& name, std::size_t lon
 
 std::vector<std::string> Folder::all_names() const {
   std::vector<std::string> found;
-  Descriptor again = open_at(descriptor_.number(), ".", O_DIRECTORY);  // a place of its own in it
+  Descriptor again = open_at(descriptor_.number(), ".", O_DIRECTORY);  // a separate read position
   const int number = ::fcntl(again.number(), F_DUPFD_CLOEXEC, 0);
   const std::unique_ptr<DIR, int (*)(DIR*)> stream(number < 0 ? nullptr : ::fdopendir(number),
                                                    ::closedir);

@@ -27,7 +27,7 @@ bool http_available();
 
 class HttpServer {
  public:
-  // Answers from here on, on threads of its own. Throws where the port is taken, or where
+  // Answers from here on, on its own threads. Throws if the port is in use, or where
   // http_available() is false.
   HttpServer(const HttpOptions& options, Handler handler);
   ~HttpServer();  // closes all connections

@@ -27,7 +27,7 @@ std::string run_url(const RunPath& path);
 // Does a process write to the run?
 bool in_use(const Folder& run);
 
-// A text that is made anew when it is asked for and older than `keep`: two hundred clients that poll cost
+// A text that is regenerated on request if it is older than `keep`: two hundred clients that poll cost
 // one look at the disk.
 class KeptText {
  public:

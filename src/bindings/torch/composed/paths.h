@@ -28,7 +28,7 @@ struct CudaProblem {
 // its gradient jumps where a position passes a whole number, and at 16 bits too many take the other side.
 int float_parts(const Terms& terms, const CudaProblem& problem);
 
-// Whether kernels leave out keys that fox(prune=true) fades too far to matter; calls with a padding mask do not.
+// Whether kernels skip keys with negligible weight under fox(prune=true); calls with a padding mask do not.
 bool prunes_keys(const Terms& terms);
 
 // Why no fused kernel serves it; empty where one does.

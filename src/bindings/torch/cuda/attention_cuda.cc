@@ -1,5 +1,5 @@
 // Attention on the GPU: the fused kernels where they serve the call, else libtorch's own operations.
-// Site 2 runs before the kernels, in a pass of its own, and its gradient after theirs.
+// Site 2 runs before the kernels, in a separate pass, and its gradient after theirs.
 #include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 

@@ -98,7 +98,7 @@ at::Tensor InputRotation::backward(const at::Tensor& q, const at::Tensor& k, con
   const cuda::Stream stream = current_stream(call_.device());
   cuda::RopeAnglesGradientCall of_queries = gradient_call(Role::kQuery, q, dq, dangles);
   if (own_key_.defined()) {
-    // Keys write the angles of all tokens; queries add to those of their own.
+    // Keys write the angles of all tokens; queries add to those of their tokens.
     if (dk.defined()) {
       cuda::rope_by_angles_backward(gradient_call(Role::kKey, k, dk, dangles), stream)
           .throw_if_error();

@@ -150,7 +150,7 @@ bool is_plain(const Case& c) {
 
 std::unique_ptr<Baseline> make_baseline(const Case& c, cases::Problem& problem) {
   const Spec spec = parse_spec(c.spec);
-  // One query against a cache has places and distances of its own, which nothing here computes.
+  // One query against a cache has other places and distances, which are not computed here.
   const bool decoding = c.queries < c.keys;
   const auto composed = [&](const Encoding& e) {
     return decoding ? std::holds_alternative<None>(e) : is_composed(e);

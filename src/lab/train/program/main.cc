@@ -1,4 +1,4 @@
-// What `posenc train`, `eval`, `attention` and `generate` run: a program of its own, so that the other verbs need not
+// What `posenc train`, `eval`, `attention` and `generate` run: a separate program, so that the other verbs need not
 // wait for libtorch to load.
 #include <fmt/format.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ void use_onednn_of(const std::string& run, const std::vector<std::string>& overr
   set_onednn(config::load_config(path.string(), overrides).config.train.onednn);
 }
 
-// Other tasks, models or lengths have figures of their own, which must not stand in the run's results.
+// Other tasks, models or lengths have other figures, which must not be written to the run's results.
 void require_own_results(const std::vector<std::string>& overrides) {
   constexpr std::array<std::string_view, 4> kOfTheEvaluation = {
       "eval.", "train.device=", "train.precision=", "train.onednn="};

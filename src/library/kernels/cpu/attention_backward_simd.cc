@@ -175,7 +175,7 @@ void accumulate_tile(const HeadProblem& p, const QueryBlock& b, const Tile& tile
   }
 }
 
-// Gates from keys of their own (or from values): their logits are products of plain queries.
+// Gates from gate keys or values: their logits are products with plain queries.
 void accumulate_gates(const HeadProblem& p, const QueryBlock& b, const Tile& tile, bool careful,
                       Workspace& w, const BackwardOutputs& out) {
   for (std::size_t i = 0; i < tile.count * kQueryBlock; ++i) w.gate_logits[i] *= p.cope.gate_scale;

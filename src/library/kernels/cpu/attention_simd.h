@@ -82,7 +82,7 @@ struct RelativeProblem {
 
 // A chain of steps in place of the product of queries and keys (path.h, wall.h), as the kernel sees it. Above a tile of
 // keys a query has passed the steps of all tokens down to the tile's end: scores are then products with keys that the
-// steps of their own tile have been applied to, and one matrix takes the query past the tile. In the tiles of its own
+// steps of their tile have been applied to, and one matrix takes the query past the tile. In the tiles of its own
 // token a query makes the steps one by one.
 struct ChainProblem {
   enum class Kind { kNone, kHouseholder, kGates };
@@ -115,7 +115,7 @@ struct HeadProblem {
   const double* token_key = nullptr;
   bool token_running = false;    // whether they are sums; else queries read 0
   std::int64_t token_first = 0;  // the first place that token_query has
-  bool prunes = false;           // leaves out tiles whose keys are faded too far to matter
+  bool prunes = false;           // skips tiles of keys with negligible weight
   float largest_key = 0.0f;      // norm of the keys after site 2, for pruning
   FireProblem fire;
   CopeProblem cope;

@@ -198,7 +198,7 @@ struct AttentionBackwardParams {
 };
 
 // Whether the tiles of the general backward fit into shared memory: those of float32 in parts with more
-// than 128 channels do not where CoPE's gates have keys of their own. The forward's do.
+// than 128 channels do not if CoPE has separate gate keys. The forward's do.
 constexpr bool backward_fits(int head_dim, bool float32, bool own_gates) {
   return head_dim <= 128 || !float32 || !own_gates;
 }

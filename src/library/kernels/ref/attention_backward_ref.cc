@@ -72,7 +72,7 @@ GradientRows gradient_rows(const AttentionCall& call, HeadGradients& gradient,
   return rows;
 }
 
-// A step is in the sums of its own token and of all after it.
+// A step is part of the sums of its token and all later ones.
 void running_backward(const AttentionCall& call, const Head& head, std::size_t input,
                       HeadGradients& gradient) {
   std::vector<double>& sums = gradient.running[input];

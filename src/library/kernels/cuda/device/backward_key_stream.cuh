@@ -139,7 +139,7 @@ class BackwardKeyStream {
     const int* counted = b_.rows_at(turn_.slot).counted + 2 * group_;
     return !__all_sync(~0u, counted[0] != 0 && counted[1] != 0);
   }
-  // By every thread: each has read numbers of its own.
+  // By every thread: each has read its own numbers.
   __device__ void release(int stage) { barrier_arrive(b_.barrier(kFree, stage)); }
   __device__ void settle() {
     if (!pending_) return;

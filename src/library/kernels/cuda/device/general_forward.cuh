@@ -10,7 +10,7 @@
 
 namespace posenc::cuda {
 
-// kGates: CoPE's gates come from a product of their own. Below, kExtra: stick-breaking or queries times distances.
+// kGates: CoPE's gates come from a separate product. Below, kExtra: stick-breaking or queries times distances.
 template <class Kind, int kDim, bool kGates>
 struct GeneralForwardLayout {
   static constexpr int kPlain = kOperandBytes<Kind, kDim>;  // plain queries, for the gates

@@ -54,7 +54,7 @@ class RelativeWindow {
       }
       store(block, z);
     }
-    __syncwarp();  // a warp reads rows of its own
+    __syncwarp();  // a warp reads its own rows
   }
 
   // To the biases of the thread's two rows.

@@ -18,7 +18,7 @@ struct KeptTiles {
   double reach;
   bool bounded;  // whether the bound speaks of this head
 
-  // Whether all queries of a tile may leave a tile of keys out: the first of the queries fades it least.
+  // Whether all queries of a tile may skip a tile of keys: its decay is smallest for the first query.
   [[nodiscard]] __device__ bool leaves_out(int query_tile, int key_tile) const {
     const int last_key = min(key_tile * kTile + kTile, row.keys) - 1;
     return row.query(query_tile * kTile) - row.key(last_key) < -reach;
