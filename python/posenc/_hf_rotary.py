@@ -89,7 +89,7 @@ def rotates_by_type(module: nn.Module, layer_type: str) -> bool:
 
 
 def check_frequencies(module: nn.Module, spec: Spec, head_dim: int, layer_type: str = "") -> None:
-    """A model may turn otherwise than its config says (changed buffers): not to go unseen."""
+    """Raises if a model's frequencies differ from those of its config, for example because buffers were changed."""
     prefix = f"{layer_type}_" if rotates_by_type(module, layer_type) else ""
 
     def held(name: str, otherwise: Any = None) -> Any:
@@ -107,6 +107,6 @@ def check_frequencies(module: nn.Module, spec: Spec, head_dim: int, layer_type: 
     allowed = 8 * max(torch.finfo(kind).eps for kind in (inv_freq.dtype, torch.float32)) * scale
     if wanted.shape != found.shape or (wanted - found).abs().max() > allowed:
         raise Error(
-            f"[patch] {type(module).__name__} does not turn by the frequencies of its config "
-            f"({spec.text}); say which with spec="
+            f"[patch] {type(module).__name__} does not rotate by the frequencies of its config "
+            f"({spec.text}); pass the right ones with spec="
         )

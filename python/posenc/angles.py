@@ -91,7 +91,7 @@ class MixedAngles(nn.Module):
 def polar(q: Tensor, k: Tensor, delta: Optional[Tensor] = None) -> tuple[Tensor, Tensor]:
     """PoPE (arXiv 2509.10534): queries and keys with twice the channels, for ``rope(layout=interleaved)``.
 
-    SUM_c softplus(q_c) softplus(k_c) cos((i - j) theta_c + delta_c): a channel is a length, and its pair turns with the
+    SUM_c softplus(q_c) softplus(k_c) cos((i - j) theta_c + delta_c): a channel is the radius of a pair that rotates with the
     position. ``delta`` is [heads of k, D] or [D], or None for zero. Values keep D channels:
 
     >>> q2, k2 = polar(q, k, delta)

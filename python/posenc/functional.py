@@ -277,8 +277,8 @@ def attention_decode(
     >>> posenc.attention_decode(q, k, v, "rope").shape
     torch.Size([1, 8, 1, 64])
 
-    ``keys_are_turned``: the keys went through :func:`rope` before they were cached. Refused where the
-    rotation follows the length (:attr:`Spec.follows_length`): cache such keys unrotated, or use
+    ``keys_are_turned``: the cached keys are already rotated (by :func:`rope`). An error if the rotation
+    depends on the length (:attr:`Spec.follows_length`): cache such keys unrotated, or use
     ``spec.at_length(n)``.
     """
     q, k, v = heads_first(layout, q, k, v)

@@ -565,7 +565,7 @@ def test_what_cannot_be_kept_is_refused():
         model(given["input_ids"])
     posenc.unpatch(model)
     model.model.rotary_emb.original_inv_freq *= 0.5
-    with pytest.raises(ValueError, match="does not turn by the frequencies of its config"):
+    with pytest.raises(ValueError, match="does not rotate by the frequencies of its config"):
         posenc.patch(model)
     assert model.config._attn_implementation == "eager"
     model(given["input_ids"])

@@ -82,7 +82,7 @@ struct MropeInterleavedAxes {
       .title = "M-RoPE, sections interleaved",
       .tex = R"(\varphi_p = \omega_p\, n_{a(p)},\qquad )"
              R"(a(p) = p \bmod 3 \text{ within the sections})",
-      .where = "As mrope, with the coordinates taking turns.",
+      .where = "Like mrope, with the pairs of the coordinates interleaved.",
   };
   template <class Self, class Visitor>
   static void visit_fields(Self& self, Visitor&& visit) {

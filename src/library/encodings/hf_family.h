@@ -18,11 +18,11 @@ struct HfFamily {
   Positions positions = Positions::kUnknown;
   PairLayout layout = PairLayout::kHalf;
   double theta = 10000.0;  // where the file gives none
-  double partial = 1.0;    // likewise, the share of the head that turns
+  double partial = 1.0;    // likewise, the fraction of the head that is rotated
   NoRope no_rope = NoRope::kNever;
   Local local = Local::kSame;
   double local_theta = 10000.0;  // likewise, of sliding-window layers; 0 means theta
-  bool trailing = false;         // the last channels turn, not the first
+  bool trailing = false;         // the last channels are rotated, not the first
   bool sink = false;             // attention has a trained sink per head (gpt-oss)
   bool temperature = false;      // layers without rotation scale their queries (Llama 4)
   double softcap = 0.0;          // of scores, where the file gives none; 0: it has no such key

@@ -39,7 +39,7 @@ std::int64_t rotated_channels(const HfKeys& map, const HfRopeContext& context, d
                   "must be even and at least 2", std::to_string(dim));
 }
 
-// Which channels turn: all, the first, the last, or the slice that latent attention keeps for it.
+// Which channels are rotated: all, the first, the last, or those that latent attention reserves for it.
 void read_window(const HfKeys& map, const HfRopeContext& context, Rope& rope) {
   const auto partial = inside_or_top_level(map, "partial_rotary_factor", kPartialRule,
                                            context.partial, context.by_layer);

@@ -19,7 +19,7 @@ Error shape_error(std::string_view scope, ErrorKind kind, const std::string& key
            .hint = ""}};
 }
 
-// The number of channels that turn, after every check on the window.
+// The number of rotated channels, after all checks of the fields.
 template <class Config>
 std::int64_t checked_rotary_dim(const Config& config, const ModelShape& shape) {
   const std::string_view scope = Config::kTraits.name;

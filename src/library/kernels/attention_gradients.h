@@ -65,7 +65,7 @@ class TaskGradients {
   std::vector<double*> frequency_pointers_;
 };
 
-// Sums the tasks of each key head, turns keys back, and writes dk, dv and dinputs.
+// Sums the tasks of each key head, rotates gradients of keys back, and writes dk, dv and dinputs.
 void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup& setup,
                          std::size_t splits, std::vector<TaskGradients>& tasks);
 // Adds the gradients of a slice's sums, once the tasks of each key head are summed.

@@ -145,7 +145,7 @@ Status check_attention(const AttentionCall& call) noexcept;
 Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool pack_rows = true,
                          const AttentionSlice* slice = nullptr);
 
-// Scratch to turn one row through all site-2 encodings.
+// Scratch memory to rotate one row by all site-2 encodings.
 class RowTurner {
  public:
   explicit RowTurner(const AttentionSetup& setup);

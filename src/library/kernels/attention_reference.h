@@ -10,8 +10,8 @@ namespace posenc {
 
 // Why a call is not fused, or nothing.
 std::string obstacle_of(const AttentionCall& call);
-// Refuses a call that is not fused and may not go to the reference: the caller must allow it, and the reference turns
-// keys itself.
+// Returns an error for a call that is not fused and cannot run the reference: the call must allow the reference, which
+// needs unrotated keys.
 Status check_path(const char* op, const AttentionCall& call, const std::string& obstacle);
 
 // Memory that grows with the lengths: packed rows and tables, and gradients of keys and tables per task.

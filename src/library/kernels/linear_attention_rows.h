@@ -41,7 +41,7 @@ class TokenReader {
   TokenReader(const TokenReader&) = delete;
   TokenReader& operator=(const TokenReader&) = delete;
 
-  // Keys turn by the frequencies of this query head. Padding is zero, whatever its memory holds.
+  // Keys are rotated by the frequencies of this query head. Padding is zero, whatever its memory holds.
   void queries(const Segment& s, std::int64_t head, const PlaceChunk& chunk, FeatureRows& rows);
   void keys(const Segment& s, std::int64_t head, const PlaceChunk& chunk, FeatureRows& rows);
   void values(const Segment& s, std::int64_t head, const PlaceChunk& chunk, float* rows);

@@ -42,7 +42,7 @@ Status check_linear(const LinearAttentionCall& call) noexcept;
 Status prepare_linear(const LinearAttentionCall& call, LinearSetup& setup);
 
 // Key heads with separate sums: fewer than the query heads only where a group of those
-// turns by the same frequencies.
+// is rotated by the same frequencies.
 std::int64_t sum_heads(const AttentionPlan::State& state);
 
 // Position of a token along an axis: the caller's, or its place.

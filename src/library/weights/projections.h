@@ -12,7 +12,7 @@ namespace posenc::weights {
 enum class ProjectionRole {
   kQuery,
   kKey,
-  kQueryNorm,  // a norm over q before it turns: one number per channel, of one head or of all
+  kQueryNorm,  // a norm over q before the rotation: one number per channel, of one head or of all
   kKeyNorm,
   kLatentKey,  // DeepSeek: the last rotary_dim rows are the key that all heads share
   kConcat,

@@ -91,7 +91,7 @@ at::Tensor Turned::frequency_gradient(std::size_t r, const at::Tensor& dq,
   return rotation.alpha_gradient(sum);
 }
 
-// Whether queries and keys stand at the same places, so that one launch turns both.
+// Whether queries and keys have the same positions, so that one launch rotates both.
 bool Turned::together() const {
   return !of_q_.ids.defined() && !of_k_.ids.defined() && q.size(2) == k.size(2);
 }

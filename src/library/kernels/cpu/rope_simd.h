@@ -15,18 +15,18 @@ struct RopeRowPlan {
   std::size_t pairs;
   std::size_t offset;
   std::size_t channels;
-  bool back = false;  // turns the other way
+  bool back = false;  // rotates by the negative angle
   // For bfloat16: how many pairs are rotated as 32-bit words, two channels to a word. Their angles lie in
   // the order of the words' halves (expand_angles).
   std::size_t word_pairs = 0;
 };
 
-// How many of `pairs` this machine turns as words: whole vectors of them.
+// How many of `pairs` this machine rotates as words: whole vectors of them.
 std::size_t word_pairs(bool interleaved, std::size_t pairs) noexcept;
 
 // One token's angles for one group of heads. Half layout: `pairs` cosines and sines. Interleaved:
 // expanded to channels, cos doubled and sin with alternating sign, so that one multiply-add on
-// swapped neighbours turns a vector of pairs.
+// swapped neighbours rotates a vector of pairs.
 //
 // The first word_pairs are ordered for words instead. Half: those of even pairs, then those of odd ones.
 // Interleaved, where a word holds just one pair: one each.
@@ -51,7 +51,7 @@ void turn_rows(const RopeRowPlan& plan, const std::byte* in, std::ptrdiff_t in_s
                std::size_t angle_stride, const std::byte* next = nullptr) noexcept;
 
 // Adds position * (y1 dy2 - y2 dy1) of one row to a gradient of `pairs` frequencies, where y is the
-// row x after the turn by these (expanded) angles. The plan must be one without words.
+// row x after the rotation by these (expanded) angles. The plan must be one without words.
 void add_frequency_gradient(const RopeRowPlan& plan, const std::byte* x, const std::byte* dy,
                             RopeAngles angles, float* scratch, float position,
                             float* gradient) noexcept;

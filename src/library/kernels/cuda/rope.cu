@@ -33,8 +33,8 @@ struct RopeParams {
   DeviceAngles angles;
   unsigned items = 0;      // batches * tokens * accesses of this launch
   unsigned tokens = 1;     // of a sequence
-  unsigned accesses = 1;   // of a row: those that turn, then those that are copied
-  unsigned turning = 0;    // accesses that turn
+  unsigned accesses = 1;   // of a row: the rotated ones, then those that are copied
+  unsigned turning = 0;    // accesses that are rotated
   std::int64_t batch = 0;  // of the first token
   int dim_offset = 0;
   float sign = 1.0f;  // of the sine

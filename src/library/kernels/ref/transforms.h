@@ -13,8 +13,8 @@ namespace posenc::ref {
 void turn(const Rotary& rotary, Role role, std::int64_t group,
           std::span<const std::int64_t> position, std::span<double> x);
 
-// Its backward: `y` is what turn left, `dy` the gradient there, which becomes the gradient at x;
-// the gradient of the group's frequencies is added to.
+// Its backward: `y` is the result of turn(), `dy` its gradient, which becomes the gradient of x. Adds to
+// the gradient of the group's frequencies.
 void turn_backward(const Rotary& rotary, Role role, std::int64_t group,
                    std::span<const std::int64_t> position, std::span<const double> y,
                    std::span<double> dy, std::span<double> dinv_freq);

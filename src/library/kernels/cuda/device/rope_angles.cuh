@@ -48,7 +48,7 @@ static __device__ __attribute__((noinline)) float2 far_cos_sin(double angle) {
   return {static_cast<float>(c), static_cast<float>(s)};
 }
 __device__ __forceinline__ void cos_sin(float angle, float& c, float& s) { sincosf(angle, &s, &c); }
-// Reduced in float64: a float32 would lose what turns have added.
+// Reduced modulo 2 pi in float64, because float32 would lose the fraction of large angles.
 __device__ __forceinline__ void cos_sin(double angle, float& c, float& s) {
   if (fabs(angle) > kFarAngle) {
     const float2 both = far_cos_sin(angle);
