@@ -129,6 +129,21 @@ TEST(Cli, InspectTakesASpecInAnyOfItsForms) {
   EXPECT_EQ(run("inspect --head-dim 8 --encoding @/nonexistent").code, 2);
 }
 
+TEST(Cli, InspectSaysThatAnglesComeFromAnInput) {
+  const Result angles = run("inspect --encoding \"rope(angles=input)\" --head-dim 8");
+  EXPECT_EQ(angles.code, 0) << angles.out;
+  EXPECT_NE(angles.out.find("its angles come from the input rope.angles, so it has no frequencies"),
+            std::string::npos);
+  EXPECT_EQ(angles.out.find("inv_freq"), std::string::npos) << angles.out;
+  const auto json = run_json("inspect --encoding \"rope(angles=input)\" --head-dim 8");
+  EXPECT_EQ(json["angles"], "input");
+  EXPECT_TRUE(json["inv_freq"].is_null() && json["cos"].is_null());
+  const Result positions = run("inspect --encoding \"rope(angles=input_position)\" --head-dim 8");
+  EXPECT_NE(positions.out.find("its positions come from the input rope.position"),
+            std::string::npos);
+  EXPECT_NE(positions.out.find("inv_freq"), std::string::npos);
+}
+
 TEST(Cli, InspectBucketsOverARange) {
   const json j = run_json("inspect --encoding t5 --head-dim 8 --heads 2 --relative -600:600");
   ASSERT_EQ(j["buckets"].size(), 1201u);

@@ -47,7 +47,7 @@ std::vector<std::int64_t> coordinates(const std::vector<std::int64_t>& position,
 
 RotaryInspection inspect_rotary(std::string name, Rotary rotary,
                                 const std::vector<std::vector<std::int64_t>>& positions) {
-  RotaryInspection result{std::move(name), std::move(rotary), {}, {}, {}};
+  RotaryInspection result{std::move(name), std::move(rotary), Rope::Angles::kPosition, {}, {}, {}};
   const auto pairs = static_cast<std::size_t>(result.rotary.pairs());
   for (std::int64_t group = 0; group < result.rotary.groups(); ++group) {
     auto& cos = result.cos.emplace_back();
@@ -73,6 +73,7 @@ struct Add {
   void operator()(const Rope& rope) const {
     out.rotary.push_back(
         inspect_rotary("rope", make_rotary(rope, out.shape, out.lengths), out.positions));
+    out.rotary.back().angles = rope.angles;
     out.rotary.back().regimes = pair_regimes(rope, out.shape, out.lengths);
   }
   void operator()(const Xpos& xpos) const {

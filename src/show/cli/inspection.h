@@ -23,6 +23,7 @@ struct InspectRequest {
 struct RotaryInspection {
   std::string name;
   Rotary rotary;
+  Rope::Angles angles = Rope::Angles::kPosition;
   std::vector<PairRegime> regimes;  // of RoPE's schedule; empty for xPos
   // [group][position][pair]; the query's rows where xPos tells roles apart.
   std::vector<std::vector<std::vector<double>>> cos;

@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -30,12 +31,17 @@ Json finite_or_null(const std::vector<double>& numbers) {
   return list;
 }
 
+// What a rotation by angles from an input does not have.
+constexpr std::array<const char*, 7> kOfFrequencies = {
+    "inv_freq", "cos", "sin", "wavelengths", "rotations", "regimes", "max_unambiguous_distance"};
+
 Json rotary_json(const RotaryInspection& r, std::int64_t seq_len) {
   Json json;
   json["rotary_dim"] = r.rotary.rotary_dim;
   json["dim_offset"] = r.rotary.dim_offset;
   json["layout"] = name_of(r.rotary.layout);
   json["precision"] = name_of(r.rotary.precision);
+  if (r.angles != Rope::Angles::kPosition) json["angles"] = name_of(r.angles);
   json["inv_freq"] = one_or_all(r.rotary.inv_freq);
   json["attention_factor"] = r.rotary.attention_factor;
   json["softmax_factor"] = r.rotary.softmax_factor;
@@ -49,6 +55,9 @@ Json rotary_json(const RotaryInspection& r, std::int64_t seq_len) {
   for (const PairRegime regime : r.regimes) json["regimes"].push_back(name_of(regime));
   const auto distance = max_unambiguous_distance(r.rotary);
   json["max_unambiguous_distance"] = distance ? Json(*distance) : Json(nullptr);
+  if (r.angles == Rope::Angles::kInput) {
+    for (const char* key : kOfFrequencies) json[key] = nullptr;
+  }
   return json;
 }
 
@@ -128,6 +137,12 @@ std::string rotary_text(const Inspection& inspection, const RotaryInspection& r)
   if (r.rotary.softmax_factor != 1.0) {
     out += fmt::format("the softmax scale is multiplied by {}\n",
                        short_number(r.rotary.softmax_factor));
+  }
+  if (r.angles == Rope::Angles::kInput) {
+    return out + "its angles come from the input rope.angles, so it has no frequencies\n";
+  }
+  if (r.angles == Rope::Angles::kInputPosition) {
+    out += "its positions come from the input rope.position; those below are values of it\n";
   }
   if (const auto distance = max_unambiguous_distance(r.rotary)) {
     out += fmt::format("longest unambiguous distance: {} positions\n", *distance);
