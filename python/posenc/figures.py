@@ -27,7 +27,7 @@ def program() -> str:
 
 
 class Figure:
-    """A picture that notebooks show. ``svg`` is its text; :meth:`save` writes .svg, .png or .csv."""
+    """A picture that notebooks show. ``svg`` is its text; :meth:`save` writes .svg, .png, .pdf or .csv."""
 
     def __init__(self, arguments: list[str]) -> None:
         self._arguments = arguments
@@ -46,8 +46,8 @@ class Figure:
 
     def save(self, path: Union[str, Path]) -> None:
         ending = Path(path).suffix
-        if ending not in (".svg", ".png", ".csv"):
-            raise Error(f"[plot] a file must end in .svg, .png or .csv but got {str(path)!r}", kind="out_of_range")
+        if ending not in (".svg", ".png", ".pdf", ".csv"):
+            raise Error(f"[plot] a file must end in .svg, .png, .pdf or .csv but got {str(path)!r}", kind="out_of_range")
         Path(path).write_bytes(self.svg.encode("utf-8") if ending == ".svg" else self._drawn(ending))
 
     def _repr_svg_(self) -> str:

@@ -108,6 +108,52 @@ TEST(PlotVerb, ThemesDifferAndPngsAreScaled) {
   EXPECT_EQ(width("two.png"), 2 * width("one.png"));
 }
 
+// Maps are PNGs within the SVG, whose bytes depend on the machine's zlib.
+std::string without_maps(std::string svg) {
+  const std::string begin = "base64,";
+  for (std::size_t at = svg.find(begin); at != std::string::npos; at = svg.find(begin, at + 1)) {
+    svg.erase(at + begin.size(), svg.find('"', at) - at - begin.size());
+  }
+  return svg;
+}
+
+// The pictures of README and docs/plots.md are those of their commands.
+TEST(PlotVerb, PicturesOfTheDocsAreThoseOfTheirCommands) {
+  const TemporaryFolder folder;
+  const std::string made = folder / "made.svg";
+  const std::array<std::pair<const char*, const char*>, 5> pictures = {{
+      {"clocks.svg", "clocks"},
+      {"inner-product.svg", "inner-product"},
+      {"cope.svg", "cope"},
+      {"cope_row.svg", "cope --columns 4 --panel-width 240"},
+      {"extrapolation.svg", "extrapolation"},
+  }};
+  for (const auto& [picture, arguments] : pictures) {
+    ASSERT_EQ(run("plot " + std::string(arguments) + " -o " + made).code, 0) << arguments;
+    const std::string kept = POSENC_TEST_DATA_DIR "/../docs/images/" + std::string(picture);
+    EXPECT_TRUE(without_maps(file_content(kept)) == without_maps(file_content(made)))
+        << "docs/images/" << picture << " is not what posenc plot " << arguments << " draws";
+  }
+}
+
+TEST(PlotVerb, ATitleReplacesTheFiguresOwn) {
+  const TemporaryFolder folder;
+  const std::string svg = folder / "a.svg";
+  ASSERT_EQ(run("plot sinusoidal-curves --length 16 --title \"Waves & <more>\" -o " + svg).code, 0);
+  EXPECT_NE(file_content(svg).find(">Waves &amp; &lt;more&gt;</text>"), std::string::npos);
+  ASSERT_EQ(run("plot sinusoidal-curves --length 16 --title '' -o " + svg).code, 0);
+  EXPECT_EQ(file_content(svg).find("font-size=\"15\""), std::string::npos);
+}
+
+TEST(PlotVerb, APdfIsWrittenByItsEnding) {
+  const TemporaryFolder folder;
+  const std::string pdf = folder / "a.pdf";
+  const Result result = run("plot clocks -o " + pdf);
+  if (result.out.find("librsvg") != std::string::npos) GTEST_SKIP() << "built without librsvg";
+  EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_EQ(file_content(pdf).substr(0, 5), "%PDF-");
+}
+
 TEST(PlotVerb, MistakesAreOneLineAndLeaveNoFile) {
   const TemporaryFolder folder;
   const std::array<std::pair<const char*, const char*>, 16> cases = {{
@@ -122,7 +168,7 @@ TEST(PlotVerb, MistakesAreOneLineAndLeaveNoFile) {
       {"bias --causal maybe", "causal must be true or false but got 'maybe'"},
       {"similarity --content nothing", "content must be a known name but got 'nothing'"},
       {"clocks --encoding alibi", "encodings must rotate for clocks but got 'alibi'"},
-      {"clocks -o a.svg -o picture.jpg", "must end in .svg, .png or .csv"},
+      {"clocks -o a.svg -o picture.jpg", "must end in .svg, .png, .pdf or .csv"},
       {"clocks --data numbers.txt", "--data must be a name that ends in .csv"},
       {"clocks --theme blue", "blue not in {auto,light,dark}"},
       {"clocks --scale 99", "--scale"},

@@ -64,6 +64,18 @@ TEST(Figure, DivergingScalesAreEvenAboutZero) {
   EXPECT_EQ(value_range(map).low, -1);
 }
 
+TEST(Figure, ABarShowsTheValuesThatTheMapHas) {
+  Heatmap map{.rows = 1, .columns = 3, .values = {-1, NAN, 4}, .map = ColorMap::kDiverging};
+  EXPECT_EQ(shown_range(map).low, -1);
+  EXPECT_EQ(shown_range(map).high, 4);
+  map.low = -2;
+  EXPECT_EQ(shown_range(map).low, -2);
+  EXPECT_TRUE(has_masked(map));
+  map.values = {0, 0, 0};
+  EXPECT_FALSE(has_masked(map));
+  EXPECT_LT(shown_range(map).low, shown_range(map).high);
+}
+
 // A single spike, wherever it is and whatever the size of the picture.
 TEST(Pool, SpikesSurvive) {
   for (std::int64_t size = 5; size < 60; size += 7) {

@@ -9,6 +9,10 @@
 
 #include "posenc/core/error.h"
 
+#ifdef POSENC_HAVE_PNG
+#include <png.h>
+#endif
+
 namespace posenc::draw {
 namespace {
 
@@ -137,13 +141,74 @@ TEST(Png, HasTheSizeThatWasAskedFor) {
             file_content(figure, "a.png", {.look = Look::kLight}));
 }
 
+#ifdef POSENC_HAVE_PNG
+struct Pixels {
+  std::vector<std::uint8_t> rgb;
+  std::size_t width = 0;
+  std::size_t height = 0;
+
+  [[nodiscard]] std::string at(std::size_t x, std::size_t y) const {
+    const std::uint8_t* p = &rgb[3 * (y * width + x)];
+    return css({p[0], p[1], p[2]});
+  }
+};
+
+Pixels read_png(const std::string& bytes) {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  EXPECT_NE(png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()), 0);
+  image.format = PNG_FORMAT_RGB;
+  Pixels out{std::vector<std::uint8_t>(PNG_IMAGE_SIZE(image)), image.width, image.height};
+  EXPECT_NE(png_image_finish_read(&image, nullptr, out.rgb.data(), 0, nullptr), 0);
+  return out;
+}
+
+// The edges are paper at any scale, also where the figure ends within a pixel.
+TEST(Png, TheLastColumnAndRowArePaper) {
+  Figure figure = sample();
+  for (const double width : {420.0, 333.3}) {
+    figure.panel_width = width;
+    for (const double scale : {0.25, 1.0, 1.37, 2.0}) {
+      std::string bytes;
+      try {
+        bytes = file_content(figure, "a.png", {.look = Look::kLight, .scale = scale});
+      } catch (const Error& e) {
+        ASSERT_EQ(e.kind(), ErrorKind::kUnsupported);
+        GTEST_SKIP() << e.what();
+      }
+      const Pixels png = read_png(bytes);
+      for (std::size_t y = 0; y < png.height; ++y) {
+        ASSERT_EQ(png.at(png.width - 1, y), "#ffffff") << width << " " << scale << " row " << y;
+      }
+      for (std::size_t x = 0; x < png.width; ++x) {
+        ASSERT_EQ(png.at(x, png.height - 1), "#ffffff") << width << " " << scale << " column " << x;
+      }
+    }
+  }
+}
+#endif
+
+TEST(Pdf, IsOneOfTheFigureAndTheSameEveryTime) {
+  std::string pdf;
+  try {
+    pdf = file_content(sample(), "a.pdf");
+  } catch (const Error& e) {
+    ASSERT_EQ(e.kind(), ErrorKind::kUnsupported);
+    GTEST_SKIP() << e.what();
+  }
+  EXPECT_EQ(pdf.substr(0, 5), "%PDF-");
+  EXPECT_NE(pdf.find("/FontFile"), std::string::npos) << "text stays text";
+  EXPECT_EQ(pdf.find("CreationDate"), std::string::npos) << "the time would make it another file";
+  EXPECT_EQ(pdf, file_content(sample(), "a.pdf"));
+}
+
 TEST(Files, AreKnownByTheirEnding) {
   EXPECT_EQ(file_content(sample(), "x.csv"), to_csv(sample()));
   try {
     (void)file_content(sample(), "x.jpg");
     FAIL();
   } catch (const Error& e) {
-    EXPECT_STREQ(e.what(), "[figure] x.jpg must end in .svg, .png or .csv but got .jpg");
+    EXPECT_STREQ(e.what(), "[figure] x.jpg must end in .svg, .png, .pdf or .csv but got .jpg");
   }
 }
 

@@ -22,6 +22,19 @@ TEST(Ticks, StandAtRoundNumbers) {
             (Texts{"1", "2", "4", "8", "16"}));
 }
 
+TEST(Ticks, ShortLogAxesHavePartsOfPowers) {
+  EXPECT_EQ(texts(ticks({.log = true}, {1, 100}, 8)),
+            (Texts{"1", "2", "5", "10", "20", "50", "100"}));
+  EXPECT_EQ(texts(ticks({.log = true}, {3, 80}, 8)), (Texts{"5", "10", "20", "50"}));
+  EXPECT_EQ(texts(ticks({.log = true}, {1, 100}, 4)), (Texts{"1", "10", "100"}));
+}
+
+TEST(Ticks, EndsOfBarsHaveThreeDigits) {
+  EXPECT_EQ(rounded_text(-63.47, 64), "-63.5");
+  EXPECT_EQ(rounded_text(12345.6, 20000), "12300");
+  EXPECT_EQ(rounded_text(-1e-17, 1), "0");
+}
+
 TEST(Ticks, WordsAreThinnedOutEvenly) {
   Axis axis;
   for (int i = 0; i < 10; ++i) axis.words.push_back(std::string(1, static_cast<char>('a' + i)));

@@ -12,12 +12,14 @@ namespace posenc::cli {
 
 void add_figure_options(CLI::App& verb, FigureOutput& output) {
   verb.add_option("-o,--output", output.files,
-                  "a file that ends in .svg, .png or .csv, several if wanted")
+                  "a file that ends in .svg, .png, .pdf or .csv; may be given several times")
       ->type_name("FILE")
       ->allow_extra_args(false);
   verb.add_option("--data", output.data, "also the numbers, as a .csv file")->type_name("FILE");
+  verb.add_option("--title", output.title, "the figure's title; '' leaves it out")
+      ->type_name("TEXT");
   verb.add_option("--theme", output.theme,
-                  "of the picture: auto follows the reader's setting (SVG; a PNG is light)")
+                  "of the picture: auto follows the reader's setting (SVG; PNG and PDF are light)")
       ->check(CLI::IsMember(names_of<draw::Look>()))
       ->capture_default_str();
   verb.add_option("--scale", output.scale, "pixels of a PNG per unit of the SVG")
@@ -40,6 +42,7 @@ void check(const FigureOutput& output) {
 }
 
 void write(draw::Figure figure, const FigureOutput& output, const std::string& unnamed) {
+  if (output.title) figure.title = *output.title;
   if (output.columns > 0) figure.columns = output.columns;
   if (output.panel_width > 0) {
     figure.panel_height *= output.panel_width / figure.panel_width;

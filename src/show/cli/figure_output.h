@@ -1,7 +1,8 @@
-// Options that every verb has which writes a figure: -o, --data, --theme, --scale, --columns, --panel-width.
+// Options that every verb has which writes a figure: -o, --data, --title, --theme, --scale, --columns, --panel-width.
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,8 +11,9 @@
 namespace posenc::cli {
 
 struct FigureOutput {
-  std::vector<std::string> files;  // .svg, .png or .csv
+  std::vector<std::string> files;  // .svg, .png, .pdf or .csv
   std::string data;                // a further .csv
+  std::optional<std::string> title;
   std::string theme = "auto";
   double scale = 2.0;
   int columns = 0;           // of panels; 0: as the figure has it

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "draw/files.h"
+#include "draw/formula.h"
 
 namespace posenc::draw {
 namespace {
@@ -23,7 +24,7 @@ std::string quoted(const std::string& text) {
 
 class Rows {
  public:
-  explicit Rows(const Panel& panel) : panel_(quoted(panel.title)) {}
+  explicit Rows(const Panel& panel) : panel_(quoted(plain_formula(panel.title))) {}
 
   void add(std::string_view kind, const std::string& name, const std::array<std::string, 5>& rest) {
     fmt::format_to(std::back_inserter(out_), "{},{},{},{},{},{},{},{}\n", panel_, kind,
@@ -37,12 +38,13 @@ class Rows {
 };
 
 void add_map(Rows& rows, const Heatmap& map) {
+  const std::string name = plain_formula(map.label);
   for (std::int64_t r = 0; r < map.rows; ++r) {
     for (std::int64_t c = 0; c < map.columns; ++c) {
       const float value = map.values[r * map.columns + c];
       const double x = map.x_begin + map.x_step * static_cast<double>(c);
       const double y = map.y_begin + map.y_step * static_cast<double>(r);
-      rows.add("map", map.label, {field(x), field(y), field(value), "", ""});
+      rows.add("map", name, {field(x), field(y), field(value), "", ""});
     }
   }
 }

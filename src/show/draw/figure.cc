@@ -130,18 +130,23 @@ Range y_range(const Panel& panel) {
   return range_of(extent, panel.y, !panel.map);
 }
 
-Range value_range(const Heatmap& map) {
+Range shown_range(const Heatmap& map) {
   Extent extent;
   for (const float v : map.values) extent.show(v);
   if (extent.empty()) extent.show(0.0);
-  double low = map.low.value_or(extent.low());
-  double high = map.high.value_or(extent.high());
-  if (map.map == ColorMap::kDiverging && !map.low && !map.high) {
-    high = std::max(std::abs(low), std::abs(high));
-    low = -high;
-  }
-  if (low == high) high = low + 1.0;
-  return {low, high};
+  const Range range{map.low.value_or(extent.low()), map.high.value_or(extent.high())};
+  return range.low < range.high ? range : Range{range.low, range.low + 1.0};
+}
+
+Range value_range(const Heatmap& map) {
+  const Range shown = shown_range(map);
+  if (map.map != ColorMap::kDiverging || map.low || map.high) return shown;
+  const double end = std::max(std::abs(shown.low), std::abs(shown.high));
+  return {-end, end};
+}
+
+bool has_masked(const Heatmap& map) {
+  return std::any_of(map.values.begin(), map.values.end(), [](float v) { return std::isnan(v); });
 }
 
 void validate(const Figure& figure) {

@@ -1,6 +1,8 @@
 // A figure as data, independent of how it is painted. Commands write it as SVG, PNG or CSV; the explorer
 // page paints the same panels on canvases.
 //
+// Titles, labels and captions may have formulas (draw/formula.h).
+//
 // A panel has two axes, and on them one map of colours, curves, shaded regions and rules, in this order
 // from back to front; or it is a sheet of clocks. Coordinates are data's own; painters scale them.
 #pragma once
@@ -25,7 +27,7 @@ struct Axis {
   std::vector<std::string> words;
 };
 
-// Row-major; row 0 is at y = y_begin. NaN is not painted: keys that a mask hides.
+// Row-major; row 0 is at y = y_begin. NaN is hatched, and the legend names it: keys that a mask hides.
 struct Heatmap {
   std::int64_t rows = 0;
   std::int64_t columns = 0;
@@ -38,6 +40,7 @@ struct Heatmap {
   std::optional<double> low;  // ends of the scale; else the data's, about 0 for a diverging map
   std::optional<double> high;
   std::string label;  // of the scale, with its unit: "bias (logits)"
+  std::string masked = "masked";
 };
 
 enum class Stroke { kSolid, kDashed, kDots, kDotsAndLine, kSteps, kBars };
@@ -120,5 +123,8 @@ Range x_range(const Panel& panel);
 Range y_range(const Panel& panel);
 // The ends of a map's scale.
 Range value_range(const Heatmap& map);
+// The part of the scale that the colour bar shows: from the least to the greatest value where no end is given.
+Range shown_range(const Heatmap& map);
+bool has_masked(const Heatmap& map);
 
 }  // namespace posenc::draw

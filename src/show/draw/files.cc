@@ -22,10 +22,10 @@ std::string base64(std::span<const std::uint8_t> bytes) {
 
 void check_ending(const std::filesystem::path& name) {
   const std::string ending = name.extension().string();
-  if (ending == ".svg" || ending == ".png" || ending == ".csv") return;
+  if (ending == ".svg" || ending == ".png" || ending == ".pdf" || ending == ".csv") return;
   throw Error(ErrorKind::kOutOfRange, {.scope = "figure",
                                        .key = name.string(),
-                                       .rule = "must end in .svg, .png or .csv",
+                                       .rule = "must end in .svg, .png, .pdf or .csv",
                                        .value = ending.empty() ? "no ending" : ending,
                                        .hint = ""});
 }
@@ -36,8 +36,9 @@ std::string file_content(const Figure& figure, const std::filesystem::path& name
   if (name.extension() == ".csv") return to_csv(figure);
   if (name.extension() == ".svg") return to_svg(figure, {.look = options.look});
   const Theme theme = options.look == Look::kDark ? Theme::kDark : Theme::kLight;
-  const std::vector<std::uint8_t> png = to_png(figure, theme, options.scale);
-  return {png.begin(), png.end()};
+  const std::vector<std::uint8_t> bytes =
+      name.extension() == ".pdf" ? to_pdf(figure, theme) : to_png(figure, theme, options.scale);
+  return {bytes.begin(), bytes.end()};
 }
 
 }  // namespace posenc::draw

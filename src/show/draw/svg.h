@@ -26,5 +26,7 @@ std::string to_svg(const Figure& figure, const SvgOptions& options = {});
 // The style sheet that embedded figures share. Colours of the dark look apply under
 // prefers-color-scheme, or below an element with data-theme="dark".
 std::string svg_style(Look look);
+// What lies below a figure: "#ffffff".
+const char* paper_color(Theme theme);
 
 }  // namespace posenc::draw

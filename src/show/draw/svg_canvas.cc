@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iterator>
 
+#include "draw/formula.h"
 #include "draw/markup.h"
 
 namespace posenc::draw {
@@ -21,6 +22,29 @@ std::string number(double value) {
 std::string box_text(const Box& box) {
   return fmt::format(R"(x="{}" y="{}" width="{}" height="{}")", number(box.x), number(box.y),
                      number(box.width), number(box.height));
+}
+
+// Lowered and raised runs are smaller and off the line; the next run comes back to it.
+std::string marked_up(std::string_view text, double size) {
+  constexpr double kSmaller = 0.74;
+  const std::vector<TextRun> runs = text_runs(text);
+  std::string out;
+  double height = 0.0;
+  for (const TextRun& run : runs) {
+    const double wanted = run.shift == Shift::kNone      ? 0.0
+                          : run.shift == Shift::kLowered ? 0.24 * size
+                                                         : -0.36 * size;
+    if (wanted == height && run.shift == Shift::kNone) {
+      out += escaped(run.text);
+      continue;
+    }
+    const std::string smaller =
+        run.shift == Shift::kNone ? "" : fmt::format(" font-size=\"{}\"", number(size * kSmaller));
+    out += fmt::format("<tspan dy=\"{}\"{}>{}</tspan>", number(wanted - height), smaller,
+                       escaped(run.text));
+    height = wanted;
+  }
+  return out;
 }
 
 }  // namespace
@@ -47,9 +71,10 @@ void SvgCanvas::circle(Point centre, double radius, std::string_view classes,
   out_ += title.empty() ? "/>\n" : fmt::format("><title>{}</title></circle>\n", escaped(title));
 }
 
-void SvgCanvas::path(std::string_view data, std::string_view classes) {
+void SvgCanvas::path(std::string_view data, std::string_view classes, std::string_view title) {
   if (data.empty()) return;
-  fmt::format_to(std::back_inserter(out_), "<path class=\"{}\" d=\"{}\"/>\n", classes, data);
+  fmt::format_to(std::back_inserter(out_), "<path class=\"{}\" d=\"{}\"", classes, data);
+  out_ += title.empty() ? "/>\n" : fmt::format("><title>{}</title></path>\n", escaped(title));
 }
 
 void SvgCanvas::text(Point at, std::string_view text, const TextStyle& style) {
@@ -62,7 +87,7 @@ void SvgCanvas::text(Point at, std::string_view text, const TextStyle& style) {
                  "<text class=\"{}\" x=\"{}\" y=\"{}\" font-size=\"{}\" "
                  "text-anchor=\"{}\"{}>{}</text>\n",
                  style.classes, number(at.x), number(at.y), number(style.size), style.anchor, turn,
-                 escaped(text));
+                 marked_up(text, style.size));
 }
 
 void SvgCanvas::png(const Box& box, std::string_view base64, std::string_view classes) {
@@ -75,6 +100,38 @@ void SvgCanvas::png(const Box& box, std::string_view base64, std::string_view cl
 void SvgCanvas::clip(std::string_view id, const Box& box) {
   fmt::format_to(std::back_inserter(out_), "<clipPath id=\"{}\"><rect {}/></clipPath>\n", id,
                  box_text(box));
+}
+
+void SvgCanvas::hatch(std::string_view id, const Box& box) {
+  fmt::format_to(
+      std::back_inserter(out_),
+      "<pattern id=\"{}\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" "
+      "patternTransform=\"rotate(45)\"><line class=\"pe-hatch\" x1=\"0\" y1=\"0\" x2=\"0\" "
+      "y2=\"5\"/></pattern>\n<rect fill=\"url(#{})\" {}/>\n",
+      id, id, box_text(box));
+}
+
+std::string mark(int shape, Point centre, double radius) {
+  const double x = centre.x;
+  const double y = centre.y;
+  const double side = radius * 0.9;
+  switch (shape % kMarks) {
+    case 1:
+      return polygon(
+          {{x - side, y - side}, {x + side, y - side}, {x + side, y + side}, {x - side, y + side}});
+    case 2:
+      return polygon({{x, y - 1.25 * radius},
+                      {x + 1.15 * radius, y + 0.8 * radius},
+                      {x - 1.15 * radius, y + 0.8 * radius}});
+    case 3:
+      return polygon({{x, y - 1.35 * radius},
+                      {x + 1.15 * radius, y},
+                      {x, y + 1.35 * radius},
+                      {x - 1.15 * radius, y}});
+    default:
+      return fmt::format("M{0},{1}a{2},{2} 0 1 0 {3},0a{2},{2} 0 1 0 -{3},0Z", number(x - radius),
+                         number(y), number(radius), number(2 * radius));
+  }
 }
 
 std::string polyline(const std::vector<Point>& points) {

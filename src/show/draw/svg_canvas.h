@@ -37,10 +37,13 @@ class SvgCanvas {
   void rect(const Box& box, std::string_view classes);
   void line(Point from, Point to, std::string_view classes);
   void circle(Point centre, double radius, std::string_view classes, std::string_view title = "");
-  void path(std::string_view data, std::string_view classes);
+  void path(std::string_view data, std::string_view classes, std::string_view title = "");
+  // Formulas as draw/formula.h writes them.
   void text(Point at, std::string_view text, const TextStyle& style);
   void png(const Box& box, std::string_view base64, std::string_view classes);
   void clip(std::string_view id, const Box& box);
+  // Lines across the whole box, slanted: what no colour of a scale looks like.
+  void hatch(std::string_view id, const Box& box);
   void raw(std::string_view svg) { out_ += svg; }
 
   [[nodiscard]] const std::string& content() const { return out_; }
@@ -51,6 +54,9 @@ class SvgCanvas {
 
 // "M0,0L1,1": lines through the points, broken where one is not finite.
 std::string polyline(const std::vector<Point>& points);
+// A filled mark about a point: circle, square, triangle or diamond, in this order and again.
+std::string mark(int shape, Point centre, double radius);
+inline constexpr int kMarks = 4;
 // Closed, without breaks.
 std::string polygon(const std::vector<Point>& points);
 

@@ -25,12 +25,13 @@ void paint_clock(SvgCanvas& canvas, const Clock& clock, Point centre, double rad
 }  // namespace
 
 void paint_clocks(SvgCanvas& canvas, const Panel& panel, const PanelPlace& place) {
-  const double cell = place.area.width / static_cast<double>(panel.clock_columns);
+  const std::int64_t columns = clocks_in_row(panel, place.area.width);
+  const double cell = place.area.width / static_cast<double>(columns);
   const double radius = cell * 0.42;
   std::int64_t i = 0;
   for (const Clock& clock : panel.clocks) {
-    const auto column = static_cast<double>(i % panel.clock_columns);
-    const auto row = static_cast<double>(i / panel.clock_columns);
+    const auto column = static_cast<double>(i % columns);
+    const auto row = static_cast<double>(i / columns);
     paint_clock(
         canvas, clock,
         {place.area.x + (column + 0.5) * cell, place.area.y + row * (cell + 16.0) + cell / 2},

@@ -83,8 +83,17 @@ void paint_points(SvgCanvas& canvas, const Panel& panel, const Curve& curve,
   const std::string color = fmt::format("pe-dot pe-f{}", curve.color % kPaletteSize);
   for (std::size_t i = 0; i < points.size(); ++i) {
     if (!std::isfinite(points[i].x) || !std::isfinite(points[i].y)) continue;
-    canvas.circle(points[i], dots ? 3.2 : 6.0, dots ? color : "pe-hit", named(panel, curve, i));
+    const std::string name = named(panel, curve, i);
+    dots ? canvas.path(mark(curve.color, points[i], 3.2), color, name)
+         : canvas.circle(points[i], 6.0, "pe-hit", name);
   }
+}
+
+// Only a legend tells what dashes mean: curves without a name are solid.
+std::string class_of(const Curve& curve) {
+  const bool solid = curve.name.empty() && curve.stroke != Stroke::kDashed;
+  return solid ? fmt::format("pe-line pe-s{}", curve.color % kPaletteSize)
+               : stroke_class(curve.color, curve.stroke);
 }
 
 void paint_curve(SvgCanvas& canvas, const Panel& panel, const Curve& curve, const Box& area,
@@ -97,14 +106,14 @@ void paint_curve(SvgCanvas& canvas, const Panel& panel, const Curve& curve, cons
                  bar_width(points, area.width));
       break;
     case Stroke::kSteps:
-      canvas.path(polyline(stairs(points)), stroke_class(curve.color, curve.stroke));
+      canvas.path(polyline(stairs(points)), class_of(curve));
       break;
     case Stroke::kDots:
       break;
     case Stroke::kSolid:
     case Stroke::kDashed:
     case Stroke::kDotsAndLine:
-      canvas.path(polyline(points), stroke_class(curve.color, curve.stroke));
+      canvas.path(polyline(points), class_of(curve));
       break;
   }
   paint_points(canvas, panel, curve, points);

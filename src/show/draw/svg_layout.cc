@@ -5,12 +5,16 @@
 #include <string_view>
 #include <utility>
 
+#include "draw/formula.h"
+
 namespace posenc::draw {
 namespace {
 
 constexpr double kEdge = 16.0;  // about the whole figure
 constexpr double kGap = 18.0;   // between panels
 constexpr double kLegendRow = 18.0;
+constexpr double kLegendSign = 32.0;  // the line or mark before a name
+constexpr double kLegendGap = 16.0;   // after it
 constexpr double kCaptionRow = 16.0;
 constexpr double kWordPitch = 12.0;  // closest words of a turned axis
 constexpr double kSteep = -60.0;     // turned words still read
@@ -42,7 +46,7 @@ void even_out(PanelPlace& place) {
 
 double area_height(const Figure& figure, const Panel& panel) {
   if (!panel.clocks.empty()) {
-    const auto columns = static_cast<double>(panel.clock_columns);
+    const auto columns = static_cast<double>(clocks_in_row(panel, figure.panel_width));
     const double rows = std::ceil(static_cast<double>(panel.clocks.size()) / columns);
     return rows * (figure.panel_width / columns + 16.0);
   }
@@ -68,18 +72,54 @@ void place_x_words(const Panel& panel, PanelPlace& place) {
   place.x_ticks_height = widest(place.x_ticks) * 0.87 + kTickSize;
 }
 
+bool stand_apart(const std::vector<Tick>& ticks, const Scale& scale) {
+  constexpr double kBetween = 8.0;
+  for (std::size_t t = 1; t < ticks.size(); ++t) {
+    const double widths = text_width(ticks[t].text) + text_width(ticks[t - 1].text);
+    const double distance = scale(ticks[t].at) - scale(ticks[t - 1].at);
+    if (distance < widths * kTickSize / 2 + kBetween) return false;
+  }
+  return true;
+}
+
+// As many as have room: powers are few, and the last one may be what the axis is about.
+std::vector<Tick> log_x_ticks(const Axis& axis, Range range, double width) {
+  const Scale scale(axis, range, 0.0, width);
+  for (int most = static_cast<int>(width / 24.0); most > 2; --most) {
+    std::vector<Tick> found = ticks(axis, range, most);
+    if (stand_apart(found, scale)) return found;
+  }
+  return ticks(axis, range, 2);
+}
+
+// The two ends, as the data have them, and round numbers that keep off them.
+std::vector<Tick> bar_ticks(Range range, double height) {
+  constexpr double kApart = 14.0;
+  const double span = range.high - range.low;
+  std::vector<Tick> out;
+  for (const Tick& tick : ticks({}, range, std::max(2, static_cast<int>(height / 40.0)))) {
+    const double nearest = std::min(tick.at - range.low, range.high - tick.at);
+    if (nearest / span * height >= kApart) out.push_back(tick);
+  }
+  out.insert(out.begin(), {range.low, rounded_text(range.low, span)});
+  out.push_back({range.high, rounded_text(range.high, span)});
+  return out;
+}
+
 void place_ticks(const Panel& panel, PanelPlace& place) {
-  const double pitch = panel.y.words.empty() ? 44.0 : kWordPitch;
+  const double pitch = !panel.y.words.empty() ? kWordPitch : panel.y.log ? 28.0 : 34.0;
   place.y_ticks = ticks(panel.y, place.y, static_cast<int>(place.area.height / pitch));
   place.y_ticks_width = widest(place.y_ticks);
   if (panel.x.words.empty()) {
-    place.x_ticks = ticks(panel.x, place.x, static_cast<int>(place.area.width / 62.0));
+    place.x_ticks = panel.x.log
+                        ? log_x_ticks(panel.x, place.x, place.area.width)
+                        : ticks(panel.x, place.x, static_cast<int>(place.area.width / 62.0));
     place.x_ticks_height = kTickSize + 4;
   } else {
     place_x_words(panel, place);
   }
   if (panel.map) {
-    place.scale_ticks = ticks({}, value_range(*panel.map), 6);
+    place.scale_ticks = bar_ticks(shown_range(*panel.map), place.area.height);
     place.scale_ticks_width = widest(place.scale_ticks);
   }
 }
@@ -88,8 +128,7 @@ void place_ticks(const Panel& panel, PanelPlace& place) {
 std::size_t fitting(std::string_view text, double room) {
   std::size_t end = 0;
   while (end < text.size()) {
-    std::size_t next = end + 1;
-    while (next < text.size() && (static_cast<unsigned char>(text[next]) & 0xC0U) == 0x80U) ++next;
+    const std::size_t next = letter_end(text, end);
     if (end > 0 && text_width(text.substr(0, next)) > room) break;
     end = next;
   }
@@ -130,7 +169,7 @@ PanelPlace measure(const Figure& figure, const Panel& panel) {
 Margins margins_of(const Panel& panel, const PanelPlace& place) {
   Margins m{.left = 8, .right = 12, .top = 8, .bottom = 8};
   if (!place.title.empty()) m.top = 9 + kTitleRow * static_cast<double>(place.title.size());
-  m.top += kLegendRow * static_cast<double>(place.legend.size());
+  m.top += legend_height(place.legend);
   if (!panel.clocks.empty()) return m;
   m.left += place.y_ticks_width + (panel.y.label.empty() ? 4.0 : 24.0);
   m.bottom += place.x_ticks_height + (panel.x.label.empty() ? 4.0 : 20.0);
@@ -213,32 +252,60 @@ double Scale::operator()(double value) const {
 std::vector<LegendItem> legend_of(const Panel& panel) {
   std::vector<LegendItem> items;
   for (const Curve& c : panel.curves) {
-    const LegendItem item{c.name, c.color, c.stroke};
+    const LegendItem item{.name = c.name, .color = c.color, .stroke = c.stroke, .lines = {}};
     if (!c.name.empty() && std::find(items.begin(), items.end(), item) == items.end()) {
       items.push_back(item);
     }
+  }
+  if (panel.map && has_masked(*panel.map)) {
+    items.push_back({.name = panel.map->masked, .masked = true, .lines = {}});
   }
   return items;
 }
 
 double legend_item_width(const LegendItem& item) {
-  return 26.0 + text_width(item.name) * kLabelSize + 16.0;
+  double widest = 0.0;
+  for (const std::string& line : item.lines) widest = std::max(widest, text_width(line));
+  return kLegendSign + widest * kLabelSize + kLegendGap;
 }
 
-std::vector<std::vector<LegendItem>> legend_rows(const std::vector<LegendItem>& items,
-                                                 double width) {
-  std::vector<std::vector<LegendItem>> rows;
+LegendRows legend_rows(const std::vector<LegendItem>& items, double width) {
+  LegendRows rows;
   double used = 0.0;
-  for (const LegendItem& item : items) {
+  for (LegendItem item : items) {
+    item.lines = wrapped(item.name, width - kLegendSign, kLabelSize);
     const double own = legend_item_width(item);
-    if (rows.empty() || used + own > width) {
+    if (rows.empty() || used + own - kLegendGap > width) {
       rows.emplace_back();
       used = 0.0;
     }
-    rows.back().push_back(item);
+    rows.back().push_back(std::move(item));
     used += own;
   }
   return rows;
+}
+
+double legend_row_height(const std::vector<LegendItem>& row) {
+  std::size_t lines = 1;
+  for (const LegendItem& item : row) lines = std::max(lines, item.lines.size());
+  return kLegendRow + kLegendLine * static_cast<double>(lines - 1);
+}
+
+double legend_height(const LegendRows& rows) {
+  double height = 0.0;
+  for (const auto& row : rows) height += legend_row_height(row);
+  return height;
+}
+
+std::int64_t clocks_in_row(const Panel& panel, double width) {
+  constexpr double kCell = 80.0;
+  return std::clamp<std::int64_t>(static_cast<std::int64_t>(width / kCell), 1, panel.clock_columns);
+}
+
+double label_size(const std::string& label, double room) {
+  constexpr double kSmallest = 8.0;
+  const double width = text_width(label);
+  return width * kLabelSize <= room ? kLabelSize : std::max(kSmallest, room / width);
 }
 
 Layout lay_out(const Figure& figure) {
@@ -253,20 +320,22 @@ Layout lay_out(const Figure& figure) {
   const auto columns = static_cast<std::size_t>(std::clamp<std::int64_t>(
       figure.columns, 1, std::max<std::int64_t>(1, std::ssize(figure.panels))));
   const Grid grid = grid_of(figure, layout.panels, columns);
-  layout.width = 2 * kEdge + grid_width(figure, grid);
+  // Whole pixels: a picture's last column and row are the paper's.
+  layout.width = std::ceil(2 * kEdge + grid_width(figure, grid));
   double top = kEdge;
-  if (!figure.title.empty()) {
-    layout.title_y = top + 14;
-    top += 26;
+  layout.title = wrapped(figure.title, layout.width - 2 * kEdge, kFigureTitleSize * kBoldWidth);
+  layout.title_y = top + 14;
+  if (!layout.title.empty()) {
+    top += 7 + kFigureTitleRow * static_cast<double>(layout.title.size());
   }
   layout.legend = legend_rows(shared, layout.width - 2 * kEdge);
   layout.legend_y = top;
-  top += kLegendRow * static_cast<double>(layout.legend.size());
+  top += legend_height(layout.legend);
   top = place_rows(grid, top, layout);
   layout.caption = wrapped(figure.caption, layout.width - 2 * kEdge, kTickSize);
   layout.caption_y = top + 12;
   if (!layout.caption.empty()) top += 8 + kCaptionRow * static_cast<double>(layout.caption.size());
-  layout.height = top + kEdge;
+  layout.height = std::ceil(top + kEdge);
   return layout;
 }
 

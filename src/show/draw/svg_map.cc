@@ -28,8 +28,9 @@ void paint_image(SvgCanvas& canvas, const Box& box, const Heatmap& map, Look loo
   if (two) canvas.png(box, base64(color_png(map, Theme::kDark)), "pe-on-dark");
 }
 
-// The colours from low to high, painted as a map of one column.
-Heatmap ramp(const Heatmap& map, Range range) {
+// The colours of the values from low to high, painted as a map of one column.
+Heatmap ramp(const Heatmap& map, Range shown) {
+  const Range range = value_range(map);
   Heatmap out;
   out.rows = 256;
   out.columns = 1;
@@ -37,17 +38,17 @@ Heatmap ramp(const Heatmap& map, Range range) {
   out.low = range.low;
   out.high = range.high;
   for (int i = 0; i < 256; ++i) {
-    out.values.push_back(static_cast<float>(std::lerp(range.high, range.low, i / 255.0)));
+    out.values.push_back(static_cast<float>(std::lerp(shown.high, shown.low, i / 255.0)));
   }
   return out;
 }
 
 void paint_scale(SvgCanvas& canvas, const Heatmap& map, const PanelPlace& place, Look look) {
-  const Range range = value_range(map);
+  const Range shown = shown_range(map);
   const Box& area = place.area;
   const Box bar{area.right() + 12, area.y, kScaleWidth, area.height};
-  paint_image(canvas, bar, ramp(map, range), look);
-  const Scale scale({}, range, bar.bottom(), bar.y);
+  paint_image(canvas, bar, ramp(map, shown), look);
+  const Scale scale({}, shown, bar.bottom(), bar.y);
   for (const Tick& t : place.scale_ticks) {
     canvas.line({bar.right(), scale(t.at)}, {bar.right() + 3, scale(t.at)}, "pe-axis");
     canvas.text({bar.right() + 6, scale(t.at) + 4}, t.text,
@@ -55,7 +56,7 @@ void paint_scale(SvgCanvas& canvas, const Heatmap& map, const PanelPlace& place,
   }
   if (map.label.empty()) return;
   canvas.text({bar.right() + place.scale_ticks_width + 18, area.y + area.height / 2}, map.label,
-              {.anchor = "middle", .size = kLabelSize, .turn = -90});
+              {.anchor = "middle", .size = label_size(map.label, area.height), .turn = -90});
 }
 
 // Row 0 belongs on the side where y begins.
@@ -72,7 +73,8 @@ Heatmap upright(const Panel& panel, Heatmap map) {
 
 }  // namespace
 
-void paint_map(SvgCanvas& canvas, const Panel& panel, const PanelPlace& place, Look look) {
+void paint_map(SvgCanvas& canvas, const Panel& panel, const PanelPlace& place, Look look,
+               const std::string& hatch_id) {
   const Heatmap& map = *panel.map;
   const PanelScales scales = scales_of(panel, place);
   const double x0 = scales.x(map.x_begin - map.x_step / 2);
@@ -83,8 +85,9 @@ void paint_map(SvgCanvas& canvas, const Panel& panel, const PanelPlace& place, L
   const Range range = value_range(map);
   shown.low = range.low;
   shown.high = range.high;
-  paint_image(canvas, {std::min(x0, x1), std::min(y0, y1), std::abs(x1 - x0), std::abs(y1 - y0)},
-              upright(panel, std::move(shown)), look);
+  const Box box{std::min(x0, x1), std::min(y0, y1), std::abs(x1 - x0), std::abs(y1 - y0)};
+  if (has_masked(map)) canvas.hatch(hatch_id, box);  // masked cells of the image are clear
+  paint_image(canvas, box, upright(panel, std::move(shown)), look);
   paint_scale(canvas, map, place, look);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "draw/formula.h"
 #include "draw/markup.h"
 
 namespace posenc::draw {
@@ -27,7 +28,7 @@ void paint_x_axis(SvgCanvas& canvas, const Panel& panel, const PanelPlace& place
   }
   if (panel.x.label.empty()) return;
   canvas.text({area.x + area.width / 2, area.bottom() + place.x_ticks_height + 20}, panel.x.label,
-              {.anchor = "middle", .size = kLabelSize});
+              {.anchor = "middle", .size = label_size(panel.x.label, area.width)});
 }
 
 void paint_y_axis(SvgCanvas& canvas, const Panel& panel, const PanelPlace& place,
@@ -42,7 +43,7 @@ void paint_y_axis(SvgCanvas& canvas, const Panel& panel, const PanelPlace& place
   }
   if (panel.y.label.empty()) return;
   canvas.text({area.x - place.y_ticks_width - 16, area.y + area.height / 2}, panel.y.label,
-              {.anchor = "middle", .size = kLabelSize, .turn = -90});
+              {.anchor = "middle", .size = label_size(panel.y.label, area.height), .turn = -90});
 }
 
 // Neighbours are shaded in turn, so that one sees where the next begins.
@@ -90,15 +91,41 @@ void paint_frame(SvgCanvas& canvas, const PanelPlace& place) {
               "pe-axis");
 }
 
-void paint_title(SvgCanvas& canvas, const PanelPlace& place) {
-  const double legend = 18.0 * static_cast<double>(place.legend.size());
-  paint_legend(canvas, place.legend, {place.area.x, place.area.y - legend - 4});
+void paint_title(SvgCanvas& canvas, const PanelPlace& place, const std::string& id) {
+  const double legend = legend_height(place.legend);
+  paint_legend(canvas, place.legend, {place.area.x, place.area.y - legend - 4}, id);
   double y = place.area.y - legend - 9 + kTitleRow;
   y -= kTitleRow * static_cast<double>(place.title.size());
   for (const std::string& line : place.title) {
     canvas.text({place.area.x, y}, line, {.classes = "pe-text pe-title", .size = kTitleSize});
     y += kTitleRow;
   }
+}
+
+void paint_legend_sign(SvgCanvas& canvas, const LegendItem& item, Point at, const std::string& id) {
+  if (item.masked) {
+    const Box box{at.x, at.y - 6, 26, 11};
+    canvas.hatch(id + "-key", box);
+    canvas.rect(box, "pe-axis");
+    return;
+  }
+  const bool dots = item.stroke == Stroke::kDots;
+  if (!dots) canvas.line(at, {at.x + 26, at.y}, stroke_class(item.color, item.stroke));
+  if (dots || item.stroke == Stroke::kDotsAndLine) {
+    canvas.path(mark(item.color, {at.x + 13, at.y}, 3.4),
+                fmt::format("pe-dot pe-f{}", item.color % kPaletteSize));
+  }
+}
+
+void paint_legend_item(SvgCanvas& canvas, const LegendItem& item, Point at, const std::string& id) {
+  canvas.open("pe-legend", fmt::format(" data-name=\"{}\"", escaped(item.name)));
+  paint_legend_sign(canvas, item, at, id);
+  double y = at.y + 4;
+  for (const std::string& line : item.lines) {
+    canvas.text({at.x + 32, y}, line, {.size = kLabelSize});
+    y += kLegendLine;
+  }
+  canvas.close();
 }
 
 }  // namespace
@@ -111,34 +138,27 @@ PanelScales scales_of(const Panel& panel, const PanelPlace& place) {
 }
 
 std::string stroke_class(int color, Stroke stroke) {
-  std::string out = fmt::format("pe-line pe-s{}", color % kPaletteSize);
+  const std::string out = fmt::format("pe-line pe-s{}", color % kPaletteSize);
   if (stroke == Stroke::kDashed) return out + " pe-dashed";
-  return color >= kPaletteSize ? out + " pe-second" : out;
+  const int dashes = color % kDashes;
+  return dashes == 0 ? out : fmt::format("{} pe-d{}", out, dashes);
 }
 
-void paint_legend(SvgCanvas& canvas, const std::vector<std::vector<LegendItem>>& rows, Point at) {
+void paint_legend(SvgCanvas& canvas, const LegendRows& rows, Point at, const std::string& id) {
   for (const auto& row : rows) {
     double x = at.x;
     for (const LegendItem& item : row) {
-      canvas.open("pe-legend", fmt::format(" data-name=\"{}\"", escaped(item.name)));
-      const double y = at.y + 9;
-      const bool dots = item.stroke == Stroke::kDots;
-      if (!dots) canvas.line({x, y}, {x + 20, y}, stroke_class(item.color, item.stroke));
-      if (dots || item.stroke == Stroke::kDotsAndLine) {
-        canvas.circle({x + 10, y}, 3.4, fmt::format("pe-dot pe-f{}", item.color % kPaletteSize));
-      }
-      canvas.text({x + 26, y + 4}, item.name, {.size = kLabelSize});
-      canvas.close();
+      paint_legend_item(canvas, item, {x, at.y + 9}, id);
       x += legend_item_width(item);
     }
-    at.y += 18;
+    at.y += legend_row_height(row);
   }
 }
 
 void paint_panel(SvgCanvas& canvas, const Panel& panel, const PanelPlace& place, Look look,
                  const std::string& clip_id) {
-  canvas.open("pe-panel", fmt::format(" data-title=\"{}\"", escaped(panel.title)));
-  paint_title(canvas, place);
+  canvas.open("pe-panel", fmt::format(" data-title=\"{}\"", escaped(plain_formula(panel.title))));
+  paint_title(canvas, place, clip_id);
   if (!panel.clocks.empty()) {
     paint_clocks(canvas, panel, place);
     canvas.close();
@@ -146,7 +166,7 @@ void paint_panel(SvgCanvas& canvas, const Panel& panel, const PanelPlace& place,
   }
   const PanelScales scales = scales_of(panel, place);
   canvas.clip(clip_id, place.area);
-  if (panel.map) paint_map(canvas, panel, place, look);
+  if (panel.map) paint_map(canvas, panel, place, look, clip_id + "-hatch");
   for (std::size_t i = 0; i < panel.regions.size(); ++i) {
     paint_region(canvas, panel.regions[i], place, scales, i % 2 == 1);
   }

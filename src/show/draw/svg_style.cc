@@ -25,7 +25,8 @@ std::string tone_rules(Theme theme, const std::string& scope) {
   std::string out = fmt::format(
       "{0}.pe-paper{{fill:{1}}}{0}.pe-text{{fill:{2}}}{0}.pe-soft{{fill:{3}}}"
       "{0}.pe-grid{{stroke:{4}}}{0}.pe-axis{{stroke:{5}}}{0}.pe-shade{{fill:{6}}}"
-      "{0}.pe-rule{{stroke:{3}}}{0}.pe-rim{{stroke:{5}}}{0}.pe-muted{{stroke:{5}}}{0}.pe-halo{{"
+      "{0}.pe-rule{{stroke:{3}}}{0}.pe-rim{{stroke:{5}}}{0}.pe-muted{{stroke:{5}}}{0}.pe-hatch{{"
+      "stroke:{5}}}{0}.pe-halo{{"
       "stroke:{1}}}",
       scope, t.paper, t.ink, t.soft, t.grid, t.axis, t.shade);
   for (int i = 0; i < kPaletteSize; ++i) {
@@ -42,7 +43,11 @@ constexpr const char* kShapes =
     ".pe-title{font-weight:600}"
     ".pe-grid,.pe-axis{fill:none;stroke-width:1}"
     ".pe-line{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}"
-    ".pe-dashed{stroke-dasharray:6 4}.pe-second{stroke-dasharray:2 3}"
+    ".pe-hatch{stroke-width:1.4;stroke-opacity:.75}"
+    ".pe-d1,.pe-d2,.pe-d3,.pe-d4,.pe-dashed{stroke-linecap:butt}"
+    ".pe-d1{stroke-dasharray:9 3}.pe-d2{stroke-dasharray:2 2.5}"
+    ".pe-d3{stroke-dasharray:9 3 2 3}.pe-d4{stroke-dasharray:14 3 2 2 2 3}"
+    ".pe-dashed{stroke-dasharray:5 4}"
     ".pe-band{stroke:none;fill-opacity:.17}"
     ".pe-whisker{fill:none;stroke-width:1.6;stroke-opacity:.45}"
     ".pe-bar{stroke:none;fill-opacity:.8}"
@@ -54,6 +59,10 @@ constexpr const char* kShapes =
     ".pe-hand{fill:none;stroke-width:2.4;stroke-linecap:round}\n";
 
 }  // namespace
+
+const char* paper_color(Theme theme) {
+  return theme == Theme::kLight ? kLightTones.paper : kDarkTones.paper;
+}
 
 std::string svg_style(Look look) {
   std::string out = kShapes;

@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "draw/formula.h"
+
 namespace posenc::draw {
 namespace {
 
@@ -30,10 +32,28 @@ std::vector<Tick> linear_ticks(Range range, int most) {
   return out;
 }
 
+// 1, 2, 5, 10, 20, ...
+std::vector<Tick> parts_of_powers(Range range, int first, int last) {
+  std::vector<Tick> out;
+  for (int power = first; power <= last; ++power) {
+    for (const double part : {1, 2, 5}) {
+      const double at = part * std::pow(10.0, power);
+      const bool inside = at >= range.low * (1 - kAlmost) && at <= range.high * (1 + kAlmost);
+      if (inside) out.push_back({at, tick_text(at)});
+    }
+  }
+  return out;
+}
+
 std::vector<Tick> log_ticks(Range range, int most, double base) {
   const auto power_of = [&](double v) { return std::log(v) / std::log(base); };
   const int first = static_cast<int>(std::ceil(power_of(range.low) - kAlmost));
   const int last = static_cast<int>(std::floor(power_of(range.high) + kAlmost));
+  if (base == 10.0) {
+    std::vector<Tick> marks = parts_of_powers(range, first - 1, last);
+    const auto count = static_cast<int>(marks.size());
+    if (count > 2 && count <= most) return marks;
+  }
   // Less than two powers say nothing about what lies between.
   if (last - first < 1) return linear_ticks(range, most);
   const int every = (last - first) / most + 1;
@@ -86,7 +106,16 @@ std::vector<Tick> ticks(const Axis& axis, Range range, int most) {
   return linear_ticks(range, most);
 }
 
-double text_width(std::string_view text) {
+std::string rounded_text(double value, double span) {
+  if (std::abs(value) < span * 1e-6) return "0";
+  const int digits = 2 - static_cast<int>(std::floor(std::log10(std::abs(value))));
+  const double unit = std::pow(10.0, digits);
+  return tick_text(std::round(value * unit) / unit);
+}
+
+namespace {
+
+double run_width(std::string_view text) {
   double width = 0.0;
   for (const char c : text) {
     if ((static_cast<unsigned char>(c) & 0xC0U) == 0x80U) continue;  // inside a letter of UTF-8
@@ -95,6 +124,17 @@ double text_width(std::string_view text) {
     } else {
       width += c == 'm' || c == 'w' || (c >= 'A' && c <= 'Z') ? 0.78 : 0.62;
     }
+  }
+  return width;
+}
+
+}  // namespace
+
+double text_width(std::string_view text) {
+  constexpr double kSmaller = 0.74;  // lowered and raised letters
+  double width = 0.0;
+  for (const TextRun& run : text_runs(text)) {
+    width += run_width(run.text) * (run.shift == Shift::kNone ? 1.0 : kSmaller);
   }
   return width;
 }

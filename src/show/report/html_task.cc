@@ -5,7 +5,7 @@
 #include <optional>
 #include <set>
 
-#include "draw/svg.h"
+#include "draw/svg_panel.h"
 #include "report/html_parts.h"
 #include "report/html_tables.h"
 #include "report/html_text.h"
@@ -92,12 +92,10 @@ std::string machine_warning(const TaskTable& table) {
 }  // namespace
 
 std::string swatch(int color) {
-  const char* second = color >= draw::kPaletteSize ? " pe-second" : "";
   return fmt::format(
-      "<svg class=\"swatch\" width=\"18\" height=\"8\" aria-hidden=\"true\"><line x1=\"1\" "
-      "y1=\"4\" "
-      "x2=\"17\" y2=\"4\" class=\"pe-line pe-s{}{}\"/></svg>",
-      color % draw::kPaletteSize, second);
+      "<svg class=\"swatch\" width=\"26\" height=\"8\" aria-hidden=\"true\"><line x1=\"1\" "
+      "y1=\"4\" x2=\"25\" y2=\"4\" class=\"{}\"/></svg>",
+      draw::stroke_class(color, draw::Stroke::kSolid));
 }
 
 std::string opening_section(const PageContent& page) {

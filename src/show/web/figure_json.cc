@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <nlohmann/json.hpp>
 
+#include "draw/formula.h"
 #include "posenc/core/fields.h"
 
 namespace posenc::web {
@@ -27,7 +28,7 @@ constexpr std::array<std::string_view, 6> kStrokes = {"solid",         "dashed",
 Json range_json(draw::Range range) { return {range.low, range.high}; }
 
 Json axis_json(const draw::Axis& axis, draw::Range range) {
-  return {{"label", axis.label},
+  return {{"label", draw::plain_formula(axis.label)},
           {"log", axis.log},
           {"base2", axis.base2},
           {"range", range_json(range)},
@@ -44,7 +45,8 @@ Json map_json(const draw::Heatmap& map) {
           {"y_step", map.y_step},
           {"map", name_of(map.map)},
           {"range", range_json(draw::value_range(map))},
-          {"label", map.label}};
+          {"label", draw::plain_formula(map.label)},
+          {"masked", map.masked}};
 }
 
 Json curve_json(const draw::Curve& curve) {
@@ -88,7 +90,7 @@ Json list_json(const std::vector<Item>& items, Writer write) {
 }
 
 Json panel_json(const draw::Panel& panel) {
-  Json json = {{"title", panel.title},
+  Json json = {{"title", draw::plain_formula(panel.title)},
                {"x", axis_json(panel.x, draw::x_range(panel))},
                {"y", axis_json(panel.y, draw::y_range(panel))},
                {"y_down", panel.y_down},
@@ -107,8 +109,8 @@ Json panel_json(const draw::Panel& panel) {
 }  // namespace
 
 std::string figure_json(const draw::Figure& figure) {
-  const Json json = {{"title", figure.title},
-                     {"caption", figure.caption},
+  const Json json = {{"title", draw::plain_formula(figure.title)},
+                     {"caption", draw::plain_formula(figure.caption)},
                      {"columns", figure.columns},
                      {"panel_width", figure.panel_width},
                      {"panel_height", figure.panel_height},
