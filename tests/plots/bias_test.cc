@@ -102,6 +102,22 @@ TEST(PlotBias, FireHasACurvePerQueryThatStretchesWithIt) {
   EXPECT_NE(near.y[25], far.y[25]);
 }
 
+TEST(PlotBias, FiresCurvesAreApartByDefault) {
+  for (const char* spec : {"fire", "fire(init_threshold=32)", "fire + alibi"}) {
+    const draw::Panel panel = plot(request_of("bias-curves", {spec})).panels[0];
+    ASSERT_EQ(panel.curves.size(), 3U) << spec;
+    const draw::Range shown = draw::y_range(panel);
+    for (const std::size_t c : {0U, 1U}) {
+      const draw::Curve& near = panel.curves[c];
+      const draw::Curve& far = panel.curves[c + 1];
+      const std::size_t m = near.y.size() / 2;
+      EXPECT_EQ(near.x[m], far.x[m]);
+      const double apart = std::abs(near.y[m] - far.y[m]) / (shown.high - shown.low);
+      EXPECT_GT(apart, std::string(spec).find('+') == std::string::npos ? 0.03 : 1e-6) << spec;
+    }
+  }
+}
+
 TEST(PlotBias, SumsAddUpAndTablesThatStartAtZeroAreDrawnAndSaidToBe) {
   PlotRequest request =
       request_of("bias", {"alibi", "relative(max_distance=8)", "alibi + relative(max_distance=8)"});

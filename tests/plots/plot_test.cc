@@ -6,6 +6,7 @@
 
 #include "core/bind.h"
 #include "draw/files.h"
+#include "draw/formula.h"
 #include "plots/figures.h"
 #include "support/random_spec.h"
 #include "support/sanitizers.h"
@@ -177,8 +178,58 @@ TEST(Plots, LegendsTellSchedulesApartInFewWords) {
                                  "rope(schedule=linear(factor=2), layout=interleaved)"}));
   std::vector<std::string> names;
   for (const draw::Curve& curve : figure.panels[0].curves) names.push_back(curve.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"rope", "rope, theta 500000", "rope, linear x2",
-                                             "rope(layout=interleaved), linear x2"}));
+  EXPECT_EQ(names, (std::vector<std::string>{"rope", "rope, θ = 500000", "rope, linear ×2",
+                                             "rope(layout=interleaved), linear ×2"}));
+}
+
+TEST(Plots, EqualSpecsAreDrawnApart) {
+  const draw::Figure figure = plot(request_of("similarity", {"rope", "xpos", "rope"}));
+  std::vector<std::string> names;
+  for (const draw::Curve& curve : figure.panels[0].curves) names.push_back(curve.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"rope", "xpos", "rope (2)"}));
+  EXPECT_EQ(figure.panels[0].curves[0].y, figure.panels[0].curves[2].y);
+  EXPECT_NE(figure.panels[0].curves[0].color, figure.panels[0].curves[2].color);
+}
+
+// A formula in ASCII would show as such: set ones have small letters and Greek ones.
+TEST(Plots, FormulasInCaptionsAreSet) {
+  std::vector<std::string> texts;
+  for (const KindInfo& kind : plots::plot_kinds()) {
+    texts.push_back(draw::plain_formula(plot(kind.defaults).caption));
+  }
+  for (const CatalogEntry& entry : encoding_catalog()) {
+    texts.push_back(draw::plain_formula(draw::typeset(entry.traits.formula)));
+  }
+  for (const std::string& text : texts) {
+    for (const char* raw : {"SUM", "PROD", "sigmoid", "sqrt", "2 pi", "theta^", "_ij", "_{", "^{",
+                            "->", "..", "inv_freq"}) {
+      EXPECT_EQ(text.find(raw), std::string::npos) << raw << " in: " << text;
+    }
+  }
+}
+
+// A map of values on one side of 0 uses all colours of a scale without a middle.
+TEST(Plots, MapsUseTheirColours) {
+  const draw::Figure figure = plot(request_of("bias"));
+  for (const draw::Panel& panel : figure.panels) {
+    const draw::Range shown = draw::shown_range(*panel.map);
+    const bool signs = shown.low < 0 && shown.high > 0;
+    EXPECT_EQ(panel.map->map == draw::ColorMap::kDiverging, signs) << panel.title;
+    EXPECT_TRUE(draw::has_masked(*panel.map));
+    EXPECT_NE(panel.map->masked.find("key after the query"), std::string::npos);
+  }
+}
+
+TEST(Plots, AnglesFromAnInputAreNoneToDraw) {
+  for (const char* kind : {"clocks", "inner-product", "similarity", "decay", "wavelengths", "pca",
+                           "tsne", "extrapolation"}) {
+    const std::string angles = refusal(request_of(kind, {"rope(angles=input)"}));
+    EXPECT_NE(angles.find("its angles come from an input, rope.angles"), std::string::npos)
+        << kind << ": " << angles;
+    const std::string positions = refusal(request_of(kind, {"rope(angles=input_position)"}));
+    EXPECT_NE(positions.find("its positions come from an input, rope.position"), std::string::npos)
+        << kind << ": " << positions;
+  }
 }
 
 }  // namespace

@@ -116,8 +116,8 @@ TEST(PlotDecay, BoundAndRandomQueriesFollowTheirDefinitions) {
   request.theta = {50.0, 10000.0};
   request.samples = 4000;
   const draw::Figure figure = plot(request);
-  const draw::Curve& bound = curve_of(figure.panels[0], "theta 50");
-  const draw::Curve& same = curve_of(figure.panels[1], "theta 50");
+  const draw::Curve& bound = curve_of(figure.panels[0], "θ = 50");
+  const draw::Curve& same = curve_of(figure.panels[1], "θ = 50");
   const draw::Curve& other = curve_of(figure.panels[1], "independent key");
   for (std::size_t m = 0; m <= 60; ++m) {
     double cos = 0.0;
@@ -144,7 +144,7 @@ TEST(PlotWavelengths, LengthsAndRegimesOfASchedule) {
       "original_max_position_embeddings=2048))";
   const draw::Figure figure = plot(request_of("wavelengths", {"rope", llama}));
   const draw::Curve& plain = curve_of(figure.panels[0], "rope");
-  const draw::Panel& regimes = panel_of(figure, "rope, llama3 x4");
+  const draw::Panel& regimes = panel_of(figure, "rope, llama3 ×4");
   std::size_t counted = 0;
   for (std::int64_t p = 0; p < 64; ++p) {
     const double wavelength = 2.0 * std::numbers::pi / frequency(10000.0, p, 128);

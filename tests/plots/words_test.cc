@@ -35,7 +35,7 @@ TEST(PlotCope, AllGatesOpenGiveTheDistancePlusOne) {
   request.text = {"a b c d e f"};
   request.gates = std::vector<double>(6, 60.0);  // sigmoid is 1 to the last bit
   const draw::Figure figure = plot(request);
-  const draw::Panel& positions = panel_of(figure, "positions p_ij");
+  const draw::Panel& positions = panel_of(figure, "positions p_{ij}");
   for (std::int64_t i = 0; i < 6; ++i) {
     for (std::int64_t j = 0; j < 6; ++j) {
       const double value = cell(positions, i, j);
@@ -53,8 +53,8 @@ TEST(PlotCope, PositionsAreSumsOfGatesAndStopAtTheTable) {
   request.text = {"a b c d e"};
   request.gates = {2.0, -1.0, 0.5, 3.0, 0.0};
   const draw::Figure figure = plot(request);
-  const draw::Panel& gates = panel_of(figure, "gates g_ij");
-  const draw::Panel& positions = panel_of(figure, "positions p_ij");
+  const draw::Panel& gates = panel_of(figure, "gates g_{ij}");
+  const draw::Panel& positions = panel_of(figure, "positions p_{ij}");
   const draw::Curve& stairs = panel_of(figure, "positions that the last query sees").curves[0];
   for (std::int64_t i = 0; i < 5; ++i) {
     double sum = 0.0;
@@ -74,7 +74,7 @@ TEST(PlotCope, GatesOpenOnTheChosenWordsAlone) {
   request.text = {"one . two . three four"};
   request.gate_words = {".", "four"};
   const draw::Figure figure = plot(request);
-  const draw::Panel& gates = panel_of(figure, "gates g_ij");
+  const draw::Panel& gates = panel_of(figure, "gates g_{ij}");
   const std::vector<bool> open = {false, true, false, true, false, true};
   for (std::int64_t j = 0; j < 6; ++j) {
     const double gate = cell(gates, 5, j);

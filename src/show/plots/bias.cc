@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "draw/formula.h"
 #include "plots/inputs.h"
 #include "plots/kinds.h"
 #include "plots/panels.h"
@@ -94,13 +95,27 @@ void add_head_curves(draw::Panel& panel, const PlotRequest& request, const BiasS
   }
 }
 
-// FIRE measures distances against the query's own position: a curve per query.
-void add_query_curves(draw::Panel& panel, const PlotRequest& request, const BiasSum& sum) {
+// Below its threshold FIRE does not read the query's position: queries there would have one curve.
+std::vector<std::int64_t> queries_apart(const PlotRequest& request, const NamedSpec& named) {
   const std::int64_t last = request.length - 1;
-  std::vector<std::int64_t> queries = request.positions;
-  if (queries.empty()) queries = {last / 4, last / 2, last};
+  for (const Encoding& encoding : named.spec.encodings) {
+    const auto* fire = std::get_if<Fire>(&encoding);
+    if (fire == nullptr || fire->init_threshold <= static_cast<double>(last / 4)) continue;
+    const auto threshold = static_cast<std::int64_t>(std::min(fire->init_threshold, 1e9));
+    return {threshold, 2 * threshold, 4 * threshold};
+  }
+  return {last / 4, last / 2, last};
+}
+
+// FIRE measures distances against the query's own position: a curve per query.
+void add_query_curves(draw::Panel& panel, const PlotRequest& request, const NamedSpec& named,
+                      const BiasSum& sum) {
+  const std::vector<std::int64_t> queries =
+      request.positions.empty() ? queries_apart(request, named)
+                                : chosen("positions", request.positions, request.length, 0);
   int color = 0;
-  for (const std::int64_t i : chosen("positions", queries, request.length, 0)) {
+  for (const std::int64_t i : queries) {
+    const std::int64_t last = std::max(i, request.length - 1);
     std::vector<std::int64_t> seen;
     for (const std::int64_t m : distances(request)) {
       if (m <= i && i - m <= last) seen.push_back(m);
@@ -120,7 +135,7 @@ draw::Panel curves_panel(const PlotRequest& request, const NamedSpec& named) {
   if (sum.toeplitz()) {
     add_head_curves(panel, request, sum);
   } else {
-    add_query_curves(panel, request, sum);
+    add_query_curves(panel, request, named, sum);
   }
   return panel;
 }
@@ -156,7 +171,7 @@ std::string formulas_text(const std::vector<NamedSpec>& specs) {
       const Traits& t = traits(encoding);
       if (std::find(known.begin(), known.end(), t.name) != known.end()) continue;
       known.push_back(t.name);
-      text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", t.name, t.formula);
+      text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", t.name, draw::typeset(t.formula));
     }
   }
   return text;
@@ -173,9 +188,10 @@ draw::Figure plot_bias(const PlotRequest& request) {
     const auto value = [&](std::int64_t i, std::int64_t j) {
       return request.causal && j > i ? kHidden : sum(request.head, i, j);
     };
-    figure.panels.push_back(
-        matrix_panel(named.label, map_of(request.length, request.length, draw::ColorMap::kDiverging,
-                                         "bias (logits)", value)));
+    draw::Heatmap map =
+        map_of(request.length, request.length, draw::ColorMap::kDiverging, "bias (logits)", value);
+    map.masked = kKeyAfterQuery;
+    figure.panels.push_back(matrix_panel(named.label, std::move(map)));
   }
   figure.caption = fmt::format("Added to the score of query i and key j before softmax. {}.{}",
                                formulas_text(specs), parameters_text(request, specs));

@@ -89,7 +89,8 @@ draw::Figure plot_clocks(const PlotRequest& request) {
     figure.panels.push_back(std::move(panel));
   }
   figure.caption = fmt::format(
-      "A pair of channels turns by position * inv_freq, as a hand that starts at 3 o'clock; the "
+      "A pair of channels turns by position · ω, its frequency, as a hand that starts at 3 "
+      "o'clock; the "
       "number is its wavelength in tokens, the trail its way over the last {} positions, or most "
       "of a turn. Grey: slower than the {} trained tokens, so it never came round. From {}, "
       "head_dim {}.",

@@ -61,6 +61,7 @@ std::vector<CopeRow> cope_rows(const Cope& config, const std::vector<double>& lo
 }
 
 draw::Panel word_map(std::string title, const Words& words, draw::Heatmap map) {
+  map.masked = kKeyAfterQuery;
   draw::Panel panel = matrix_panel(std::move(title), std::move(map));
   panel.x.label = "key";
   panel.y.label = "query";
@@ -74,10 +75,8 @@ draw::Panel gates_panel(const Words& words, const std::vector<CopeRow>& rows) {
   const auto gate = [&](std::int64_t i, std::int64_t j) {
     return j > i ? kHidden : rows[i].gate[j];
   };
-  draw::Heatmap map = map_of(n, n, draw::ColorMap::kSequential, "gate (0 to 1)", gate);
-  map.low = 0.0;
-  map.high = 1.0;
-  return word_map("gates g_ij", words, std::move(map));
+  return word_map("gates g_{ij}", words,
+                  map_of(n, n, draw::ColorMap::kSequential, "gate (0 to 1)", gate));
 }
 
 draw::Panel positions_panel(const Words& words, const std::vector<CopeRow>& rows) {
@@ -85,10 +84,8 @@ draw::Panel positions_panel(const Words& words, const std::vector<CopeRow>& rows
   const auto position = [&](std::int64_t i, std::int64_t j) {
     return j > i ? kHidden : rows[i].position[j];
   };
-  draw::Heatmap map =
-      map_of(n, n, draw::ColorMap::kSequential, "position (counted keys)", position);
-  map.low = 0.0;
-  return word_map("positions p_ij", words, std::move(map));
+  return word_map("positions p_{ij}", words,
+                  map_of(n, n, draw::ColorMap::kSequential, "position (counted keys)", position));
 }
 
 draw::Panel staircase_panel(const Cope& config, const Words& words, const CopeRow& last) {
@@ -153,9 +150,9 @@ draw::Figure plot_cope(const PlotRequest& request) {
   figure.panels = {gates_panel(words, rows), positions_panel(words, rows),
                    gate_bars(words, rows.back()), staircase_panel(config, words, rows.back())};
   figure.caption = fmt::format(
-      "g = sigmoid(logit), p_ij = min(SUM_(t=j..i) g_it, {}): a position grows by one at every "
+      "g = σ(logit), p_{{ij}} = min(Σ_{{t=j…i}} g_{{it}}, {}): a position grows by one at every "
       "counted word and hardly elsewhere, so keys of one sentence share a place; all gates open "
-      "would give i - j + 1. {}",
+      "would give i − j + 1. {}",
       config.npos_max - 1, origin_text(request));
   figure.panel_width = 360;
   figure.panel_height = 240;

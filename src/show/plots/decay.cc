@@ -38,10 +38,11 @@ std::vector<Line> lines_of(const PlotRequest& request, const std::vector<NamedSp
   };
   for (const NamedSpec& named : specs) {
     Rope rope = rope_of(request, named);
+    require_own_angles(request, named, rope);
     if (request.theta.empty()) add(named.label, rope);
     for (const double theta : request.theta) {
       rope.theta = {theta};
-      const std::string base = fmt::format("theta {}", plain_number(theta));
+      const std::string base = fmt::format("θ = {}", plain_number(theta));
       add(specs.size() == 1 ? base : named.label + ", " + base, rope);
     }
   }
@@ -123,9 +124,9 @@ draw::Curve random_curve(const PlotRequest& request, const Line& line, bool same
 
 draw::Panel bound_panel(const PlotRequest& request, const std::vector<Line>& lines) {
   draw::Panel panel;
-  panel.title = "bound: mean of |S_j|";
+  panel.title = "bound: mean of |S_{j}|";
   panel.x.label = "distance m (tokens)";
-  panel.y.label = "mean |S_j(m)| (pairs)";
+  panel.y.label = "mean |S_{j}(m)| (pairs)";
   panel.y.low = 0.0;
   int color = 0;
   for (const Line& line : lines) {
@@ -163,8 +164,9 @@ draw::Figure plot_decay(const PlotRequest& request) {
   figure.columns = 2;
   figure.panels = {bound_panel(request, lines), random_panel(request, lines)};
   figure.caption = fmt::format(
-      "Left: the bound on rotated products, the mean over j of |S_j(m)|, S_j(m) = SUM_(p<j) exp(i "
-      "m inv_freq_p), Su et al. 2021. Right: mean and one deviation over {} normal queries (seed "
+      "Left: the bound on rotated products, the mean over j of |S_{{j}}(m)|, S_{{j}}(m) = "
+      "Σ_{{p<j}} e^{{i·m·ω(p)}} with the frequencies ω, Su et al. 2021. Right: mean and one "
+      "deviation over {} normal queries (seed "
       "{}) with a key equal to the query, which decays; an independent key averages 0 at every "
       "distance. {}, head_dim {}.",
       request.samples, request.seed, spec_list(specs), request.head_dim);

@@ -98,8 +98,6 @@ draw::Figure plot_inner_product(const PlotRequest& request) {
     const Scorer score(request, named, request.length);
     draw::Heatmap map = map_of(request.length, request.length, draw::ColorMap::kDiverging,
                                "inner product / (|q| |k|)", score);
-    map.low = -1.0;
-    map.high = 1.0;
     figure.panels.push_back(matrix_panel(named.label, std::move(map)));
     if (specs.size() == 1) figure.panels.push_back(rows_panel(request, score));
   }

@@ -35,7 +35,10 @@ Frequencies rope_frequencies(const PlotRequest& request, const Rope& rope) {
 Frequencies frequencies_of(const PlotRequest& request, const NamedSpec& named) {
   constexpr std::string_view kInstead = "sinusoidal, rope or xpos, which have frequencies";
   const Encoding& encoding = single_encoding(request, named, kInstead);
-  if (const auto* rope = std::get_if<Rope>(&encoding)) return rope_frequencies(request, *rope);
+  if (const auto* rope = std::get_if<Rope>(&encoding)) {
+    require_own_angles(request, named, *rope);
+    return rope_frequencies(request, *rope);
+  }
   if (const auto* sinusoidal = std::get_if<Sinusoidal>(&encoding)) {
     const auto f = sinusoidal_frequencies(*sinusoidal, request.head_dim);
     return {f, f};
@@ -98,8 +101,7 @@ draw::Panel unseen_panel(const PlotRequest& request, const NamedSpec& named, con
       map_of(std::ssize(f.used), (request.length + step - 1) / step, draw::ColorMap::kSequential,
              "from the nearest trained angle (degrees)", value);
   panel.map->x_step = static_cast<double>(step);
-  panel.map->low = 0.0;
-  panel.map->high = 180.0;
+  panel.map->masked = "angle seen in training";
   panel.rules.push_back({static_cast<double>(request.train_length), "trained", true});
   panel.curves.push_back(first_unseen(request, f));
   const auto& cells = panel.map->values;
@@ -109,6 +111,19 @@ draw::Panel unseen_panel(const PlotRequest& request, const NamedSpec& named, con
                            "every angle was seen in training"});
   }
   return panel;
+}
+
+// One scale for all maps, from 0 to the largest of their values.
+void share_scale(std::vector<draw::Panel>& panels) {
+  double high = 0.0;
+  for (const draw::Panel& panel : panels) {
+    const draw::Range range = draw::shown_range(*panel.map);
+    high = std::max(high, range.high);
+  }
+  for (draw::Panel& panel : panels) {
+    panel.map->low = 0.0;
+    panel.map->high = high;
+  }
 }
 
 draw::Curve turns_curve(std::string name, const Frequencies& f, const std::vector<double>& list,
@@ -154,6 +169,7 @@ draw::Figure plot_extrapolation(const PlotRequest& request) {
   for (std::size_t s = 0; s < specs.size(); ++s) {
     figure.panels.push_back(unseen_panel(request, specs[s], lists[s]));
   }
+  share_scale(figure.panels);
   figure.panels.push_back(turns_panel(request, specs, lists));
   figure.caption = fmt::format(
       "A pair whose wavelength exceeds the training length has seen only a part of its circle; "

@@ -22,7 +22,7 @@ std::string schedule_label(const Rope& rope) {
       [](const auto& schedule) {
         using S = std::decay_t<decltype(schedule)>;
         if constexpr (requires { double{schedule.factor}; }) {
-          return fmt::format("{} x{}", S::kTraits.name, plain_number(schedule.factor));
+          return fmt::format("{} ×{}", S::kTraits.name, plain_number(schedule.factor));
         } else {
           return std::string(S::kTraits.name);
         }
@@ -42,18 +42,23 @@ std::string short_label(const Spec& spec) {
   if (rope->theta != plain.theta) {
     std::vector<std::string> bases;
     for (const double theta : rope->theta) bases.push_back(plain_number(theta));
-    label += fmt::format(", theta {}", fmt::join(bases, "/"));
+    label += fmt::format(", θ = {}", fmt::join(bases, "/"));
   }
   if (rope->schedule.index() != 0) label += ", " + schedule_label(*rope);
   return label;
 }
 
-// Two that look alike are told apart by their full texts.
+// Two that look alike are told apart by their full texts, equal ones by numbers.
 void make_unique(std::vector<NamedSpec>& specs) {
   std::vector<std::string> labels;
   for (const NamedSpec& s : specs) labels.push_back(s.label);
   for (NamedSpec& s : specs) {
     if (std::count(labels.begin(), labels.end(), s.label) > 1) s.label = to_text(s.spec);
+  }
+  for (auto s = specs.begin(); s != specs.end(); ++s) {
+    const auto same = [&](const NamedSpec& other) { return other.spec == s->spec; };
+    const auto earlier = std::count_if(specs.begin(), s, same);
+    if (earlier > 0) s->label += fmt::format(" ({})", earlier + 1);
   }
 }
 
@@ -129,9 +134,20 @@ const Encoding& single_encoding(const PlotRequest& request, const NamedSpec& nam
          "'" + to_text(named.spec) + "'", fmt::format("take {}", instead));
 }
 
+void require_own_angles(const PlotRequest& request, const NamedSpec& named, const Rope& rope) {
+  if (rope.angles == Rope::Angles::kPosition) return;
+  const bool position = rope.angles == Rope::Angles::kInputPosition;
+  refuse(ErrorKind::kUnsupported, "encodings",
+         fmt::format("must rotate by positions for {}", request.kind),
+         "'" + to_text(named.spec) + "'",
+         fmt::format("its {} come from an input, rope.{}; take angles=position",
+                     position ? "positions" : "angles", position ? "position" : "angles"));
+}
+
 Rotary single_rotary(const PlotRequest& request, const NamedSpec& named, const Lengths& lengths) {
   constexpr std::string_view kInstead = "rope or xpos, which rotate pairs of channels";
   const auto make = [&]<class E>(const E& e) -> Rotary {
+    if constexpr (std::is_same_v<E, Rope>) require_own_angles(request, named, e);
     if constexpr (RotaryEncoding<E>) {
       return make_rotary(e, shape_of(request), lengths);
     } else {

@@ -30,7 +30,9 @@ std::string spec_list(const std::vector<NamedSpec>& specs);
 // show.
 const Encoding& single_encoding(const PlotRequest& request, const NamedSpec& named,
                                 std::string_view instead);
-// The same made ready to rotate; throws where it is not of site 2.
+// Throws where a model computes the angles or positions for each token: without one there is nothing to draw.
+void require_own_angles(const PlotRequest& request, const NamedSpec& named, const Rope& rope);
+// The single encoding made ready to rotate; throws where it is not of site 2.
 Rotary single_rotary(const PlotRequest& request, const NamedSpec& named, const Lengths& lengths);
 
 // Vectors that stand for positions 0 .. length-1, head_dim wide: an embedding of site 1, or a vector

@@ -22,6 +22,9 @@ draw::Heatmap map_of(std::int64_t rows, std::int64_t columns, draw::ColorMap map
       result.values.push_back(static_cast<float>(finite_or_hidden(value(r, c))));
     }
   }
+  const draw::Range shown = draw::shown_range(result);
+  const bool signs = shown.low < 0.0 && shown.high > 0.0;
+  if (map == draw::ColorMap::kDiverging && !signs) result.map = draw::ColorMap::kSequential;
   return result;
 }
 

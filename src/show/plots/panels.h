@@ -12,7 +12,10 @@ inline constexpr double kHidden = std::numeric_limits<double>::quiet_NaN();
 // The value, or kHidden where it is not finite or too large to paint.
 double finite_or_hidden(double value);
 
-// A map whose cell (row, column) is value(row, column); kHidden where nothing is painted.
+inline constexpr const char* kKeyAfterQuery = "masked: key after the query";
+
+// A map whose cell (row, column) is value(row, column); kHidden where it is masked. A diverging map without values on
+// both sides of 0 becomes a sequential one, so that its colours are used.
 draw::Heatmap map_of(std::int64_t rows, std::int64_t columns, draw::ColorMap map, std::string label,
                      const std::function<double(std::int64_t, std::int64_t)>& value);
 

@@ -37,6 +37,7 @@ draw::Panel map_panel(const PlotRequest& request, const Words& words, const Map&
     return request.causal && j > i ? kHidden : map.values[i * n + j];
   };
   draw::Panel panel = matrix_panel(map.title, map_of(n, n, map.colors, map.label, value));
+  panel.map->masked = kKeyAfterQuery;
   panel.x.label = "key";
   panel.y.label = "query";
   panel.x.words = words.tokens;
@@ -62,10 +63,9 @@ draw::Figure plot_scores(const PlotRequest& request) {
       fmt::format("Attention under {}, head {} of {}", specs[0].label, request.head, request.heads);
   figure.columns = 2;
   for (const Map& map : maps) figure.panels.push_back(map_panel(request, words, map));
-  figure.panels.back().map->low = 0.0;
-  figure.panels.back().map->high = 1.0;
   figure.caption = fmt::format(
-      "Raw: q_i . k_j / sqrt(d) after rotation; bias: what sites 3 and 4 add; softmax over a row. "
+      "Raw: q_{{i}} · k_{{j}} / √d after rotation; bias: what sites 3 and 4 add; softmax over a "
+      "row. "
       "Queries and keys are random vectors of the words (seed {}), equal for equal words, which "
       "score {} with themselves before any encoding; head_dim {}. {}.{}",
       request.seed, plain_number(request.match_score), request.head_dim, to_text(specs[0].spec),

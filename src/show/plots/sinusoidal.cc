@@ -19,8 +19,8 @@ const Sinusoidal& sinusoidal_of(const PlotRequest& request, const NamedSpec& nam
 std::string formula_text(const Sinusoidal& config, std::int64_t dim) {
   const bool paper = config.spacing == Sinusoidal::Spacing::kPaper;
   const bool interleaved = config.layout == Sinusoidal::Layout::kInterleaved;
-  return fmt::format("sin and cos of t * theta^(-{}), theta = {}, d = {}, {}",
-                     paper ? "2i/d" : "i/(d/2 - 1)", plain_number(config.theta), dim,
+  return fmt::format("sin and cos of t·θ^{{−{}}}, θ = {}, d = {}, {}", paper ? "2i/d" : "i/(d/2−1)",
+                     plain_number(config.theta), dim,
                      interleaved ? "in turns" : "the sines first, then the cosines");
 }
 
@@ -43,16 +43,13 @@ draw::Figure plot_sinusoidal(const PlotRequest& request) {
   const std::vector<NamedSpec> specs = read_specs(request, 1);
   const Sinusoidal& config = sinusoidal_of(request, specs[0]);
   const auto table = position_vectors(request, specs[0], request.length, Role::kQuery);
-  draw::Heatmap map =
-      map_of(request.length, request.head_dim, draw::ColorMap::kDiverging, "E(t)[c] (no unit)",
-             [&](std::int64_t t, std::int64_t c) { return table[t][c]; });
-  map.low = -1.0;
-  map.high = 1.0;
   draw::Panel panel;
   panel.x.label = "dimension c";
   panel.y.label = "position t (tokens)";
   panel.y_down = true;
-  panel.map = std::move(map);
+  panel.map =
+      map_of(request.length, request.head_dim, draw::ColorMap::kDiverging, "E_{c}(t) (no unit)",
+             [&](std::int64_t t, std::int64_t c) { return table[t][c]; });
 
   draw::Figure figure;
   figure.title = "Sinusoidal position vectors";
@@ -72,7 +69,7 @@ draw::Figure plot_sinusoidal_curves(const PlotRequest& request) {
   const auto table = position_vectors(request, specs[0], request.length, Role::kQuery);
   draw::Panel panel;
   panel.x.label = "position t (tokens)";
-  panel.y.label = "E(t)[c] (no unit)";
+  panel.y.label = "E_{c}(t) (no unit)";
   panel.y.low = -1.1;
   panel.y.high = 1.1;
   int color = 0;
@@ -83,9 +80,9 @@ draw::Figure plot_sinusoidal_curves(const PlotRequest& request) {
   }
   draw::Figure figure;
   figure.title = "Sinusoidal position vectors, dimension by dimension";
-  figure.caption = fmt::format(
-      "Each dimension is a wave of its own length, from 2 pi tokens to about 2 pi theta: {}.",
-      formula_text(config, request.head_dim));
+  figure.caption =
+      fmt::format("Each dimension is a wave of its own length, from 2π tokens to about 2πθ: {}.",
+                  formula_text(config, request.head_dim));
   figure.panels.push_back(std::move(panel));
   figure.panel_width = 680;
   return figure;

@@ -25,7 +25,7 @@ draw::Panel wavelengths_panel(const PlotRequest& request, const std::vector<Name
   draw::Panel panel;
   panel.title = "wavelengths";
   panel.x.label = "pair of channels p";
-  panel.y.label = "wavelength 2 pi / inv_freq (tokens)";
+  panel.y.label = "wavelength 2π/ω (tokens)";
   panel.y.log = true;
   int color = 0;
   for (const NamedSpec& named : specs) {
@@ -98,7 +98,8 @@ draw::Figure plot_wavelengths(const PlotRequest& request) {
   }
   figure.caption = fmt::format(
       "Pairs above the line are longer than the {} trained tokens and never came round in "
-      "training. A schedule slows pairs: as much as any (interpolates: a longer sequence is "
+      "training; ω is a pair's frequency. A schedule slows pairs: as much as any (interpolates: a "
+      "longer sequence is "
       "squeezed into trained angles), less (blends) or not at all (extrapolates). Pairs that stand "
       "still are left out. Frequencies for {} tokens: {}, head_dim {}.",
       request.train_length, request.length, spec_list(specs), request.head_dim);
