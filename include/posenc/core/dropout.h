@@ -9,6 +9,7 @@
 // are indices into the tensors, not positions; each wraps at 2^32 (key at 2^34).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "posenc/core/rng.h"
@@ -34,7 +35,7 @@ inline double dropout_factor(const Dropout& dropout, std::int64_t batch, std::in
       {static_cast<std::uint32_t>(key / 4), static_cast<std::uint32_t>(query),
        static_cast<std::uint32_t>(head), static_cast<std::uint32_t>(batch)},
       {static_cast<std::uint32_t>(dropout.seed), static_cast<std::uint32_t>(dropout.seed >> 32)});
-  const std::uint32_t word = words[key % 4];
+  const std::uint32_t word = words[static_cast<std::size_t>(key % 4)];
   return word < dropout.threshold() ? 0.0 : 1.0 / (1.0 - dropout.rate);
 }
 

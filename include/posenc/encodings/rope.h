@@ -45,8 +45,8 @@ struct Rope {
   std::int64_t rotary_dim = 0;
   std::int64_t dim_offset = 0;
   bool inverse = false;
-  Schedule schedule;
-  Axes axes;
+  Schedule schedule = {};
+  Axes axes = {};
   Precision precision = Precision::kExact;
   Angles angles = Angles::kPosition;
   bool running = false;

@@ -183,10 +183,10 @@ struct YarnSchedule {
   double beta_fast = 32.0;
   double beta_slow = 1.0;
   bool truncate = true;
-  std::optional<double> attention_factor;
-  std::optional<double> attn_factor;
-  std::optional<double> mscale;
-  std::optional<double> mscale_all_dim;
+  std::optional<double> attention_factor = {};
+  std::optional<double> attn_factor = {};
+  std::optional<double> mscale = {};
+  std::optional<double> mscale_all_dim = {};
   Magnitude magnitude = Magnitude::kReplace;
   bool softmax_mscale = false;
 
@@ -243,12 +243,12 @@ struct LongRopeSchedule {
   // (vllm) or the configured context (llama.cpp).
   enum class SwitchBy { kCurrent, kMaximum, kContext };
 
-  std::vector<double> short_factor;
-  std::vector<double> long_factor;
+  std::vector<double> short_factor = {};
+  std::vector<double> long_factor = {};
   std::int64_t original_max_position_embeddings = 4096;
   std::int64_t max_position_embeddings = 0;
-  std::optional<double> factor;
-  std::optional<double> attention_factor;
+  std::optional<double> factor = {};
+  std::optional<double> attention_factor = {};
   SwitchBy switch_by = SwitchBy::kCurrent;
 
   [[nodiscard]] bool follows_length(const Lengths& lengths) const {
@@ -372,7 +372,7 @@ struct ScheduleInput {
   double theta = 10000.0;
   std::int64_t dim = 0;  // rotated channels that share this set of frequencies
   std::int64_t head_dim = 0;
-  Lengths lengths;
+  Lengths lengths = {};
   Precision precision = Precision::kExact;
 };
 

@@ -25,7 +25,7 @@ struct Xpos {
   std::int64_t dim_offset = 0;
   double gamma = 0.4;
   double scale_base = 512.0;
-  std::optional<double> center;
+  std::optional<double> center = {};
   Precision precision = Precision::kExact;
 
   [[nodiscard]] bool follows_length(const Lengths& /*lengths*/) const {

@@ -41,8 +41,8 @@ struct AttentionSlice {
   std::int64_t first_query = 0;  // index of query 0 in the sequence
   std::int64_t first_key = 0;    // index of key 0 in the sequence
   // For a term per token: [B, H, Tq] and [B, H, Tk] (SliceSums). Empty without one.
-  std::span<const double> query_sums;
-  std::span<const double> key_sums;
+  std::span<const double> query_sums = {};
+  std::span<const double> key_sums = {};
 };
 
 // The reason why a plan cannot run in slices ("fox(prune=true) needs all keys ..."), or an empty string.
@@ -72,10 +72,10 @@ Status finish_slices(const AttentionCall& call, const AttentionSlice& slice,
 
 // State of the backward of a slice, in addition to its call.
 struct SliceGradients {
-  std::span<const float> carry;  // SliceRows::carry before the slice; empty without a running sum
-  std::span<float> prefix;  // [B, H, Tq], 0 before the first slice; empty without a running sum
-  std::span<double> dquery_sums;  // gradients of AttentionSlice's sums: added to; may be empty
-  std::span<double> dkey_sums;
+  std::span<const float> carry = {};   // SliceRows::carry before the slice; empty without a sum
+  std::span<float> prefix = {};        // [B, H, Tq], 0 before the first slice; empty without a sum
+  std::span<double> dquery_sums = {};  // gradients of AttentionSlice's sums: added to; may be empty
+  std::span<double> dkey_sums = {};
   bool with_sinks = false;  // adds the gradients of sinks: set it for one slice of keys per row
 };
 

@@ -18,17 +18,17 @@ namespace posenc {
 struct EmbeddingCall {
   const Spec* spec = nullptr;
   const std::vector<Parameters>* parameters = nullptr;  // per encoding of the spec
-  ConstTensorView x;
-  TensorView y;  // x for in-place, or a tensor that does not overlap it
-  PositionsView positions;
+  ConstTensorView x = {};
+  TensorView y = {};  // x for in-place, or a tensor that does not overlap it
+  PositionsView positions = {};
 };
 Status add_embeddings(const EmbeddingCall& call) noexcept;
 
 struct EmbeddingGradientCall {
   const Spec* spec = nullptr;
   const std::vector<Parameters>* parameters = nullptr;
-  ConstTensorView dy;
-  PositionsView positions;
+  ConstTensorView dy = {};
+  PositionsView positions = {};
   std::vector<Parameters>* dparameters = nullptr;  // output, with the shapes of the parameters
 };
 Status add_embeddings_gradient(const EmbeddingGradientCall& call) noexcept;

@@ -41,24 +41,24 @@ struct LinearAttentionOptions {
 struct LinearAttentionCall {
   const AttentionPlan* plan = nullptr;
   const std::vector<Parameters>* parameters = nullptr;  // per encoding of the spec
-  ConstTensorView q;                                    // [B, H, Tq, D]
-  ConstTensorView k;                                    // [B, Hkv, Tk, D]
-  ConstTensorView v;                                    // [B, Hkv, Tk, D]
-  TensorView out;                                       // [B, H, Tq, D]
+  ConstTensorView q = {};                               // [B, H, Tq, D]
+  ConstTensorView k = {};                               // [B, Hkv, Tk, D]
+  ConstTensorView v = {};                               // [B, Hkv, Tk, D]
+  TensorView out = {};                                  // [B, H, Tq, D]
   // SUM_j d_ij, [B, H, Tq], 0 if all keys are masked. Needed by the backward; may be empty otherwise.
-  std::span<float> denominator;
-  AttentionMask mask;         // without windows
-  PositionsView q_positions;  // default: indices in the sequence
-  PositionsView k_positions;
-  LinearAttentionOptions options;
+  std::span<float> denominator = {};
+  AttentionMask mask = {};         // without windows
+  PositionsView q_positions = {};  // default: indices in the sequence
+  PositionsView k_positions = {};
+  LinearAttentionOptions options = {};
 };
 
 struct LinearAttentionBackwardCall {
-  LinearAttentionCall forward;  // the forward call; `out` and `denominator` hold its results
-  ConstTensorView grad_out;
-  TensorView dq;
-  TensorView dk;
-  TensorView dv;
+  LinearAttentionCall forward = {};  // the forward call; `out` and `denominator` hold its results
+  ConstTensorView grad_out = {};
+  TensorView dq = {};
+  TensorView dk = {};
+  TensorView dv = {};
   std::vector<Parameters>* dparameters = nullptr;  // optional output, shaped as the parameters
 };
 
@@ -78,11 +78,11 @@ class LinearAttentionState {
  public:
   // Any number of tokens; attention is causal.
   struct Step {
-    ConstTensorView q;        // [B, H, T, D]
-    ConstTensorView k;        // [B, Hkv, T, D]
-    ConstTensorView v;        // [B, Hkv, T, D]
-    TensorView out;           // [B, H, T, D]
-    PositionsView positions;  // default: continue from tokens()
+    ConstTensorView q = {};        // [B, H, T, D]
+    ConstTensorView k = {};        // [B, Hkv, T, D]
+    ConstTensorView v = {};        // [B, Hkv, T, D]
+    TensorView out = {};           // [B, H, T, D]
+    PositionsView positions = {};  // default: continue from tokens()
   };
 
   // Keeps pointers to the plan and the parameters. Throws Error if the spec needs rows of scores or an

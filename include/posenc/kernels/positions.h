@@ -19,11 +19,11 @@ struct PositionsView {
   std::int64_t axis_stride = 0;
 
   // Sequence b starts at position offsets[b], for decoding or for chunks of a long sequence.
-  std::span<const std::int64_t> offsets;
+  std::span<const std::int64_t> offsets = {};
 
   // Packed sequences in one row of tokens: cumulative lengths {0, n_1, n_1 + n_2, .., tokens}. Each
   // sequence starts at position 0.
-  std::span<const std::int64_t> cumulative;
+  std::span<const std::int64_t> cumulative = {};
 
   [[nodiscard]] bool given() const noexcept {
     return ids != nullptr || !offsets.empty() || !cumulative.empty();

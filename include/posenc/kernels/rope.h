@@ -16,12 +16,12 @@
 namespace posenc {
 
 struct RopeCall {
-  ConstTensorView q;
-  ConstTensorView k;  // optional
-  TensorView q_out;   // q for in-place, or a tensor that does not overlap it
-  TensorView k_out;
+  ConstTensorView q = {};
+  ConstTensorView k = {};  // optional
+  TensorView q_out = {};   // q for in-place, or a tensor that does not overlap it
+  TensorView k_out = {};
   const RotaryCache* tables = nullptr;
-  PositionsView positions;
+  PositionsView positions = {};
   // The transpose: the gradient with respect to the input and, for unit magnitude, the inverse.
   bool transposed = false;
 };
@@ -34,13 +34,13 @@ Status rope(const RopeCall& call) noexcept;
 // from the inputs of rope and the gradients of its outputs. dinv_freq has groups x pairs entries and is
 // overwritten. Sums have a fixed order: bitwise identical for any number of threads.
 struct RopeFrequencyGradientCall {
-  ConstTensorView q;
-  ConstTensorView dq_out;
-  ConstTensorView k;  // optional
-  ConstTensorView dk_out;
+  ConstTensorView q = {};
+  ConstTensorView dq_out = {};
+  ConstTensorView k = {};  // optional
+  ConstTensorView dk_out = {};
   const RotaryCache* tables = nullptr;
-  PositionsView positions;
-  std::span<double> dinv_freq;
+  PositionsView positions = {};
+  std::span<double> dinv_freq = {};
 };
 Status rope_frequency_gradient(const RopeFrequencyGradientCall& call) noexcept;
 

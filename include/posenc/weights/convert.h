@@ -47,29 +47,31 @@ using Patterns = std::vector<std::string>;
 
 struct LayoutOptions {
   PairLayout to = PairLayout::kInterleaved;
-  std::optional<PairLayout> from;        // layout of the file; default: the mark in its metadata
-  std::optional<PairLayout> model_from;  // layout of the model type, if the file has no mark
-  HeadShape heads;
-  Patterns q;
-  Patterns k;
-  Patterns fused;
-  Patterns keep;  // never changed, in addition to the default names
-  std::optional<FusedOrder> order;
+  std::optional<PairLayout> from = {};  // layout of the file; default: the mark in its metadata
+  std::optional<PairLayout> model_from = {};  // layout of the model type, if the file has no mark
+  HeadShape heads = {};
+  Patterns q = {};
+  Patterns k = {};
+  Patterns fused = {};
+  Patterns keep = {};  // never changed, in addition to the default names
+  std::optional<FusedOrder> order = {};
 };
 
 // Heads, rotated rows and layout of a model. Throws Error if it has no rotation or its layers differ.
 struct ModelHeads {
-  HeadShape heads;
+  HeadShape heads = {};
   PairLayout layout = PairLayout::kHalf;
 };
 ModelHeads model_heads(const HfModel& model);
 
 struct PositionOptions {
   std::string spec = "rope";  // the new encoding; recorded in the metadata
-  Patterns positional;        // tensors to remove
-  Patterns keep;
-  std::string target;      // the new model's tensors: a checkpoint, or a .json of {"name": [shape]}
-  Patterns freeze_except;  // "attention" or patterns, for `trainable` and `frozen` of the report
+  Patterns positional = {};   // tensors to remove
+  Patterns keep = {};
+  std::string target =
+      {};  // the new model's tensors: a checkpoint, or a .json of {"name": [shape]}
+  Patterns freeze_except =
+      {};  // "attention" or patterns, for `trainable` and `frozen` of the report
 };
 
 struct OutputOptions {

@@ -34,19 +34,19 @@ namespace posenc::ref {
 using SpecParameters = std::vector<Parameters>;
 
 struct AttentionInputs {
-  std::span<const double> q;                          // [B, H, Tq, D]
-  std::span<const double> k;                          // [B, Hkv, Tk, D]
-  std::span<const double> v;                          // [B, Hkv, Tk, D]
+  std::span<const double> q = {};                     // [B, H, Tq, D]
+  std::span<const double> k = {};                     // [B, Hkv, Tk, D]
+  std::span<const double> v = {};                     // [B, Hkv, Tk, D]
   std::vector<std::span<const double>> of_encodings;  // in the order of token_inputs(spec, shape)
 };
 
 struct AttentionOptions {
-  std::optional<double> scale;
-  Masking masking;
-  TokenPositions positions;
+  std::optional<double> scale = {};
+  Masking masking = {};
+  TokenPositions positions = {};
   // Lengths for schedules; a sequence of 0 means the largest position plus one.
-  Lengths lengths;
-  Dropout dropout;
+  Lengths lengths = {};
+  Dropout dropout = {};
   bool keep_weights = false;         // fill AttentionOutput::weights
   bool keep_parts = false;           // fill AttentionOutput::raw, bias and content
   bool keep_cope_positions = false;  // fill AttentionOutput::cope_positions and cope_gates

@@ -29,9 +29,9 @@ struct LinearAttentionOptions {
   Form form = Form::kRotatedNumerator;
   FeatureMap feature_map = FeatureMap::kElu;
   double epsilon = 1e-3;  // for kRelu
-  Masking masking;        // without windows
-  TokenPositions positions;
-  Lengths lengths;  // as in AttentionOptions
+  Masking masking = {};   // without windows
+  TokenPositions positions = {};
+  Lengths lengths = {};  // as in AttentionOptions
 };
 
 struct LinearAttentionOutput {

@@ -38,11 +38,11 @@ struct Masking {
   bool causal = false;
   std::int64_t window_left = -1;
   std::int64_t window_right = -1;
-  std::vector<std::uint8_t> key_mask;  // [B, Tk], 0 for padding; empty: every key is real
+  std::vector<std::uint8_t> key_mask = {};  // [B, Tk], 0 for padding; empty: every key is real
   // Packed sequences: cumulative lengths {0, n_1, n_1 + n_2, .., T}, the same for every batch entry
   // (usually B = 1). One may be empty if both are equal. Both empty: one sequence.
-  std::vector<std::int64_t> cu_queries;
-  std::vector<std::int64_t> cu_keys;
+  std::vector<std::int64_t> cu_queries = {};
+  std::vector<std::int64_t> cu_keys = {};
 };
 
 // User-given positions with `axes` coordinates per token. An empty vector means the places. A single
@@ -50,8 +50,8 @@ struct Masking {
 // biases, use coordinate 0.
 struct TokenPositions {
   std::int64_t axes = 1;
-  std::vector<std::int64_t> query;  // [B, Tq, axes]
-  std::vector<std::int64_t> key;    // [B, Tk, axes]
+  std::vector<std::int64_t> query = {};  // [B, Tq, axes]
+  std::vector<std::int64_t> key = {};    // [B, Tk, axes]
 };
 
 // Positions [B, T] of sequences that start at the given offsets (one per sequence).
