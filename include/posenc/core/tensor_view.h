@@ -9,6 +9,8 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <type_traits>
 
 namespace posenc {
 
@@ -28,13 +30,64 @@ constexpr float bfloat16_to_float(std::uint16_t bits) noexcept {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
+using TensorShape = std::array<std::int64_t, 4>;  // batch, heads, tokens, channels
+
+// Strides of a dense row-major tensor of this shape.
+constexpr TensorShape dense_strides(const TensorShape& shape) noexcept {
+  return {shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1};
+}
+
+// Throw Error where an array of `size` elements does not hold a tensor, or where tokens are not there.
+void check_dense_size(std::size_t size, const TensorShape& shape);
+void check_half_type(DType dtype);
+void check_token_range(std::int64_t first, std::int64_t count, std::int64_t tokens);
+
 // Pointer is `void*` or `const void*`.
 template <class Pointer>
 struct BasicTensorView {
+  template <class T>
+  using Element = std::conditional_t<std::is_const_v<std::remove_pointer_t<Pointer>>, const T, T>;
+
   Pointer data = nullptr;
   DType dtype = DType::kFloat32;
-  std::array<std::int64_t, 4> shape{};   // batch, heads, tokens, channels
-  std::array<std::int64_t, 4> stride{};  // in elements
+  TensorShape shape{};
+  TensorShape stride{};  // in elements
+
+  // A row-major tensor without gaps. A span (or a std::vector) must have as many elements as the shape;
+  // 16-bit elements are the bits of a bfloat16 or float16.
+  static BasicTensorView dense(std::span<Element<float>> elements, const TensorShape& shape) {
+    check_dense_size(elements.size(), shape);
+    return dense(elements.data(), shape);
+  }
+  static BasicTensorView dense(std::span<Element<std::uint16_t>> elements, DType dtype,
+                               const TensorShape& shape) {
+    check_half_type(dtype);
+    check_dense_size(elements.size(), shape);
+    return dense(static_cast<Pointer>(elements.data()), dtype, shape);
+  }
+  static constexpr BasicTensorView dense(Element<float>* data, const TensorShape& shape) noexcept {
+    return {data, DType::kFloat32, shape, dense_strides(shape)};
+  }
+  static constexpr BasicTensorView dense(Pointer data, DType dtype,
+                                         const TensorShape& shape) noexcept {
+    return {data, dtype, shape, dense_strides(shape)};
+  }
+
+  // The same memory with heads and tokens exchanged: [batch, tokens, heads, channels] becomes
+  // [batch, heads, tokens, channels].
+  [[nodiscard]] constexpr BasicTensorView transposed() const noexcept {
+    return {data,
+            dtype,
+            {shape[0], shape[2], shape[1], shape[3]},
+            {stride[0], stride[2], stride[1], stride[3]}};
+  }
+  // `count` tokens from `first` on, of every head: what a key/value cache holds so far, or its next place.
+  [[nodiscard]] BasicTensorView token_range(std::int64_t first, std::int64_t count) const {
+    check_token_range(first, count, tokens());
+    using Byte = Element<std::byte>;
+    Byte* start = data == nullptr ? nullptr : static_cast<Byte*>(data) + row_offset(0, 0, first);
+    return {start, dtype, {shape[0], shape[1], count, shape[3]}, stride};
+  }
 
   [[nodiscard]] bool present() const noexcept { return data != nullptr; }
   [[nodiscard]] std::int64_t batch() const noexcept { return shape[0]; }
@@ -56,17 +109,12 @@ using TensorView = BasicTensorView<void*>;
 
 struct ConstTensorView : BasicTensorView<const void*> {
   ConstTensorView() = default;
+  ConstTensorView(const BasicTensorView& view) noexcept  // NOLINT: what dense() returns
+      : BasicTensorView(view) {}
   ConstTensorView(const TensorView& view) noexcept  // NOLINT: a view may always be read
       : BasicTensorView{view.data, view.dtype, view.shape, view.stride} {}
-  ConstTensorView(const void* pointer, DType type, std::array<std::int64_t, 4> sizes,
-                  std::array<std::int64_t, 4> strides) noexcept
+  ConstTensorView(const void* pointer, DType type, TensorShape sizes, TensorShape strides) noexcept
       : BasicTensorView{pointer, type, sizes, strides} {}
 };
-
-// Strides of a dense row-major tensor of this shape.
-constexpr std::array<std::int64_t, 4> dense_strides(
-    const std::array<std::int64_t, 4>& shape) noexcept {
-  return {shape[1] * shape[2] * shape[3], shape[2] * shape[3], shape[3], 1};
-}
 
 }  // namespace posenc

@@ -1,8 +1,56 @@
 #include "posenc/core/tensor_view.h"
 
 #include <cmath>
+#include <string>
+#include <utility>
+
+#include "posenc/core/error.h"
 
 namespace posenc {
+namespace {
+
+std::string text_of(const TensorShape& shape) {
+  std::string text;
+  for (const std::int64_t size : shape) {
+    text += (text.empty() ? "[" : ", ") + std::to_string(size);
+  }
+  return text + "]";
+}
+
+[[noreturn]] void fail(ErrorKind kind, std::string key, std::string rule, std::string value) {
+  throw Error(kind, {.scope = "tensor_view",
+                     .key = std::move(key),
+                     .rule = std::move(rule),
+                     .value = std::move(value)});
+}
+
+}  // namespace
+
+void check_dense_size(std::size_t size, const TensorShape& shape) {
+  std::uint64_t elements = 1;
+  bool fits = true;
+  for (const std::int64_t length : shape) {
+    if (length < 0) fail(ErrorKind::kOutOfRange, "shape", "must not be negative", text_of(shape));
+    fits = fits && !__builtin_mul_overflow(elements, static_cast<std::uint64_t>(length), &elements);
+  }
+  if (fits && elements == size) return;
+  const std::string wanted = fits ? std::to_string(elements) : "more than 2^64";
+  fail(ErrorKind::kWrongLength, "elements",
+       "must be " + wanted + " for the shape " + text_of(shape), std::to_string(size));
+}
+
+void check_half_type(DType dtype) {
+  if (dtype_size(dtype) == 2) return;
+  fail(ErrorKind::kWrongType, "dtype", "of 16-bit elements must be bfloat16 or float16",
+       dtype_name(dtype));
+}
+
+void check_token_range(std::int64_t first, std::int64_t count, std::int64_t tokens) {
+  if (first >= 0 && count >= 0 && first <= tokens && count <= tokens - first) return;
+  fail(ErrorKind::kOutOfRange, "token_range",
+       "must be within the " + std::to_string(tokens) + " tokens",
+       std::to_string(count) + " from token " + std::to_string(first));
+}
 
 std::uint16_t float_to_bfloat16(float x) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(x);
