@@ -34,12 +34,7 @@ TEST(CParameters, AreThoseOfCpp) {
     EXPECT_EQ(posenc_parameters_size(values.get(), name), info.count());
     EXPECT_EQ(posenc_parameters_trainable(values.get(), name), info.trainable ? 1 : 0);
   }
-  Rng rng(7);
-  std::vector<Parameters> expected;
-  for (const Encoding& e : spec.encodings) {
-    expected.push_back(initial_parameters(parameters(e, shape), rng));
-  }
-  EXPECT_EQ(testing::values_of(values.get(), spec, shape), expected);
+  EXPECT_EQ(testing::values_of(values.get(), spec, shape), initial_parameters(spec, shape, 7));
 }
 
 TEST(CParameters, AreSetAndCopied) {

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "support/message_of.h"
 #include "support/random_spec.h"
 #include "support/sanitizers.h"
 
@@ -173,6 +174,35 @@ TEST(Spec, ShapesThatDoNotFitAreNamed) {
   }
   EXPECT_THROW(validate(parse_spec("rope"), ModelShape{.head_dim = 7, .heads = 1}), Error);
   EXPECT_THROW(validate(parse_spec("alibi"), ModelShape{.head_dim = 8, .heads = 0}), Error);
+}
+
+TEST(Spec, InitialParametersHaveAnEntryPerEncoding) {
+  const ModelShape shape{.head_dim = 16, .heads = 4};
+  const Spec spec = parse_spec("rope + t5 + cope(npos_max=8) + alibi");
+  const std::vector<Parameters> values = initial_parameters(spec, shape, 3);
+  ASSERT_EQ(values.size(), spec.encodings.size());
+  for (const SpecParameter& parameter : parameters(spec, shape)) {
+    EXPECT_EQ(std::ssize(values[parameter.encoding][parameter.index]), parameter.info.count())
+        << parameter.info.name;
+  }
+  EXPECT_TRUE(values[0].empty()) << "rope has none";
+  EXPECT_EQ(values[3][0], (std::vector<double>{0.25, 0.0625, 0.015625, 0.00390625}));
+  EXPECT_EQ(initial_parameters(spec, shape, 3), values);
+  EXPECT_NE(initial_parameters(spec, shape, 4)[1], values[1]);
+  EXPECT_EQ(initial_parameters(spec, shape), initial_parameters(spec, shape, 0));
+  EXPECT_TRUE(initial_parameters(Spec{}, shape).empty());
+}
+
+TEST(Spec, InitialParametersRefuseWhatDoesNotFit) {
+  const auto make = [](const char* spec, ModelShape shape) {
+    return testing::message_of([&] { (void)initial_parameters(parse_spec(spec), shape); });
+  };
+  EXPECT_EQ(make("rope + alibi", {.head_dim = 7, .heads = 2}),
+            "[rope] rotary_dim must be even but got 7");
+  EXPECT_NE(make("alibi", {.head_dim = 8, .heads = 0}).find("heads must be"), std::string::npos);
+  const std::int64_t wide = std::int64_t{1} << 40;
+  EXPECT_EQ(make("learned(max_positions=4096)", {.head_dim = 1, .heads = 1, .model_dim = wide}),
+            "[parameters] learned.weight has more than 2^40 entries");
 }
 
 }  // namespace

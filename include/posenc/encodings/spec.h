@@ -59,6 +59,10 @@ struct SpecParameter {
   ParameterInfo info;        // with the full name
 };
 std::vector<SpecParameter> parameters(const Spec& spec, const ModelShape& shape);
+// Initial values of all parameters, an entry per encoding (empty where it has none): what AttentionCall and
+// EmbeddingCall take. The same seed gives the same values. Throws Error where the spec does not fit the shape.
+std::vector<Parameters> initial_parameters(const Spec& spec, const ModelShape& shape,
+                                           std::uint64_t seed = 0);
 
 // Every extra input of attention that a spec needs, under its stable name: "cope.gate_k". Calls take
 // them as a list in this order.

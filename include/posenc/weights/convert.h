@@ -68,10 +68,10 @@ struct PositionOptions {
   std::string spec = "rope";  // the new encoding; recorded in the metadata
   Patterns positional = {};   // tensors to remove
   Patterns keep = {};
-  std::string target =
-      {};  // the new model's tensors: a checkpoint, or a .json of {"name": [shape]}
-  Patterns freeze_except =
-      {};  // "attention" or patterns, for `trainable` and `frozen` of the report
+  // The new model's tensors: a checkpoint, or a .json of {"name": [shape]}.
+  std::string target = {};
+  // "attention" or patterns, for `trainable` and `frozen` of the report.
+  Patterns freeze_except = {};
 };
 
 struct OutputOptions {

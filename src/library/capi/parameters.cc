@@ -1,9 +1,7 @@
 #include <cmath>
 
 #include "capi/arguments.h"
-#include "posenc/core/rng.h"
 
-using posenc::ParameterInfo;
 using posenc::SpecParameter;
 using posenc::StatusCode;
 using posenc::capi::guarded;
@@ -11,32 +9,14 @@ using posenc::capi::required;
 
 namespace {
 
-// Sizes come from a user's spec: their product may overflow 64 bits.
-void check_entries(const ParameterInfo& info) {
-  std::int64_t entries = 1;
-  for (const std::int64_t size : info.shape) {
-    if (!__builtin_mul_overflow(entries, size, &entries) && entries <= std::int64_t{1} << 40)
-      continue;
-    posenc::capi::fail(StatusCode::kResourceExhausted,
-                       "[parameters_create] parameter %s has more than 2^40 entries",
-                       info.name.c_str());
-  }
-}
-
 std::unique_ptr<posenc_parameters> make_parameters(const posenc::Spec& spec,
                                                    const posenc::ModelShape& shape,
                                                    std::uint64_t seed) {
-  validate(spec, shape);
   auto made = std::make_unique<posenc_parameters>();
+  made->values = std::make_shared<posenc::capi::Values>(initial_parameters(spec, shape, seed));
   made->infos = parameters(spec, shape);
-  for (const SpecParameter& parameter : made->infos) check_entries(parameter.info);
   made->spec = spec;
   made->shape = shape;
-  made->values = std::make_shared<posenc::capi::Values>();
-  posenc::Rng rng(seed);
-  for (const posenc::Encoding& encoding : spec.encodings) {
-    made->values->push_back(initial_parameters(parameters(encoding, shape), rng));
-  }
   return made;
 }
 

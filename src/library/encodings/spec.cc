@@ -197,6 +197,33 @@ std::vector<SpecParameter> parameters(const Spec& spec, const ModelShape& shape)
   return all;
 }
 
+namespace {
+
+// Sizes come from a spec that may be untrusted: their product may be more than 64 bits hold.
+void check_entries(const ParameterInfo& info) {
+  std::int64_t entries = 1;
+  for (const std::int64_t size : info.shape) {
+    if (!__builtin_mul_overflow(entries, size, &entries) && entries <= std::int64_t{1} << 40)
+      continue;
+    throw Error(ErrorKind::kResource,
+                {.scope = "parameters", .key = info.name, .rule = "has more than 2^40 entries"});
+  }
+}
+
+}  // namespace
+
+std::vector<Parameters> initial_parameters(const Spec& spec, const ModelShape& shape,
+                                           std::uint64_t seed) {
+  validate(spec, shape);
+  for (const SpecParameter& parameter : parameters(spec, shape)) check_entries(parameter.info);
+  Rng rng(seed);
+  std::vector<Parameters> values;
+  for (const Encoding& encoding : spec.encodings) {
+    values.push_back(initial_parameters(parameters(encoding, shape), rng));
+  }
+  return values;
+}
+
 std::vector<SpecInput> token_inputs(const Spec& spec, const ModelShape& shape) {
   std::vector<SpecInput> all;
   Numbered prefixes;
