@@ -6,7 +6,6 @@
 #include "cases/attention_data.h"
 #include "cases/compare.h"
 #include "posenc/core/error.h"
-#include "posenc/kernels/rope.h"
 #include "support/catalog_specs.h"
 
 namespace posenc {
@@ -26,19 +25,8 @@ TEST(AttentionKernel, DecodingReadsACacheOfTurnedKeys) {
       AttentionProblem f(c);
       ASSERT_TRUE(attention(f.call()).ok());
       const std::vector<double> anew = f.data.out.values();
-      const Encoding& encoding = f.data.spec.encodings[0];
-      const Rotary rotary = std::holds_alternative<Rope>(encoding)
-                                ? make_rotary(std::get<Rope>(encoding), f.data.shape, {c.keys})
-                                : make_rotary(std::get<Xpos>(encoding), f.data.shape, {c.keys});
-      const RotaryCache tables(rotary, {});
-      RopeCall turn;  // keys alone: xPos scales them the other way round than queries
-      Tensor ignored({1, 2, 600, 16}, dtype);
-      turn.q = ignored.view();
-      turn.q_out = ignored.view();
-      turn.k = f.data.k.view();
-      turn.k_out = f.data.k.view();
-      turn.tables = &tables;
-      ASSERT_TRUE(rope(turn).ok());
+      const TensorView keys = f.data.k.view();
+      ASSERT_TRUE(rotate_keys(f.data.plan, keys, keys).ok());
       AttentionCall call = f.call();
       call.keys_are_turned = true;
       ASSERT_TRUE(attention(call).ok());

@@ -42,8 +42,8 @@ struct AttentionMask {
   std::int64_t window_right = -1;          // m <= n + window_right; -1: no limit
   const std::uint8_t* key_mask = nullptr;  // [batch, keys]: 1, or 0 for padding
   // Packed sequences: cumulative lengths {0, n_1, .., T}. One may be empty if both are equal.
-  std::span<const std::int64_t> cu_queries;
-  std::span<const std::int64_t> cu_keys;
+  std::span<const std::int64_t> cu_queries = {};
+  std::span<const std::int64_t> cu_keys = {};
 };
 
 struct Terms;
@@ -73,17 +73,17 @@ class AttentionPlan {
 struct AttentionCall {
   const AttentionPlan* plan = nullptr;
   const std::vector<Parameters>* parameters = nullptr;  // per encoding of the spec
-  ConstTensorView q;                                    // [B, H, Tq, D]
-  ConstTensorView k;                                    // [B, Hkv, Tk, D]
-  ConstTensorView v;                                    // [B, Hkv, Tk, D]
-  std::span<const ConstTensorView> inputs;              // in the order of token_inputs(spec, shape)
-  TensorView out;                                       // [B, H, Tq, D]
-  std::span<float> lse;  // [B, H, Tq], needed by the backward; may be empty otherwise
-  AttentionMask mask;
-  PositionsView q_positions;  // default: indices in the sequence
-  PositionsView k_positions;
-  std::optional<double> scale;  // default: 1/sqrt(D)
-  Dropout dropout;
+  ConstTensorView q = {};                               // [B, H, Tq, D]
+  ConstTensorView k = {};                               // [B, Hkv, Tk, D]
+  ConstTensorView v = {};                               // [B, Hkv, Tk, D]
+  std::span<const ConstTensorView> inputs = {};         // in the order of token_inputs(spec, shape)
+  TensorView out = {};                                  // [B, H, Tq, D]
+  std::span<float> lse = {};  // [B, H, Tq], needed by the backward; may be empty otherwise
+  AttentionMask mask = {};
+  PositionsView q_positions = {};  // default: indices in the sequence
+  PositionsView k_positions = {};
+  std::optional<double> scale = {};  // default: 1/sqrt(D)
+  Dropout dropout = {};
   // The keys are already rotated, as in a cache that rope() filled; dk is the gradient of the rotated
   // keys. An error for length-dependent rotations (posenc/encodings/length.h): cache those keys
   // unrotated and create a plan for each new length.
@@ -94,18 +94,25 @@ struct AttentionCall {
 };
 
 struct AttentionBackwardCall {
-  AttentionCall forward;  // the forward call; `out` and `lse` hold its results
-  ConstTensorView grad_out;
-  TensorView dq;
-  TensorView dk;
-  TensorView dv;
-  std::span<const TensorView> dinputs;             // one per entry of `inputs`
+  AttentionCall forward = {};  // the forward call; `out` and `lse` hold its results
+  ConstTensorView grad_out = {};
+  TensorView dq = {};
+  TensorView dk = {};
+  TensorView dv = {};
+  std::span<const TensorView> dinputs = {};        // one per entry of `inputs`
   std::vector<Parameters>* dparameters = nullptr;  // optional output, shaped as the parameters
 };
 
 // All arguments are checked first: on error nothing is written, and the message names the argument.
 Status attention(const AttentionCall& call) noexcept;
 Status attention_backward(const AttentionBackwardCall& call) noexcept;
+
+// Rotates keys for a cache: k_out = PROD_b T_b(j) k, which a call with keys_are_turned reads. k and k_out are
+// [B, Hkv, T, D] and either the same tensor or disjoint; positions default to 0, 1, .. (use `offsets` for a decode
+// step). Without a rotation in the spec the keys are copied. Unsupported for length-dependent rotations, trained
+// frequencies and angles from an input: cache those keys unrotated.
+Status rotate_keys(const AttentionPlan& plan, const ConstTensorView& k, const TensorView& k_out,
+                   const PositionsView& positions = {}) noexcept;
 
 // Describes which paths a call and its backward take, and why:
 // "fused, rope while reading rows, toeplitz table (alibi), cope; backward: fused; memory X, backward Y", or
