@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/float_text.h"
 #include "core/plain_text.h"
 #include "core/value.h"
 
@@ -44,12 +45,19 @@ std::optional<Value::Data> plain_word(const std::string& text) {
   return std::nullopt;
 }
 
+std::from_chars_result read_number(const char* first, const char* last, std::int64_t& number) {
+  return std::from_chars(first, last, number);
+}
+std::from_chars_result read_number(const char* first, const char* last, double& number) {
+  return read_double(first, last, number);
+}
+
 template <class Number>
 std::optional<Value::Data> plain_number(const std::string& text) {
   const char* begin = text.data() + (text.size() > 1 && text.front() == '+' ? 1 : 0);
   const char* end = text.data() + text.size();
   Number number{};
-  const auto [stop, problem] = std::from_chars(begin, end, number);
+  const auto [stop, problem] = read_number(begin, end, number);
   if (stop != end) return std::nullopt;
   if (problem == std::errc()) return Value::Data(number);
   // A number too large for a double becomes infinity; the check of the field reports it by name.
