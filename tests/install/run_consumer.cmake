@@ -1,5 +1,5 @@
 # Installs the build, moves the tree (it must not know where it was), and uses it as others would:
-# through find_package and through pkg-config.
+# through find_package and through pkg-config. examples/attention has to compile without a warning, by Clang too.
 include(${CMAKE_CURRENT_LIST_DIR}/run_lib.cmake)
 
 file(REMOVE_RECURSE ${WORK})
@@ -23,6 +23,24 @@ run(${CMAKE_COMMAND} -G Ninja -S ${example} -B ${WORK}/build -DCMAKE_BUILD_TYPE=
 run(${CMAKE_COMMAND} --build ${WORK}/build)
 run(${WORK}/build/consumer)
 expect_output("posenc ${VERSION}")
+
+# The fast path.
+find_program(clang NAMES clang++)
+foreach(compiler IN ITEMS ${COMPILER} ${clang})
+  cmake_path(GET compiler FILENAME name)
+  run(${CMAKE_COMMAND} -G Ninja -S ${SOURCE}/examples/attention -B ${WORK}/attention-${name}
+      -DCMAKE_BUILD_TYPE=Release -DCMAKE_COMPILE_WARNING_AS_ERROR=ON -DCMAKE_CXX_COMPILER=${compiler}
+      -DCMAKE_CXX_COMPILER_LAUNCHER=${LAUNCHER}
+      "-DCMAKE_PREFIX_PATH=${WORK}/moved\\;${RUN_PREFIXES}")
+  run(${CMAKE_COMMAND} --build ${WORK}/attention-${name})
+  run(${WORK}/attention-${name}/attention)
+  foreach(dtype IN ITEMS float32 bfloat16)
+    expect_output("${dtype}: fused, rope while reading rows, cope")
+  endforeach()
+  if(RUN_OUTPUT MATCHES "NOT within")
+    message(FATAL_ERROR "examples/attention differs from the reference:\n${RUN_OUTPUT}")
+  endif()
+endforeach()
 
 # pkg-config, as a line in a user's Makefile.
 find_program(pkg_config NAMES pkg-config pkgconf REQUIRED)
