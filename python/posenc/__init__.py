@@ -18,22 +18,12 @@ from posenc.encodings import *  # noqa: F403
 from posenc.encodings import __all__ as _encodings
 from posenc.errors import Error
 from posenc.figures import Figure, plot
-from posenc.functional import (
-    alibi_slopes,
-    attention,
-    attention_decode,
-    cope_positions,
-    explain,
-    linear_attention,
-    rerotate,
-    rope,
-    rope_tables,
-    t5_buckets,
-)
+from posenc.functional import attention, attention_decode, linear_attention, rerotate, rope
 from posenc.hf import register_attention
 from posenc.patch import PatchReport, patch, unpatch
 from posenc.schedules import *  # noqa: F403
 from posenc.schedules import __all__ as _schedules
+from posenc.tables import alibi_slopes, cope_positions, explain, rope_tables, t5_buckets
 from posenc.spec import Input, Parameter, Spec, catalog, version
 
 __version__ = version()

@@ -48,13 +48,15 @@ def register(
     >>> q = torch.randn(1, 2, 5, 8)
     >>> out = posenc.attention(q, q, q, "rope + linear_decay", {"linear_decay.slope": torch.ones(2)})
     """
+    if not isinstance(name, str):
+        raise TypeError(f"[register] name must be text but got {type(name).__name__}")
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         raise Error(f"[register] name must be lower case letters, digits and _ but got {name!r}")
     known = {entry["name"] for entry in catalog()["encodings"]}
     if name in known:
         raise Error(f"[register] posenc has an encoding {name!r}; choose another name")
     if not callable(bias):
-        raise Error(f"[register] bias must be a function but got {type(bias).__name__}")
+        raise TypeError(f"[register] bias must be a function but got {type(bias).__name__}")
     _REGISTERED[name] = Registered(name, bias, dict(params or {}))
 
 

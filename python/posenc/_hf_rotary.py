@@ -8,18 +8,26 @@ from typing import Any, Mapping, Optional, Union
 import torch
 from torch import Tensor, nn
 
-from posenc import functional
+from posenc import tables
 from posenc._hf_attention import Rotation
-from posenc.errors import Error
+from posenc.errors import Error, raises_errors
 from posenc.spec import Spec
 
 
+@raises_errors
 def hf_specs(config: Union[str, Mapping[str, Any], Any], precision: str = "hf") -> dict[str, Spec]:
     """The spec of each type of layer of a Hugging Face model, by its config.
 
-    ``config`` is a config object of transformers, a dict, or the text of a config.json. Layers that
-    are all alike have the type ``""``. ``precision="exact"`` takes angles in float64; ``"hf"`` rounds
-    them as transformers does.
+    Args:
+        config: a config object of transformers, a dict, or the text of a config.json.
+        precision: ``"exact"`` takes angles in float64; ``"hf"`` rounds them as transformers does.
+
+    Returns:
+        A spec by type of layer; the type is ``""`` where all layers are alike.
+
+    >>> config = {"model_type": "llama", "num_attention_heads": 8, "hidden_size": 512, "rope_theta": 500000.0}
+    >>> posenc.hf_specs(config, precision="exact")
+    {'': Spec('rope(theta=500000)')}
     """
     if hasattr(config, "to_dict"):
         config = config.to_dict()
@@ -99,7 +107,7 @@ def check_frequencies(module: nn.Module, spec: Spec, head_dim: int, layer_type: 
     if inv_freq is None:
         raise Error(f"[patch] {type(module).__name__} has no inv_freq to check the config by")
     rotation = spec.part("query/key").at_length(1)
-    cos, sin = functional.rope_tables(2, head_dim, 1, rotation)
+    cos, sin = tables.rope_tables(2, head_dim, 1, rotation)
     angles = inv_freq.detach().double().cpu()
     scale = float(held("attention_scaling", 1.0))
     wanted = torch.stack([angles.cos(), angles.sin()]) * scale

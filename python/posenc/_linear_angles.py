@@ -58,8 +58,12 @@ def _angles(spec: Spec, fields: Mapping[str, Any], given: Tensor, key_mask: Opti
 
 
 def _rotated(x: Tensor, angles: Tensor, fields: Mapping[str, Any]) -> Tensor:
-    pairs, first = angles.shape[-1], fields.get("dim_offset", 0)
-    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+    return rotated_pairs(x, angles.cos().to(x.dtype), angles.sin().to(x.dtype), fields)
+
+
+def rotated_pairs(x: Tensor, cos: Tensor, sin: Tensor, fields: Mapping[str, Any]) -> Tensor:
+    """x [..., D] with the channels that the fields of a rope name rotated; cos and sin are [..., pairs]."""
+    pairs, first = cos.shape[-1], fields.get("dim_offset", 0)
     window = x[..., first : first + 2 * pairs]
     if fields.get("layout", "half") == "interleaved":
         a, b = window[..., 0::2], window[..., 1::2]

@@ -6,7 +6,7 @@ from typing import Optional
 
 from torch import Tensor, bool as torch_bool
 
-from posenc.errors import Error
+from posenc.errors import Error, require_tensors
 
 LAYOUTS = ("bhtd", "bthd")
 
@@ -33,6 +33,7 @@ def key_mask_of(key_mask: Optional[Tensor], attn_mask: Optional[Tensor], k: Tens
     """A mask of PyTorch's that hides keys from all queries; others are windows, packed sequences or biases here."""
     if attn_mask is None:
         return key_mask
+    require_tensors("attention", attn_mask=attn_mask)
     if key_mask is not None:
         raise Error("[attention] attn_mask must not be given with key_mask; keep key_mask", kind="conflict")
     batch, keys = k.shape[0], k.shape[-2]
@@ -49,4 +50,7 @@ def key_mask_of(key_mask: Optional[Tensor], attn_mask: Optional[Tensor], k: Tens
 
 
 def dropout_of(dropout: float, dropout_p: Optional[float]) -> float:
-    return dropout if dropout_p is None else dropout_p
+    name, share = ("dropout", dropout) if dropout_p is None else ("dropout_p", dropout_p)
+    if isinstance(share, (int, float)) and not 0 <= share < 1:
+        raise Error(f"[attention] {name} must be in [0, 1) but got {share}", kind="out_of_range")
+    return share

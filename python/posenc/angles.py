@@ -3,8 +3,11 @@
 Layers of steps map x [B, T, model_dim] to [B, T, kv_heads * pairs], which ``rope(angles=input, running=true)`` sums over
 the tokens. Give one to :class:`posenc.nn.Attention` in place of its linear layer:
 
->>> steps = LowRankSteps(512, 8 * 32)  # 8 key heads of 64 channels: 32 pairs each
->>> layer = posenc.nn.Attention(512, 8, "rope(angles=input, running=true)", causal=True, input_layers={"rope.angles": steps})
+>>> steps = posenc.angles.LowRankSteps(512, 8 * 32)  # 8 key heads of 64 channels: 32 pairs each
+>>> spec = "rope(angles=input, running=true)"
+>>> layer = posenc.nn.Attention(512, 8, spec, causal=True, input_layers={"rope.angles": steps})
+>>> layer(torch.randn(1, 6, 512)).shape
+torch.Size([1, 6, 512])
 """
 
 from __future__ import annotations
@@ -14,11 +17,15 @@ from typing import Optional
 import torch
 from torch import Tensor, nn
 
-from posenc.errors import Error
+from posenc.errors import Error, require_tensors
 
 
 class LowRankSteps(nn.Module):
-    """MapFormer (arXiv 2511.19279): W_out W_in x, signed, through a bottleneck of ``rank`` numbers."""
+    """MapFormer (arXiv 2511.19279): W_out W_in x, signed, through a bottleneck of ``rank`` numbers.
+
+    >>> posenc.angles.LowRankSteps(64, 4 * 8)(torch.randn(1, 5, 64)).shape
+    torch.Size([1, 5, 32])
+    """
 
     def __init__(self, model_dim: int, width: int, rank: int = 2) -> None:
         super().__init__()
@@ -33,7 +40,11 @@ class SelectiveSteps(nn.Module):
     """Selective RoPE (arXiv 2511.17388): sigmoid(gate(x)) (W_out silu(conv(W_in x)) + b).
 
     The convolution reads the last ``kernel`` tokens, so a cache of keys does not suffice to decode: nn.Attention refuses
-    one with this layer."""
+    one with this layer.
+
+    >>> posenc.angles.SelectiveSteps(64, 4 * 8)(torch.randn(1, 5, 64)).shape
+    torch.Size([1, 5, 32])
+    """
 
     def __init__(self, model_dim: int, width: int, rank: int = 16, kernel: int = 4) -> None:
         super().__init__()
@@ -50,7 +61,11 @@ class SelectiveSteps(nn.Module):
 
 
 class ContextualSteps(nn.Module):
-    """CARoPE (arXiv 2507.23083): powers 1 to ``pairs`` of f = 1 / (1 + softplus(W x)), one f per key head."""
+    """CARoPE (arXiv 2507.23083): powers 1 to ``pairs`` of f = 1 / (1 + softplus(W x)), one f per key head.
+
+    >>> posenc.angles.ContextualSteps(64, kv_heads=4, pairs=8)(torch.randn(1, 5, 64)).shape
+    torch.Size([1, 5, 32])
+    """
 
     def __init__(self, model_dim: int, kv_heads: int, pairs: int) -> None:
         super().__init__()
@@ -68,6 +83,10 @@ class MixedAngles(nn.Module):
 
     angle = SUM_a frequency[h, p, a] position[a], with a trained frequency for each key head, pair and axis. They begin
     with the frequencies of RoPE, in directions drawn per head.
+
+    >>> places = torch.cartesian_prod(torch.arange(3), torch.arange(4))
+    >>> posenc.angles.MixedAngles(kv_heads=2, pairs=8)(places).shape
+    torch.Size([1, 2, 12, 8])
     """
 
     def __init__(self, kv_heads: int, pairs: int, axes: int = 2, theta: float = 10.0, seed: int = 0) -> None:
@@ -82,7 +101,8 @@ class MixedAngles(nn.Module):
         """Positions [T, axes] or [B, T, axes] to angles [B or 1, kv_heads, T, pairs]."""
         if positions.shape[-1] != self.frequency.shape[-1]:
             raise Error(
-                f"positions have {positions.shape[-1]} coordinates, but the layer has {self.frequency.shape[-1]} axes"
+                f"[MixedAngles] positions must have {self.frequency.shape[-1]} coordinates but has {positions.shape[-1]} coordinates",
+                kind="wrong_length",
             )
         positions = positions if positions.dim() == 3 else positions.unsqueeze(0)
         return torch.einsum("hpa,bta->bhtp", self.frequency, positions.to(self.frequency.dtype))
@@ -94,9 +114,16 @@ def polar(q: Tensor, k: Tensor, delta: Optional[Tensor] = None) -> tuple[Tensor,
     SUM_c softplus(q_c) softplus(k_c) cos((i - j) theta_c + delta_c): a channel is the radius of a pair that rotates with the
     position. ``delta`` is [heads of k, D] or [D], or None for zero. Values keep D channels:
 
-    >>> q2, k2 = polar(q, k, delta)
-    >>> posenc.attention(q2, k2, v, "rope(layout=interleaved)", scale=q.shape[-1] ** -0.5, causal=True)
+    >>> q = k = v = torch.randn(1, 2, 5, 8)
+    >>> q2, k2 = posenc.angles.polar(q, k, delta=torch.zeros(8))
+    >>> posenc.attention(q2, k2, v, "rope(layout=interleaved)", scale=8**-0.5, causal=True).shape
+    torch.Size([1, 2, 5, 8])
     """
+    require_tensors("polar", q=q, k=k)
+    if delta is not None and delta.shape[-1] != k.shape[-1]:
+        raise Error(
+            f"[polar] delta must have {k.shape[-1]} channels as k has but has shape {list(delta.shape)}", kind="wrong_length"
+        )
     length_q, length_k = nn.functional.softplus(q), nn.functional.softplus(k)
     turned = torch.zeros(k.shape[-1], device=k.device) if delta is None else delta
     turned = turned.unsqueeze(-2) if turned.dim() == 2 else turned

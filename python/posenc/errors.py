@@ -5,14 +5,32 @@ from __future__ import annotations
 import functools
 import json
 import re
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, Optional, TypeVar
 
 import torch
 
 from posenc import _library  # noqa: F401  (registers the operators)
 
+# Kind and hint of errors that say neither, by their rule.
+_KNOWN = (
+    (re.compile(r"must be \w+ as q is$"), "wrong_type", "convert it with {key}.to(q.dtype)"),
+    (re.compile(r"must be on .* as q is"), "conflict", "move it with {key}.to(q.device)"),
+    (re.compile(r"must have a floating type$"), "wrong_type", "convert it with {key}.float()"),
+    (re.compile(r"must be (a list of )?whole numbers$"), "wrong_type", "convert it with {key}.long()"),
+    (re.compile(r"must be bool"), "wrong_type", "pass {key}.bool(), true where a key is seen"),
+    (re.compile(r"must be \[batch, heads, tokens, channels\]$"), "wrong_length", "reshape it, or add a dimension"),
+    (re.compile(r"must (have (shape|\d+ .*entries|1 or \d+ coordinates)|be \[)"), "wrong_length", ""),
+    (re.compile(r"^(lacks|is required)"), "missing_key", ""),
+    (re.compile(r"^has unknown"), "unknown_key", ""),
+    (re.compile(r"^spec must|no second derivative"), "unsupported", ""),
+    (re.compile(r"^(must be (in|one of|>|<|.* or )|must (not be negative|divide|be a multiple))"), "out_of_range", ""),
+)
+_EXPECTED = re.compile(r"posenc::\w+\(\) Expected a value of type '(.+?)' for argument '_?(\w+)' but instead found type '(.+?)'")
+_UNKNOWN = re.compile(r"Unknown keyword argument '(\w+)' for operator")
+_TYPES = {"Tensor": "a tensor", "str": "text", "int": "a whole number", "float": "a number", "bool": "True or False"}
+
 # "[scope] key rule but got value; hint": how every message of the library is put together.
-_MESSAGE = re.compile(r"^\[(?P<scope>[^\]]*)\] (?P<rule>.*?)(?: but (?:got|has) (?P<value>.*?))?(?:; (?P<hint>.*))?$", re.S)
+_MESSAGE = re.compile(r"^\[(?P<scope>[^\]]*)\] (?P<rule>.*?)(?: but (?:got|has|is|are|span) (?P<value>.*?))?(?:; (?P<hint>.*))?$", re.S)
 _KEY = re.compile(r"^(?P<key>[\w.\[\]'\"-]+) (?P<rule>(?:must|lacks|has|needs|is|are)\b.*)$", re.S)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -39,9 +57,16 @@ class Error(ValueError, RuntimeError):
     hint: str  #: what to do
 
     def __init__(self, message: str, **parts: str) -> None:
+        known = {**_parts(message), **parts}
+        if message.startswith("[kernel] ["):
+            message = message.removeprefix("[kernel] ")
+        if known["kind"] == "invalid" or not known["hint"]:
+            kind, hint = _known(known)
+            known["kind"] = kind if known["kind"] == "invalid" else known["kind"]
+            if hint and not known["hint"]:
+                known["hint"] = hint
+                message += f"; {hint}"
         super().__init__(message)
-        known = _parts(message)
-        known.update(parts)
         for name in ("kind", "scope", "key", "rule", "value", "hint"):
             setattr(self, name, known.get(name, ""))
 
@@ -64,11 +89,41 @@ def _parts_of_text(message: str) -> dict[str, str]:
     return parts
 
 
+def _known(parts: dict[str, str]) -> tuple[str, str]:
+    """Kind and hint by what the rule says."""
+    key, rule = parts.get("key", ""), parts.get("rule", "")
+    for pattern, kind, hint in _KNOWN:
+        if pattern.search(rule) or pattern.search(f"{key} {rule}"):
+            return kind, hint.format(key=key) if key.isidentifier() else ""
+    return "invalid", ""
+
+
+def _type_error(name: str, text: str) -> Optional[TypeError]:
+    """The operators' complaints about types in Python's words."""
+    wrong = _EXPECTED.search(text)
+    if wrong:
+        wanted, key, found = wrong.groups()
+        plain = wanted.removeprefix("Optional[").rstrip("]") if wanted.startswith("Optional") else wanted
+        return TypeError(f"[{name}] {key} must be {_TYPES.get(plain, plain)} but got {found}")
+    unknown = _UNKNOWN.search(text)
+    return TypeError(f"{name}() got an unexpected keyword argument {unknown[1]!r}") if unknown else None
+
+
+def require_tensors(scope: str, **values: Any) -> None:
+    """A TypeError for the first that is none."""
+    for name, value in values.items():
+        if not isinstance(value, torch.Tensor):
+            raise TypeError(
+                f"[{scope}] {name} must be a tensor but got {type(value).__name__}; use torch.as_tensor({name})"
+            )
+
+
 _is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 
 
 def raises_errors(function: Function) -> Function:
-    """Messages of the operators and of this package, which begin with a scope in brackets, as :class:`Error`."""
+    """Messages of the operators and of this package, which begin with a scope in brackets, as :class:`Error`, and
+    arguments of wrong types as TypeError."""
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
@@ -80,7 +135,11 @@ def raises_errors(function: Function) -> Function:
             raise
         except (ValueError, RuntimeError) as error:
             text = str(error)
-            if not text.startswith("["):
+            name = function.__name__
+            wrong = _type_error("Spec" if name.startswith("_") else name, text)
+            if wrong is not None:
+                raise wrong from None
+            if not text.startswith("[") or text.startswith("[enforce fail"):  # the latter is PyTorch's
                 raise
             raise Error(text) from None
 

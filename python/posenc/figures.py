@@ -60,10 +60,16 @@ class Figure:
 def plot(kind: str, *encodings: Union[str, Spec], **options: Any) -> Figure:
     """A figure of ``posenc plot``: ``bias``, ``decay``, ``scores``, ... (``posenc plot --list`` names the kinds).
 
-    >>> posenc.plot("bias", posenc.Alibi(), "kerple", length=128)
-    >>> posenc.plot("decay", theta=[10000, 500000]).save("decay.png")
+    Args:
+        kind: of the figure.
+        encodings: what it shows, as text or :class:`posenc.Spec`.
+        options: those of the command with underscores: ``head_dim=64``, ``train_length=512``. Lists are joined by commas.
 
-    ``options`` are the command's, with underscores: ``head_dim=64``, ``train_length=512``. Lists are joined by commas.
+    Returns:
+        A picture that notebooks show, with ``save`` and ``svg``.
+
+    >>> posenc.plot("bias", posenc.Alibi(), "kerple", length=128)            # doctest: +SKIP
+    >>> posenc.plot("decay", theta=[10000, 500000]).save("decay.png")        # doctest: +SKIP
     """
     arguments = [kind]
     for one in encodings:

@@ -47,9 +47,15 @@ def register_attention() -> None:
     """Registers "posenc" with transformers, for ``attn_implementation="posenc"``.
 
     It registers an attention function and a mask function. Calling it again changes nothing.
+
+    >>> posenc.register_attention()                                                                # doctest: +SKIP
+    >>> model = AutoModelForCausalLM.from_pretrained("org/name", attn_implementation="posenc")     # doctest: +SKIP
     """
-    from transformers import AttentionInterface
-    from transformers.masking_utils import AttentionMaskInterface
+    try:
+        from transformers import AttentionInterface
+        from transformers.masking_utils import AttentionMaskInterface
+    except ImportError as error:
+        raise ImportError(f"posenc.register_attention needs transformers 5 or newer ({error}); install it") from None
 
     AttentionInterface.register(NAME, attention_forward)
     AttentionMaskInterface.register(NAME, make_mask)

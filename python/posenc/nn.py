@@ -3,125 +3,34 @@ that the C++ modules use; constants are buffers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Mapping, Optional
 
 import torch
 from torch import Tensor, nn
 
 from posenc import functional
-from posenc._given import Registered, split_registered
-from posenc.errors import Error
-from posenc.functional import SpecLike
-from posenc.spec import Input, Spec, require_part
+from posenc._arguments import SpecLike
+from posenc._given import split_registered
+from posenc._module_parts import EncodingParameters, KeyValueCache, TokenInputs, appended
+from posenc.errors import Error, raises_errors, require_tensors
+from posenc.spec import Spec, catalog, require_part
+
+__all__ = ["Attention", "EncodingParameters", "KeyValueCache", "LinearAttention", "PositionalEmbedding", "TokenInputs"]
 
 
-class EncodingParameters(nn.Module):
-    """The parameters of a spec for a shape."""
-
-    def __init__(
-        self, spec: SpecLike, head_dim: int, heads: int, model_dim: int = 0, seed: int = 0
-    ) -> None:
-        super().__init__()
-        spec = Spec(spec)
-        values = spec.initial_parameters(head_dim, heads, model_dim, seed)
-        self._names = [p.name for p in spec.parameters(head_dim, heads, model_dim)]
-        for parameter in spec.parameters(head_dim, heads, model_dim):
-            encoding, name = parameter.name.split(".", 1)
-            if not hasattr(self, encoding):
-                self.add_module(encoding, nn.Module())
-            module = getattr(self, encoding)
-            if parameter.trainable:
-                module.register_parameter(name, nn.Parameter(values[parameter.name]))
-            else:
-                module.register_buffer(name, values[parameter.name])
-
-    def add_registered(self, one: Registered, heads: int) -> None:
-        """The parameters of an encoding that :func:`posenc.register` made."""
-        self.add_module(one.name, nn.Module())
-        for name, initial in one.params.items():
-            getattr(self, one.name).register_parameter(name, nn.Parameter(initial(heads)))
-            self._names.append(f"{one.name}.{name}")
-
-    def extra_repr(self) -> str:
-        return ", ".join(f"{name}: {list(self.get(name).shape)}" for name in self._names)
-
-    def forward(self) -> dict[str, Tensor]:
-        """All tensors by name."""
-        return {name: self.get(name) for name in self._names}
-
-    def get(self, name: str) -> Tensor:
-        encoding, attribute = name.split(".", 1)
-        return getattr(getattr(self, encoding), attribute)
+def _require_count(name: str, value: Optional[int]) -> None:
+    if value is not None and not isinstance(value, int):
+        raise TypeError(f"[Attention] {name} must be a whole number but got {type(value).__name__}")
+    if value is not None and value < 1:
+        raise Error(f"[Attention] {name} must be >= 1 but got {value}", kind="out_of_range")
 
 
-class TokenInputs:
-    """Makes the inputs that a spec declares (:meth:`Spec.inputs`) from the hidden states of a layer.
-    The linear layers belong to the module that is passed in, under the names that the spec gives."""
-
-    def __init__(self, spec: Spec, head_dim: int, heads: int, kv_heads: int) -> None:
-        self.declared = spec.inputs(head_dim, heads)
-        self.heads = heads
-        self.kv_heads = kv_heads
-
-    def _heads_of(self, declared: Input) -> int:
-        return self.heads if declared.by_query_head else self.kv_heads
-
-    def add_projections(
-        self,
-        module: nn.Module,
-        model_dim: int,
-        bias: bool = False,
-        device: Optional[torch.device] = None,
-        dtype: Optional[torch.dtype] = None,
-        layers: Optional[Mapping[str, nn.Module]] = None,
-    ) -> None:
-        """``layers``: modules by the names of inputs, in place of linear layers."""
-        given = dict(layers or {})
-        unknown = given.keys() - {i.name for i in self.declared}
-        if unknown:
-            names = ", ".join(i.name for i in self.declared) or "none"
-            raise Error(f"input_layers has {sorted(unknown)[0]!r}, but the inputs of the spec are: {names}")
-        for i in self.declared:
-            if i.name in given:
-                module.add_module(i.projection, given[i.name])
-                continue
-            width, biased = self._heads_of(i) * i.channels, bias or i.has_bias
-            layer = nn.Linear(model_dim, width, bias=biased, device=device, dtype=dtype)
-            module.add_module(i.projection, layer)
-
-    def make(self, module: nn.Module, x: Tensor) -> dict[str, Tensor]:
-        """x [B, T, model_dim] to tensors [B, heads, T, channels] by name."""
-        made = {}
-        for i in self.declared:
-            y = getattr(module, i.projection)(x)
-            y = y.float() if i.float32 and y.dtype != torch.float64 else y
-            made[i.name] = i.activate(y.unflatten(-1, (self._heads_of(i), i.channels))).transpose(1, 2)
-        return made
-
-
-@dataclass
-class KeyValueCache:
-    """Keys and values of the tokens so far. Keys are kept rotated where the spec has one constant
-    rotation (:attr:`Spec.cacheable_rotation`), else unrotated: a call then gives the last rows of one
-    pass over all tokens so far, also where the rotation follows the length."""
-
-    length: int = 0
-    keys: Optional[Tensor] = None
-    values: Optional[Tensor] = None
-    inputs: dict[str, Tensor] = field(default_factory=dict)
-
-
-def _append(buffer: Optional[Tensor], length: int, more: Tensor) -> Tensor:
-    """A buffer of twice the tokens where there is no room; the caller narrows it."""
-    wanted = length + more.shape[2]
-    if buffer is None or buffer.shape[2] < wanted:
-        larger = more.new_empty(more.shape[0], more.shape[1], max(2 * wanted, 64), more.shape[3])
-        if buffer is not None:
-            larger[:, :, :length] = buffer[:, :, :length]
-        buffer = larger
-    buffer[:, :, length:wanted] = more
-    return buffer
+def _require_hidden_states(scope: str, x: Tensor, model_dim: int) -> None:
+    require_tensors(scope, x=x)
+    if x.dim() != 3 or x.shape[-1] != model_dim:
+        raise Error(
+            f"[{scope}] x must be [batch, tokens, {model_dim}] but has shape {list(x.shape)}", kind="wrong_length"
+        )
 
 
 class _Projections(nn.Module):
@@ -140,11 +49,14 @@ class _Projections(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        for name, value in (("model_dim", model_dim), ("heads", heads), ("kv_heads", kv_heads), ("head_dim", head_dim)):
+            _require_count(name, value)
         if not head_dim and model_dim % heads != 0:
             raise Error(
                 f"[Attention] model_dim must be a multiple of heads ({heads}) but is {model_dim}; "
                 "change one of them, or pass head_dim"
             )
+        self.model_dim = model_dim
         self.heads = heads
         self.kv_heads = kv_heads or heads
         self.head_dim = head_dim or model_dim // heads
@@ -166,7 +78,11 @@ class _Projections(nn.Module):
     def extra_repr(self) -> str:
         grouped = f", kv_heads={self.kv_heads}" if self.kv_heads != self.heads else ""
         causal = ", causal=True" if self.causal else ""
-        return f"{self._text or 'none'!r}, heads={self.heads}{grouped}, head_dim={self.head_dim}{causal}"
+        return f"{self._text or 'none'!r}, heads={self.heads}{grouped}, head_dim={self.head_dim}{causal}{self._more_repr()}"
+
+    def _more_repr(self) -> str:
+        """What a derived module adds to extra_repr."""
+        return ""
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
         return x.unflatten(-1, (heads, self.head_dim)).transpose(1, 2)
@@ -182,12 +98,27 @@ def _drawn_seed() -> int:
 
 
 class Attention(_Projections):
-    """Softmax attention with any spec, grouped queries and a cache to decode from.
+    """Softmax attention with any spec, grouped heads and a cache to decode from.
 
-    ``forward(x)`` with x [B, T, model_dim]; ``forward(x, cache=cache)`` goes on from the cache,
-    without gradients, and needs ``causal=True``. The spec has encodings of sites 2 to 5; those of
-    site 1 are for :class:`PositionalEmbedding`. ``seed`` is that of the encodings' initial values;
-    dropout draws from torch's generator, as torch's own modules do.
+    Args:
+        model_dim: width of the model.
+        heads: heads of the queries.
+        spec: encodings of sites 2 to 5. Those of site 1 are for :class:`PositionalEmbedding`.
+        kv_heads: heads of keys and values, which divide ``heads``; by default as many.
+        head_dim: channels of a head, by default ``model_dim / heads``.
+        bias: whether the projections have a bias.
+        causal: no token sees a later one; needed for a cache.
+        window_left: keys that a query sees before its own position; -1 is no bound.
+        dropout: share of the weights that is dropped in training, drawn from PyTorch's generator.
+        seed: of the encodings' initial values.
+        input_layers: modules by the names of the spec's inputs, in place of linear layers (:mod:`posenc.angles`).
+
+    Shape:
+        x [B, T, model_dim] to [B, T, model_dim]; key_mask [B, T]; positions [T], [B, T] or [B, T, axes].
+
+    >>> layer = posenc.nn.Attention(64, 4, "rope + alibi", kv_heads=2, causal=True)
+    >>> layer(torch.randn(2, 10, 64)).shape
+    torch.Size([2, 10, 64])
     """
 
     def __init__(
@@ -219,11 +150,17 @@ class Attention(_Projections):
             raise Error(f"[Attention] window_left must be -1 (no bound) or >= 0 but is {window_left}")
         if self.spec.needs_causal and not causal:
             raise Error(f"[Attention] {self.spec.text} needs causal attention; pass causal=True")
+        if isinstance(dropout, (int, float)) and not 0 <= dropout < 1:
+            raise Error(f"[Attention] dropout must be in [0, 1) but got {dropout}", kind="out_of_range")
         self.window_left = window_left
         self.dropout = dropout
         self._token_inputs = TokenInputs(self.spec, self.head_dim, heads, self.kv_heads)
         self._token_inputs.add_projections(self, model_dim, bias, layers=input_layers)
         self._rotation = self.spec.cacheable_rotation
+
+    def _more_repr(self) -> str:
+        window = f", window_left={self.window_left}" if self.window_left >= 0 else ""
+        return window + (f", dropout={self.dropout}" if self.dropout else "")
 
     def forward(
         self,
@@ -232,10 +169,14 @@ class Attention(_Projections):
         positions: Optional[Tensor] = None,
         cache: Optional[KeyValueCache] = None,
     ) -> Tensor:
+        """Attention of x to itself. With ``cache`` it goes on from the tokens in the cache, without gradients."""
+        _require_hidden_states(type(self).__name__, x, self.model_dim)
         if cache is not None:
+            if not isinstance(cache, KeyValueCache):
+                raise TypeError(f"[Attention] cache must be a posenc.nn.KeyValueCache but got {type(cache).__name__}")
             if key_mask is not None or positions is not None:
                 given = "key_mask" if key_mask is not None else "positions"
-                raise Error(f"{given} is not read with a cache; leave it out")
+                raise Error(f"[Attention] {given} is not read with a cache; leave it out", kind="conflict")
             return self._decode(x, cache)
         dropout = self.dropout if self.training else 0.0
         out = functional.attention(
@@ -258,12 +199,12 @@ class Attention(_Projections):
     @torch.no_grad()
     def _decode(self, x: Tensor, cache: KeyValueCache) -> Tensor:
         if not self.causal:
-            raise Error("a cache needs causal attention")
+            raise Error("[Attention] a cache needs causal attention; pass causal=True to Attention", kind="conflict")
         for i in self._token_inputs.declared:
             layer = getattr(self, i.projection)
             if getattr(layer, "history", 0) > 0:
                 raise Error(
-                    f"{type(layer).__name__} reads {layer.history} earlier tokens, which a cache does not hold; "
+                    f"[Attention] {type(layer).__name__} reads {layer.history} earlier tokens, which a cache does not hold; "
                     "call the layer without a cache"
                 )
         start, end = cache.length, cache.length + x.shape[1]
@@ -272,10 +213,10 @@ class Attention(_Projections):
         if self._rotation is not None:
             places = torch.arange(start, end, device=x.device)
             k = functional.rope(q, k, self._rotation, positions=places)[1]
-        cache.keys = _append(cache.keys, start, k)
-        cache.values = _append(cache.values, start, self._split(self.v_proj(x), self.kv_heads))
+        cache.keys = appended(cache.keys, start, k)
+        cache.values = appended(cache.values, start, self._split(self.v_proj(x), self.kv_heads))
         for name, value in self._token_inputs.make(self, x).items():
-            cache.inputs[name] = _append(cache.inputs.get(name), start, value)
+            cache.inputs[name] = appended(cache.inputs.get(name), start, value)
         cache.length = end
         out = functional.attention_decode(
             q,
@@ -290,8 +231,26 @@ class Attention(_Projections):
         return self.out_proj(self._merge(out))
 
 
+_FORMS = ("elu", "relu", "cosine")
+
+
 class LinearAttention(_Projections):
-    """Linear attention with encodings of site 2."""
+    """Linear attention with rotations (encodings of site 2): time linear in the length.
+
+    Args:
+        model_dim: width of the model.
+        heads: heads of the queries.
+        spec: the rotations.
+        form: ``"elu"``, ``"relu"`` or ``"cosine"`` (:func:`posenc.linear_attention`).
+        kv_heads, head_dim, bias, causal, seed, input_layers: as of :class:`Attention`.
+
+    Shape:
+        x [B, T, model_dim] to [B, T, model_dim]; key_mask [B, T].
+
+    >>> layer = posenc.nn.LinearAttention(64, 4, "rope", causal=True)
+    >>> layer(torch.randn(2, 10, 64)).shape
+    torch.Size([2, 10, 64])
+    """
 
     def __init__(
         self,
@@ -300,17 +259,37 @@ class LinearAttention(_Projections):
         spec: SpecLike = "rope",
         *,
         form: str = "elu",
+        kv_heads: Optional[int] = None,
+        head_dim: Optional[int] = None,
+        bias: bool = False,
+        causal: bool = False,
+        seed: int = 0,
         input_layers: Optional[Mapping[str, nn.Module]] = None,
-        **options,
     ) -> None:
-        super().__init__(model_dim, heads, spec, **options)
+        if form not in _FORMS:
+            raise Error(f"[LinearAttention] form must be one of {', '.join(_FORMS)} but got {form!r}", kind="out_of_range")
+        super().__init__(
+            model_dim, heads, spec, kv_heads=kv_heads, head_dim=head_dim, bias=bias, causal=causal, seed=seed
+        )
         if self._text != self.spec.text and self._text:
             raise Error(f"[LinearAttention] a registered bias needs a row of scores, but the spec is {self._text}")
+        fitting = {entry["name"] for entry in catalog()["encodings"] if entry["linear_attention"]}
+        for name in self.spec.encodings:
+            if name not in fitting:
+                raise Error(
+                    f"[LinearAttention] {name} needs a row of scores, which linear attention does not have; use "
+                    "rotations, or posenc.nn.Attention", kind="unsupported"
+                )
         self.form = form
         self._token_inputs = TokenInputs(self.spec, self.head_dim, heads, self.kv_heads)
-        self._token_inputs.add_projections(self, model_dim, options.get("bias", False), layers=input_layers)
+        self._token_inputs.add_projections(self, model_dim, bias, layers=input_layers)
+
+    def _more_repr(self) -> str:
+        return f", form={self.form!r}"
 
     def forward(self, x: Tensor, key_mask: Optional[Tensor] = None) -> Tensor:
+        """Linear attention of x to itself."""
+        _require_hidden_states(type(self).__name__, x, self.model_dim)
         out = functional.linear_attention(
             self._split(self.q_proj(x), self.heads),
             self._split(self.k_proj(x), self.kv_heads),
@@ -326,7 +305,20 @@ class LinearAttention(_Projections):
 
 
 class PositionalEmbedding(nn.Module):
-    """x plus the spec's encodings, which are of site 1: learned and sinusoidal."""
+    """Adds encodings of site 1, learned and sinusoidal, to embeddings.
+
+    Args:
+        spec: the encodings, such as ``"sinusoidal"`` or ``"learned(max_positions=512)"``.
+        model_dim: width of the embeddings.
+        seed: of the initial values.
+
+    Shape:
+        x [B, T, model_dim] to [B, T, model_dim]; positions [T] or [B, T], by default 0, 1, 2, ...
+
+    >>> add = posenc.nn.PositionalEmbedding("sinusoidal", 64)
+    >>> add(torch.zeros(2, 10, 64)).shape
+    torch.Size([2, 10, 64])
+    """
 
     def __init__(self, spec: SpecLike, model_dim: int, seed: int = 0) -> None:
         super().__init__()
@@ -339,7 +331,8 @@ class PositionalEmbedding(nn.Module):
         return f"{self.spec.text!r}, model_dim={self.model_dim}"
 
     def forward(self, x: Tensor, positions: Optional[Tensor] = None) -> Tensor:
-        """x [B, T, model_dim]; positions [T] or [B, T], by default 0, 1, ..."""
+        """The embeddings with their positions added."""
+        _require_hidden_states(type(self).__name__, x, self.model_dim)
         if positions is None:
             positions = torch.arange(x.shape[1], device=x.device)
         tables = iter(self.pos().values())

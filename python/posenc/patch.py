@@ -1,8 +1,10 @@
 """posenc.patch: the rotary embedding and attention of a Hugging Face model replaced in place.
 
->>> report = posenc.patch(model)                        # the same logits, through posenc's kernels
->>> posenc.patch(model, "rope(theta=500000)")           # the same weights with another encoding
->>> posenc.unpatch(model)
+>>> report = posenc.patch(model)                        # doctest: +SKIP
+>>> posenc.patch(model, "rope(theta=500000)")           # doctest: +SKIP
+>>> posenc.unpatch(model)                               # doctest: +SKIP
+
+The first keeps the logits and runs posenc's kernels, the second runs the same weights with another encoding.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from posenc._hf_models import FAMILIES, family_of, note_weights_wanted
 from posenc._hf_rotary import RotaryState, check_frequencies, hf_specs, rotary_forward
 from posenc._hf_rotary import rotates_by_type
 from posenc.errors import Error
-from posenc.functional import SpecLike
+from posenc._arguments import SpecLike
 from posenc.nn import EncodingParameters, TokenInputs
 from posenc.spec import Spec
 
@@ -31,20 +33,40 @@ _FLOATS = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 
 @dataclass
 class PatchReport:
-    """What was replaced, by name, and what now runs."""
+    """What :func:`patch` replaced, by name, and what now runs. ``print`` shows it.
+
+    Attributes:
+        model_type: as the config says, such as ``llama``.
+        specs: the spec of each type of layers; the type is ``""`` where all are alike.
+        attention: names of the patched attention modules.
+        rotary: names of the patched rotary embeddings.
+        parameters: names of the new parameters, which are at their initial values.
+        untouched: names and classes of attention modules that were not patched.
+
+    >>> report = posenc.PatchReport("llama", {"": posenc.Spec("rope")}, attention=["layers.0.self_attn"])
+    >>> print(report)
+    llama: patched 1 attention module
+      spec: rope
+      posenc.unpatch(model) undoes it
+    """
 
     model_type: str
-    specs: dict[str, Spec]  # by type of layer; "" where all are alike
+    specs: dict[str, Spec]
     attention: list[str] = field(default_factory=list)
     rotary: list[str] = field(default_factory=list)
-    untouched: list[str] = field(default_factory=list)  # attention of classes that are not known
+    parameters: list[str] = field(default_factory=list)
+    untouched: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        lines = [f"{self.model_type}: {len(self.attention)} attention modules"]
-        lines += [f"  rotary embedding {name}" for name in self.rotary]
-        lines += [f"  {kind or 'all layers'}: {spec.text}" for kind, spec in self.specs.items()]
-        lines += [f"  left as it is: {name}" for name in self.untouched]
-        return "\n".join(lines)
+        count = len(self.attention)
+        lines = [f"{self.model_type}: patched {count} attention module{'s' * (count != 1)}"]
+        lines += [f"  spec{f' of {kind}' if kind else ''}: {spec.text}" for kind, spec in self.specs.items()]
+        lines += [f"  rotary embedding: {name}" for name in self.rotary]
+        kinds = sorted({name.split(".pos.")[1] for name in self.parameters})
+        if kinds:
+            lines.append(f"  new parameters in every module, not trained yet: {', '.join(f'pos.{kind}' for kind in kinds)}")
+        lines += [f"  not patched: {name}" for name in self.untouched]
+        return "\n".join([*lines, "  posenc.unpatch(model) undoes it"])
 
 
 @dataclass
@@ -71,11 +93,23 @@ def patch(
     docs/patch.md lists the families. Other models, and later calls with masks or options that posenc
     cannot honour, are errors, not other logits.
     A model that is patched already is unpatched first.
+
+    Args:
+        model: a model of transformers, in the table of docs/patch.md.
+        spec: what its attention computes from now on; None for what it computes already.
+
+    Returns:
+        A report to print.
+
+    >>> report = posenc.patch(model, "rope(theta=500000) + alibi")  # doctest: +SKIP
+    >>> print(report)                                               # doctest: +SKIP
     """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"[patch] model must be a torch.nn.Module but got {type(model).__name__}")
     unpatch(model)
     found = [(name, module) for name, module in model.named_modules() if family_of(module)]
     if not found:
-        raise Error(_unknown(model))
+        raise Error(_unknown(model), kind="unsupported")
     config = getattr(model, "config", None)
     _refuse_features(config, found)
     specs = _model_specs(found) if spec is None else _own_specs(spec, found)
@@ -86,6 +120,7 @@ def patch(
     except Exception:
         unpatch(model)
         raise
+    report.parameters = [name for name, _ in model.named_parameters() if ".pos." in name]
     report.untouched = _other_attention(model)
     return report
 
@@ -112,7 +147,13 @@ def _apply(
 
 
 def unpatch(model: nn.Module) -> bool:
-    """Puts a patched model back; False where there was nothing to put back."""
+    """Undoes :func:`patch`. Returns False for a model that is not patched.
+
+    >>> posenc.unpatch(torch.nn.Linear(2, 2))
+    False
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"[unpatch] model must be a torch.nn.Module but got {type(model).__name__}")
     kept = model.__dict__.get(_KEPT)
     for module in model.modules():
         if "_posenc" in module.__dict__:
@@ -348,6 +389,7 @@ def _unknown(model: nn.Module) -> str:
     known = ", ".join(kind for family in FAMILIES for kind in family.names)
     kinds = sorted({type(m).__name__ for m in model.modules() if "Attention" in type(m).__name__})
     return (
-        f"[patch] {type(model).__name__} has no attention that posenc knows; it has "
-        f"{', '.join(kinds) or 'none'}, and known are {known} of transformers"
+        f"[patch] {type(model).__name__} has no attention that posenc.patch knows (it has {', '.join(kinds) or 'none'}); "
+        'call posenc.register_attention() and load the model with attn_implementation="posenc", which keeps its '
+        f"encoding. posenc.patch knows {known} of transformers"
     )

@@ -1,7 +1,9 @@
 """Runs of the lab, read from their directories.
 
->>> table = posenc.runs.load("runs/grid")                  # a row per run and condition, a pandas DataFrame
->>> table.pivot_table("value", "encoding", "length")
+>>> table = posenc.runs.load("runs/grid")                  # doctest: +SKIP
+>>> table.pivot_table("value", "encoding", "length")       # doctest: +SKIP
+
+The table has a row per run and evaluated condition; it is a pandas DataFrame.
 """
 
 from __future__ import annotations
@@ -31,7 +33,11 @@ def _read(path: Path) -> Any:
 
 
 def folders(directory: Folder) -> list[Path]:
-    """The runs at or below a directory, in order: folders with a config.yaml and a status.json."""
+    """The runs at or below a directory, in order: folders with a config.yaml and a status.json.
+
+    >>> posenc.runs.folders("runs/grid")  # doctest: +SKIP
+    [PosixPath('runs/grid/rope-seed0'), PosixPath('runs/grid/rope-seed1')]
+    """
     root = Path(directory)
     if not root.is_dir():
         hint = "unpack it with posenc runs unpack" if root.is_file() else "name the folder of a run or of a sweep"
@@ -43,7 +49,10 @@ def folders(directory: Folder) -> list[Path]:
 
 
 def rows(directory: Folder) -> Iterator[dict[str, Any]]:
-    """One dict per run and evaluated condition. Runs without results have one, with their status alone."""
+    """One dict per run and evaluated condition. Runs without results have one, with their status alone.
+
+    >>> best = max(posenc.runs.rows("runs/grid"), key=lambda row: row["value"] or 0)  # doctest: +SKIP
+    """
     root = Path(directory)
     for run in folders(root):
         name = str(run.relative_to(root)) if run != root else run.name
@@ -58,7 +67,10 @@ def rows(directory: Folder) -> Iterator[dict[str, Any]]:
 
 
 def curves(directory: Folder) -> Iterator[dict[str, Any]]:
-    """One dict per line of metrics.jsonl (``kind`` is ``train`` or ``eval``), with the run's name."""
+    """One dict per line of metrics.jsonl (``kind`` is ``train`` or ``eval``), with the run's name.
+
+    >>> losses = [line["loss"] for line in posenc.runs.curves("runs/grid") if line["kind"] == "train"]  # doctest: +SKIP
+    """
     root = Path(directory)
     for run in folders(root):
         name = str(run.relative_to(root)) if run != root else run.name
@@ -69,6 +81,12 @@ def curves(directory: Folder) -> Iterator[dict[str, Any]]:
 
 def load(directory: Folder, what: str = "results") -> "pandas.DataFrame":
     """A DataFrame of ``results`` (:func:`rows`) or of ``curves`` (:func:`curves`). Needs pandas.
+
+    Args:
+        directory: a run, or a folder with runs below it.
+        what: ``"results"`` or ``"curves"``.
+
+    >>> posenc.runs.load("runs/grid").groupby("encoding")["value"].mean()  # doctest: +SKIP
 
     ``value`` is that of the task's metric, with its 95 % interval ``low`` to ``high`` over the rows of the test set.
     """

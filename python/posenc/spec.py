@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Callable, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
 
 import torch
 
 from posenc import _library  # noqa: F401  (registers the operators)
-from posenc.errors import raises_errors
+from posenc.errors import Error, raises_errors
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,23 @@ class Input:
         return y
 
 
+@contextmanager
+def untraced() -> Iterator[None]:
+    """What runs here is no part of a trace of torch.jit or ONNX: sizes are numbers, and texts may be returned."""
+    state = torch._C._get_tracing_state()
+    if state is None:
+        yield
+        return
+    torch._C._set_tracing_state(None)
+    try:
+        yield
+    finally:
+        torch._C._set_tracing_state(state)
+
+
 @raises_errors
 @lru_cache(maxsize=256)
+@untraced()
 def _info(
     text: str, head_dim: int, heads: int, model_dim: int, part: str = ""
 ) -> Mapping[str, Any]:
@@ -92,6 +108,7 @@ def wanted_inputs(text: str, head_dim: int, heads: int) -> tuple[tuple[str, int]
 
 @raises_errors
 @lru_cache(maxsize=256)
+@untraced()
 def _initial(
     text: str, head_dim: int, heads: int, model_dim: int, seed: int
 ) -> tuple[torch.Tensor, ...]:
@@ -100,6 +117,7 @@ def _initial(
 
 @raises_errors
 @lru_cache(maxsize=256)
+@untraced()
 def _at_length(text: str, length: int) -> str:
     return torch.ops.posenc.spec_at_length(text, length)
 
@@ -114,11 +132,39 @@ def catalog() -> Mapping[str, Any]:
     return json.loads(torch.ops.posenc.catalog())
 
 
-class Spec:
-    """An immutable list of encodings.
+_SITES = ("input", "query/key", "bias", "content", "softmax")
 
-    >>> Spec("rope(theta=500000)") + "alibi"
+
+def _require_sites(sites: Sequence[str]) -> None:
+    for site in sites:
+        if site not in _SITES:
+            raise Error(f"[spec] site must be one of {', '.join(_SITES)} but got {site!r}", kind="out_of_range")
+
+
+def _json_of(spec: Any) -> str:
+    if isinstance(spec, torch.Tensor):
+        raise TypeError("[spec] spec must be text or a posenc.Spec but got a tensor; pass masks by name: attn_mask=...")
+    if not isinstance(spec, (list, tuple, dict)):
+        hint = "; write 'none' for no encoding" if spec is None else ""
+        raise TypeError(f"[spec] spec must be text, a posenc.Spec or a list but got {type(spec).__name__}{hint}")
+    try:
+        return json.dumps(spec)
+    except TypeError as error:
+        raise TypeError(f"[spec] spec must hold names, lists, dicts and numbers, but: {error}") from None
+
+
+class Spec:
+    """An immutable list of encodings, which can be added to each other.
+
+    Args:
+        spec: text (``"rope(theta=500000) + alibi"``), another Spec, or a list of names and of dicts from a name to its
+            fields, as :attr:`json` gives it.
+
+    >>> spec = posenc.Spec("rope(theta=500000)") + "alibi"
+    >>> spec
     Spec('rope(theta=500000) + alibi')
+    >>> spec.parameters(head_dim=64, heads=8)[0].name
+    'alibi.slopes'
     """
 
     def __init__(self, spec: Union[str, "Spec", Sequence[Any]]) -> None:
@@ -127,7 +173,7 @@ class Spec:
         elif isinstance(spec, str):
             source = spec
         else:
-            source = json.dumps(spec)
+            source = _json_of(spec)
         self._text: str = _info(source, 0, 0, 0)["text"]
 
     @property
@@ -187,11 +233,16 @@ class Spec:
 
     def part(self, *sites: str) -> "Spec":
         """The encodings of these sites alone: ``input``, ``query/key``, ``bias``, ``content``, ``softmax``."""
+        _require_sites(sites)
         return self._kept(lambda site: site in sites)
 
     def without(self, *sites: str) -> "Spec":
         """The encodings of all other sites."""
+        _require_sites(sites)
         return self._kept(lambda site: site not in sites)
+
+    def __radd__(self, other: Union[str, int, Sequence[Any]]) -> "Spec":
+        return self if isinstance(other, int) and other == 0 else Spec(other) + self  # type: ignore[arg-type]
 
     def _kept(self, wanted: Callable[[str], bool]) -> "Spec":
         kinds = _info(self._text, 0, 0, 0)["encodings"]

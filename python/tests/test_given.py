@@ -146,7 +146,7 @@ def test_names_that_cannot_be_registered(decay):
         posenc.register("rope", bias=lambda d: d)
     with pytest.raises(ValueError, match="name must be lower case"):
         posenc.register("My bias", bias=lambda d: d)
-    with pytest.raises(ValueError, match="bias must be a function"):
+    with pytest.raises(TypeError, match="bias must be a function"):
         posenc.register("mine", bias=3)
     with pytest.raises(ValueError, match="'mine' is not registered; registered are: decay"):
         posenc.unregister("mine")

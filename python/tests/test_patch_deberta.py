@@ -271,7 +271,7 @@ def test_classes_of_the_same_name_are_refused(monkeypatch):
     model = build()
     other = "transformers.models.deberta.modeling_deberta"
     monkeypatch.setattr(type(model.encoder.layer[0].self), "__module__", other)
-    with pytest.raises(ValueError, match="known are .*deberta_v2.DisentangledSelfAttention"):
+    with pytest.raises(ValueError, match="knows .*deberta_v2.DisentangledSelfAttention"):
         posenc.patch(model)
 
 

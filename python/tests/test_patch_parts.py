@@ -226,7 +226,7 @@ def test_specs_of_a_config():
 
 
 def test_unknown_models_and_specs():
-    with pytest.raises(ValueError, match="Linear has no attention that posenc knows"):
+    with pytest.raises(ValueError, match="Linear has no attention that posenc.patch knows"):
         posenc.patch(torch.nn.Linear(3, 3))
     assert posenc.unpatch(torch.nn.Linear(3, 3)) is False
     with pytest.raises(ValueError, match="sites 2 to 5"):

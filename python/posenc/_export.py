@@ -1,0 +1,154 @@
+"""Attention and rotation as standard ONNX operators, for torch.onnx.export.
+
+Tables of rotations and biases are computed by the library for the exported length and stored in the graph, so an
+exported model takes sequences up to that length.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Mapping, Optional
+
+import torch
+from torch import Tensor
+
+from posenc._linear_angles import rotated_pairs
+from posenc.errors import Error
+from posenc.spec import Spec, untraced
+
+_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
+_ROPE_FIELDS = {"theta", "layout", "rotary_dim", "dim_offset", "inverse", "schedule", "precision"}
+
+
+def exports_onnx() -> bool:
+    return not _is_compiling() and torch.onnx.is_in_onnx_export()
+
+
+def refuse(**asked: Any) -> None:
+    """An error for the first argument that is given."""
+    for name, value in asked.items():
+        if value is None or value is False or (not isinstance(value, Tensor) and value in (0, [])):
+            continue
+        raise Error(f"[onnx] {name} is not supported in ONNX export; leave it out of the exported call", kind="unsupported")
+
+
+def refuse_operator(name: str) -> None:
+    if exports_onnx():
+        raise Error(
+            f"[onnx] {name} is not supported in ONNX export; export attention with rope and biases by distance, or run "
+            "the model in PyTorch",
+            kind="unsupported",
+        )
+
+
+def _unsupported(text: str, why: str) -> Error:
+    return Error(
+        f"[onnx] spec must be made of one rope and biases by distance for ONNX export but got {text}: {why}; use such "
+        "a spec, or run the model in PyTorch",
+        kind="unsupported",
+    )
+
+
+def _rope_fields(text: str) -> Optional[Mapping[str, Any]]:
+    """Fields of the rope in a spec, or None without one."""
+    spec = Spec(text)
+    rotations = spec.part("query/key")
+    if not rotations.encodings:
+        return None
+    if rotations.encodings != ["rope"]:
+        raise _unsupported(text, f"it rotates by {' and '.join(rotations.encodings)}")
+    if spec.follows_length:
+        raise _unsupported(text, "its rotation follows the length, which spec.at_length(n) fixes")
+    (entry,) = rotations.json
+    fields = entry["rope"] if isinstance(entry, dict) else {}
+    unknown = sorted(fields.keys() - _ROPE_FIELDS)
+    if unknown or fields.get("schedule") in ("learnable", {"learnable": {}}):
+        raise _unsupported(text, f"rope has {unknown[0] if unknown else 'a trained schedule'}")
+    return fields
+
+
+def _rotated(x: Tensor, text: str, fields: Mapping[str, Any], last: Any, transposed: bool = False) -> Tensor:
+    """x [B, H, T, D] at the T positions that end before `last`."""
+    with untraced():
+        heads, length, dim = x.shape[1], int(last), x.shape[3]
+        rope = Spec([{"rope": dict(fields)}] if fields else "rope").text
+        cos, sin = torch.ops.posenc.rope_tables(rope, dim, heads, length)
+        cos, sin = (t.repeat_interleave(heads // t.shape[0], 0).to(x) for t in (cos, sin))
+        sin = -sin if transposed else sin
+    places = torch.arange(last, device=x.device)[last - x.shape[2] :]
+    return rotated_pairs(x, cos[:, places], sin[:, places], fields)
+
+
+def rope(q: Tensor, k: Tensor, text: str, transposed: bool) -> tuple[Tensor, Tensor]:
+    fields = _rope_fields(text)
+    if fields is None or len(Spec(text).encodings) != 1:
+        raise _unsupported(text, "posenc.rope needs one rope")
+    return (
+        _rotated(q, text, fields, q.shape[2], transposed),
+        _rotated(k, text, fields, k.shape[2], transposed),
+    )
+
+
+def _bias_table(text: str, tensors: list[Tensor], heads: int, length: int) -> Optional[Tensor]:
+    """Of the distances 1 - length to length - 1, float64 [H, 2 length - 1]: the score of a single key is its bias."""
+    spec = Spec(text)
+    biases = spec.part("bias")
+    others = spec.without("query/key", "bias")
+    if others.encodings:
+        raise _unsupported(text, f"it has {' and '.join(others.encodings)}")
+    if not biases.encodings:
+        return None
+    if not biases.relative or biases.inputs(2, heads):
+        raise _unsupported(text, "a bias reads more than the distance")
+    zeros = torch.zeros(1, heads, 2 * length - 1, 2, dtype=torch.float64)
+    distances = torch.arange(1 - length, length)
+    values = [t.detach().double().cpu() for t in tensors]
+    _, scores = torch.ops.posenc.attention(
+        zeros, zeros[:, :, :1], zeros[:, :, :1], biases.text, values, [],
+        q_positions=distances, k_positions=torch.zeros(1, dtype=torch.long),
+    )
+    return scores[0]
+
+
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, text: str, tensors: list[Tensor], masks: Mapping[str, Any]
+) -> Tensor:
+    """As posenc.attention, from operators that ONNX has."""
+    refuse(**{name: masks[name] for name in ("cu_queries", "cu_keys", "q_positions", "k_positions")})
+    fields = _rope_fields(text)
+    with untraced():
+        length = max(q.shape[2], k.shape[2])
+        heads, groups, dim = q.shape[1], q.shape[1] // k.shape[1], q.shape[3]
+        table = _bias_table(text, tensors, heads, length)
+    queries, keys = q.shape[2], k.shape[2]
+    if fields is not None:
+        q, k = _rotated(q, text, fields, keys), _rotated(k, text, fields, keys)
+    k, v = (x.unsqueeze(2).expand(-1, -1, groups, -1, -1).flatten(1, 2) for x in (k, v))
+    scale = masks["scale"] if masks["scale"] is not None else 1 / math.sqrt(dim)
+    scores = (q @ k.transpose(-1, -2)) * scale
+    places = torch.arange(keys, device=q.device)
+    distance = places[keys - queries :].unsqueeze(1) - places
+    if table is not None:
+        scores = scores + table.to(scores)[:, distance + (length - 1)]
+    hidden = _hidden(distance, masks)
+    if hidden is None:
+        return scores.softmax(-1) @ v
+    weights = scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1)
+    return weights.masked_fill(hidden, 0.0) @ v
+
+
+def _hidden(distance: Tensor, masks: Mapping[str, Any]) -> Optional[Tensor]:
+    """Pairs that are masked, or None for none."""
+    parts = []
+    if masks["causal"]:
+        parts.append(distance < 0)
+    if masks["window_left"] >= 0:
+        parts.append(distance > masks["window_left"])
+    if masks["window_right"] >= 0:
+        parts.append(distance < -masks["window_right"])
+    if masks["key_mask"] is not None:
+        parts.append((masks["key_mask"] == 0)[:, None, None, :])
+    hidden = None
+    for part in parts:
+        hidden = part if hidden is None else hidden | part
+    return hidden

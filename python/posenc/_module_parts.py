@@ -1,0 +1,158 @@
+"""What modules are made of: parameters of encodings, layers that make their inputs, and the cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Mapping, Optional
+
+import torch
+from torch import Tensor, nn
+
+from posenc._arguments import SpecLike
+from posenc._given import Registered
+from posenc.errors import Error
+from posenc.spec import Input, Spec
+
+
+class EncodingParameters(nn.Module):
+    """The parameters of a spec for a shape, at their initial values.
+
+    Args:
+        spec: the encodings.
+        head_dim: channels of a head.
+        heads: number of heads of the queries.
+        model_dim: width of the model, for encodings of site 1.
+        seed: of the initial values.
+
+    Calling it gives all tensors by name, as ``params`` of :func:`posenc.attention`.
+
+    >>> parameters = posenc.nn.EncodingParameters("rope + cope(npos_max=4)", head_dim=8, heads=2)
+    >>> {name: list(x.shape) for name, x in parameters().items()}
+    {'cope.pos_emb': [8, 4]}
+    """
+
+    def __init__(
+        self, spec: SpecLike, head_dim: int, heads: int, model_dim: int = 0, seed: int = 0
+    ) -> None:
+        super().__init__()
+        spec = Spec(spec)
+        values = spec.initial_parameters(head_dim, heads, model_dim, seed)
+        self._names = [p.name for p in spec.parameters(head_dim, heads, model_dim)]
+        for parameter in spec.parameters(head_dim, heads, model_dim):
+            encoding, name = parameter.name.split(".", 1)
+            if not hasattr(self, encoding):
+                self.add_module(encoding, nn.Module())
+            module = getattr(self, encoding)
+            if parameter.trainable:
+                module.register_parameter(name, nn.Parameter(values[parameter.name]))
+            else:
+                module.register_buffer(name, values[parameter.name])
+
+    def add_registered(self, one: Registered, heads: int) -> None:
+        """The parameters of an encoding that :func:`posenc.register` made."""
+        self.add_module(one.name, nn.Module())
+        for name, initial in one.params.items():
+            getattr(self, one.name).register_parameter(name, nn.Parameter(initial(heads)))
+            self._names.append(f"{one.name}.{name}")
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{name}: {list(self.get(name).shape)}" for name in self._names)
+
+    def forward(self) -> dict[str, Tensor]:
+        """All tensors by name."""
+        return {name: self.get(name) for name in self._names}
+
+    def get(self, name: str) -> Tensor:
+        encoding, attribute = name.split(".", 1)
+        return getattr(getattr(self, encoding), attribute)
+
+
+class TokenInputs:
+    """Makes the inputs that a spec declares (:meth:`posenc.Spec.inputs`) from the hidden states of a layer.
+
+    Args:
+        spec: the encodings.
+        head_dim: channels of a head.
+        heads: heads of the queries.
+        kv_heads: heads of the keys.
+
+    The linear layers belong to the module that is passed to the methods, under the names that the spec gives.
+
+    >>> layer, made_by = torch.nn.Module(), posenc.nn.TokenInputs(posenc.Spec("fox"), 8, 4, 2)
+    >>> made_by.add_projections(layer, 32)
+    >>> made_by.make(layer, torch.randn(1, 5, 32))["fox.log_f"].shape
+    torch.Size([1, 4, 5, 1])
+    """
+
+    def __init__(self, spec: Spec, head_dim: int, heads: int, kv_heads: int) -> None:
+        self.declared = spec.inputs(head_dim, heads)
+        self.heads = heads
+        self.kv_heads = kv_heads
+
+    def _heads_of(self, declared: Input) -> int:
+        return self.heads if declared.by_query_head else self.kv_heads
+
+    def add_projections(
+        self,
+        module: nn.Module,
+        model_dim: int,
+        bias: bool = False,
+        device: Optional[torch.device] = None,
+        dtype: Optional[torch.dtype] = None,
+        layers: Optional[Mapping[str, nn.Module]] = None,
+    ) -> None:
+        """Adds the linear layers to ``module``; ``layers`` has modules by the names of inputs in their place."""
+        given = dict(layers or {})
+        unknown = given.keys() - {i.name for i in self.declared}
+        if unknown:
+            names = ", ".join(i.name for i in self.declared) or "none"
+            raise Error(f"[Attention] input_layers has unknown {sorted(unknown)[0]!r}; the inputs of the spec are: {names}")
+        for i in self.declared:
+            if i.name in given:
+                module.add_module(i.projection, given[i.name])
+                continue
+            width, biased = self._heads_of(i) * i.channels, bias or i.has_bias
+            layer = nn.Linear(model_dim, width, bias=biased, device=device, dtype=dtype)
+            module.add_module(i.projection, layer)
+
+    def make(self, module: nn.Module, x: Tensor) -> dict[str, Tensor]:
+        """x [B, T, model_dim] to tensors [B, heads, T, channels] by name."""
+        made = {}
+        for i in self.declared:
+            y = getattr(module, i.projection)(x)
+            y = y.float() if i.float32 and y.dtype != torch.float64 else y
+            made[i.name] = i.activate(y.unflatten(-1, (self._heads_of(i), i.channels))).transpose(1, 2)
+        return made
+
+
+@dataclass
+class KeyValueCache:
+    """Keys and values of the tokens so far, for :class:`Attention`.
+
+    Keys are kept rotated where the spec has one constant rotation (:attr:`posenc.Spec.cacheable_rotation`), else
+    unrotated: a call then gives the last rows of one pass over all tokens so far, also where the rotation follows
+    the length.
+
+    >>> layer, cache = posenc.nn.Attention(32, 4, "rope", causal=True), posenc.nn.KeyValueCache()
+    >>> for token in torch.randn(1, 3, 32).split(1, dim=1):
+    ...     y = layer(token, cache=cache)
+    >>> cache.length
+    3
+    """
+
+    length: int = 0
+    keys: Optional[Tensor] = None
+    values: Optional[Tensor] = None
+    inputs: dict[str, Tensor] = field(default_factory=dict)
+
+
+def appended(buffer: Optional[Tensor], length: int, more: Tensor) -> Tensor:
+    """A buffer of twice the tokens where there is no room; the caller narrows it."""
+    wanted = length + more.shape[2]
+    if buffer is None or buffer.shape[2] < wanted:
+        larger = more.new_empty(more.shape[0], more.shape[1], max(2 * wanted, 64), more.shape[3])
+        if buffer is not None:
+            larger[:, :, :length] = buffer[:, :, :length]
+        buffer = larger
+    buffer[:, :, length:wanted] = more
+    return buffer
