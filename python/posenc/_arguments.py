@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from posenc._given import split_registered, with_given
-from posenc.errors import Error, require_tensors
-from posenc.spec import Spec, _initial, untraced, wanted_inputs, wanted_parameters
+from posenc.errors import Error, require_tensors, untraced
+from posenc.spec import Spec, _initial, wanted_inputs, wanted_parameters
 
 SpecLike = Union[str, Spec, Sequence[object]]
 Params = Optional[Mapping[str, Tensor]]

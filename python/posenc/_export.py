@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from posenc._linear_angles import rotated_pairs
-from posenc.errors import Error
-from posenc.spec import Spec, untraced
+from posenc.errors import Error, untraced
+from posenc.spec import Spec
 
 _is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 _ROPE_FIELDS = {"theta", "layout", "rotary_dim", "dim_offset", "inverse", "schedule", "precision"}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import re
-from typing import Any, Callable, Optional, TypeVar
+from contextlib import contextmanager
+from typing import Any, Callable, Iterator, Optional, TypeVar
 
 import torch
 
@@ -34,6 +35,20 @@ _MESSAGE = re.compile(r"^\[(?P<scope>[^\]]*)\] (?P<rule>.*?)(?: but (?:got|has|i
 _KEY = re.compile(r"^(?P<key>[\w.\[\]'\"-]+) (?P<rule>(?:must|lacks|has|needs|is|are)\b.*)$", re.S)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@contextmanager
+def untraced() -> Iterator[None]:
+    """What runs here is no part of a trace of torch.jit or ONNX: sizes are numbers, and texts may be returned."""
+    state = torch._C._get_tracing_state()
+    if state is None:
+        yield
+        return
+    torch._C._set_tracing_state(None)
+    try:
+        yield
+    finally:
+        torch._C._set_tracing_state(state)
 
 
 class Error(ValueError, RuntimeError):
@@ -73,7 +88,8 @@ class Error(ValueError, RuntimeError):
 
 def _parts(message: str) -> dict[str, str]:
     """From the library where it made the error, else read from the text."""
-    found = json.loads(torch.ops.posenc._error_parts(message) or "{}")
+    with untraced():
+        found = json.loads(torch.ops.posenc._error_parts(message) or "{}")
     if found and not found["rule"].startswith("["):
         return found
     if found:  # a kernel's own message, passed on

@@ -85,7 +85,7 @@ class _Projections(nn.Module):
         return ""
 
     def _split(self, x: Tensor, heads: int) -> Tensor:
-        return x.unflatten(-1, (heads, self.head_dim)).transpose(1, 2)
+        return x.reshape(x.shape[0], x.shape[1], heads, self.head_dim).transpose(1, 2)
 
     @staticmethod
     def _merge(out: Tensor) -> Tensor:

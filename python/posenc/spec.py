@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Mapping, Optional, Sequence, Union
 
 import torch
 
 from posenc import _library  # noqa: F401  (registers the operators)
-from posenc.errors import Error, raises_errors
+from posenc.errors import Error, raises_errors, untraced
 
 
 @dataclass(frozen=True)
@@ -50,20 +49,6 @@ class Input:
         if self.activation == "unit_norm":
             return y * torch.rsqrt(y.square().sum(-1, keepdim=True) + 1e-6)
         return y
-
-
-@contextmanager
-def untraced() -> Iterator[None]:
-    """What runs here is no part of a trace of torch.jit or ONNX: sizes are numbers, and texts may be returned."""
-    state = torch._C._get_tracing_state()
-    if state is None:
-        yield
-        return
-    torch._C._set_tracing_state(None)
-    try:
-        yield
-    finally:
-        torch._C._set_tracing_state(state)
 
 
 @raises_errors

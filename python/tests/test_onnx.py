@@ -1,0 +1,137 @@
+"""torch.onnx.export: standard operators that compute what the kernels do, or an error that says what is unsupported."""
+
+import io
+import warnings
+
+import pytest
+import torch
+
+import posenc
+
+SPECS = ["none", "rope", "rope(layout=interleaved, rotary_dim=4, dim_offset=2)", "rope(theta=[10000, 500000], inverse=true)",
+         "rope(schedule=yarn(factor=4, original_max_position_embeddings=8))", "alibi", "rope + alibi + t5", "kerple",
+         "rope + relative(max_distance=3)"]
+MASKS = [{}, {"causal": True}, {"causal": True, "window_left": 2}, {"window_left": 3, "window_right": 1}, {"padded": True}]
+
+
+def tensors(queries=7, keys=7):
+    return torch.randn(2, 4, queries, 8), torch.randn(2, 2, keys, 8), torch.randn(2, 2, keys, 8)
+
+
+def params_of(spec):
+    values = posenc.Spec(spec).initial_parameters(8, 4)
+    return {name: x + 0.1 * torch.rand_like(x) for name, x in values.items()}
+
+
+@pytest.mark.parametrize("masks", MASKS, ids=str)
+@pytest.mark.parametrize("spec", SPECS)
+def test_what_is_exported_is_what_the_kernels_compute(spec, masks, monkeypatch):
+    options = dict(masks)
+    if options.pop("padded", False):
+        options["key_mask"] = torch.tensor([[True] * 7, [False] * 2 + [True] * 5])
+    params = params_of(spec)
+    for queries in (7, 3):
+        q, k, v = tensors(queries)
+        expected = posenc.attention(q, k, v, spec, params, **options)
+        with monkeypatch.context() as exporting:
+            exporting.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
+            found = posenc.attention(q, k, v, spec, params, **options)
+        torch.testing.assert_close(found, expected, rtol=2e-5, atol=2e-6)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("spec", ["rope", "rope(layout=interleaved, rotary_dim=4)", "rope(inverse=true)"])
+def test_rotations(spec, transposed, monkeypatch):
+    q, k, _ = tensors()
+    expected = posenc.rope(q, k, spec, transposed=transposed)
+    monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
+    for found, turned in zip(posenc.rope(q, k, spec, transposed=transposed), expected):
+        torch.testing.assert_close(found, turned)
+
+
+class Layer(torch.nn.Module):
+    def __init__(self, spec, **options):
+        super().__init__()
+        self.spec, self.options = spec, options
+
+    def forward(self, q, k, v):
+        return posenc.attention(q, k, v, self.spec, params_of(self.spec), **self.options)
+
+
+def exported(model, inputs, **options):
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.jit.TracerWarning)
+        torch.onnx.export(model, inputs, buffer, opset_version=14, **options)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("spec", ["rope", "rope + alibi", "alibi"])
+def test_the_graph_has_operators_of_onnx_alone(spec):
+    onnx = pytest.importorskip("onnx")
+    model = onnx.load_from_string(exported(Layer(spec, causal=True), tensors()))
+    onnx.checker.check_model(model, full_check=True)
+    assert {node.domain for node in model.graph.node} <= {""}
+    assert [(x.domain, x.version) for x in model.opset_import] == [("", 14)]
+    assert len(model.graph.output) == 1
+
+
+@pytest.mark.parametrize("spec", ["rope + alibi", "rope"])
+def test_onnxruntime_computes_the_same(spec):
+    runtime = pytest.importorskip("onnxruntime")
+    inputs = tensors()
+    layer = posenc.nn.Attention(32, 4, spec, kv_heads=2, causal=True)
+    x = torch.randn(2, 7, 32)
+    text = exported(layer, (x,), input_names=["x"], dynamic_axes={"x": {0: "batch", 1: "tokens"}})
+    session = runtime.InferenceSession(text, providers=["CPUExecutionProvider"])
+    for rows in (x, x[:1, :4]):
+        (found,) = session.run(None, {"x": rows.numpy()})
+        torch.testing.assert_close(torch.from_numpy(found), layer(rows).detach(), rtol=2e-5, atol=2e-6)
+    assert inputs[0].shape[2] == 7
+
+
+def test_a_module_is_exported_with_its_weights():
+    onnx = pytest.importorskip("onnx")
+    layer = posenc.nn.Attention(32, 4, "rope + alibi(trainable=true)", kv_heads=2, causal=True).eval()
+    model = onnx.load_from_string(exported(layer, (torch.randn(2, 7, 32),)))
+    onnx.checker.check_model(model, full_check=True)
+    shapes = [list(x.dims) for x in model.graph.initializer]
+    assert shapes.count([32, 32]) == 2 and shapes.count([32, 16]) == 2
+
+
+REFUSED = [
+    (Layer("rope + cope(npos_max=4)", causal=True), "it has cope"),
+    (Layer("xpos"), "it rotates by xpos"),
+    (Layer("fire", causal=True), "reads more than the distance"),
+    (Layer("rope(schedule=learnable)"), "a trained schedule"),
+    (Layer("rope(schedule=dynamic(factor=2, max_position_embeddings=4))"), "spec.at_length"),
+    (Layer("rope", return_weights=True), "return_weights is not supported"),
+    (Layer("rope", dropout=0.1), "dropout is not supported"),
+    (Layer("rope", q_positions=torch.arange(7)), "q_positions is not supported"),
+]
+
+
+@pytest.mark.parametrize(("layer", "words"), REFUSED, ids=[words for _, words in REFUSED])
+def test_what_cannot_be_exported_says_so(layer, words):
+    with pytest.raises(posenc.Error, match="ONNX export") as error:
+        exported(layer, tensors())
+    assert words in str(error.value) and error.value.kind == "unsupported"
+
+
+def test_other_functions_say_so(monkeypatch):
+    monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
+    q, k, v = tensors()
+    places = torch.arange(7)
+    for call in (lambda: posenc.linear_attention(q, k, v), lambda: posenc.attention_decode(q, k, v),
+                 lambda: posenc.rerotate(k, places, places)):
+        with pytest.raises(posenc.Error, match="is not supported in ONNX export; export attention with rope"):
+            call()
+
+
+def test_traces_are_the_same():
+    layer = posenc.nn.Attention(32, 4, "rope + cope(npos_max=4)", kv_heads=2, causal=True)
+    x = torch.randn(2, 7, 32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", torch.jit.TracerWarning)
+        traced = torch.jit.trace(layer, x)
+    torch.testing.assert_close(traced(x), layer(x))
