@@ -19,7 +19,7 @@ class _Named:
         return self._value
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._value == other._value
+        return isinstance(other, _Named) and type(self) is type(other) and self._value == other._value
 
     def __hash__(self) -> int:
         return hash(repr(self._value))

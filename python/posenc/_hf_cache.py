@@ -71,7 +71,8 @@ def update(
 ) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
     """Adds tokens to a cache that holds `past` of them; returns keys, values and inputs of all."""
     if not inputs:
-        return (*cache.update(k, v, layer), {})
+        k, v = cache.update(k, v, layer)
+        return k, v, {}
     stored, widths = _with_inputs(v, inputs)
     _prepare(cache, layer, past, stored, inputs)
     k, rows = cache.update(k, stored, layer)
@@ -96,7 +97,7 @@ def _prepare(
     """Refuses caches that cannot hold inputs; widens an empty one that is allocated already."""
     layers = getattr(cache, "layers", None)
     known = isinstance(layers, list) and layer is not None and layer < len(layers)
-    one = layers[layer] if known else None
+    one = layers[layer] if known and layers is not None else None
     if "Quantized" in type(cache).__name__ or hasattr(one, "_quantize"):
         raise Error(
             f"[patch] a quantized cache would round {_names(names)}, stored with the values; use "

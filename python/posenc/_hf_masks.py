@@ -35,10 +35,10 @@ class UnsupportedMask(ValueError):
     """A mask that is neither causal nor bidirectional with padding, a window, chunks or packing."""
 
 
-def read_pattern(function: Callable) -> Pattern:
+def read_pattern(function: Optional[Callable]) -> Pattern:
     """Raises for patterns that posenc has no words for: never another mask than was asked for."""
     name = getattr(function, "__qualname__", None) or repr(function)
-    if getattr(function, "__module__", None) == _MODULE:
+    if function is not None and getattr(function, "__module__", None) == _MODULE:
         held = inspect.getclosurevars(function).nonlocals
         if name.startswith("and_masks."):
             return _both([read_pattern(part) for part in held["mask_functions"]], name)
@@ -83,10 +83,12 @@ def chunk_segments(
     `queries` and `keys` are the first place and the number; `row` [B, keys] is False for padding.
     """
     left = pattern.left_padding
+    assert left is not None  # chunks start after the padding
+    start = left[:, None]
 
     def chunks(first: int, count: int) -> Tensor:
-        places = torch.arange(first, first + count, device=left.device)
-        return torch.div(places - left[:, None], pattern.chunk, rounding_mode="floor")
+        places = torch.arange(first, first + count, device=start.device)
+        return torch.div(places - start, pattern.chunk, rounding_mode="floor")
 
     of_keys, of_queries = chunks(*keys), chunks(*queries)
     same = of_keys == of_queries[:, -1:]

@@ -68,7 +68,7 @@ def _project_falcon(module: nn.Module, x: Tensor) -> Projected:
 
 
 def _window(module: nn.Module) -> Optional[int]:
-    holder = module.config if family_of(module).window_of_config else module
+    holder = module.config if known_family(module).window_of_config else module
     return getattr(holder, "sliding_window", None)
 
 
@@ -83,7 +83,7 @@ def _rotary_forward(
     refuse_unknown(module, options)
     if not isinstance(rotation, Rotation):
         raise Error("[patch] the rotary embedding is not patched; call posenc.patch again")
-    state, family = module._posenc, family_of(module)
+    state, family = module._posenc, known_family(module)
     told = state.rotates and not state.own_spec
     q, k, v = family.project(module, x)
     if family.query_factor is not None and not state.own_spec:
@@ -363,6 +363,13 @@ FAMILIES = (
     Family(t5_forward, ("T5Attention", "MT5Attention"), layer_type=_t5_type),
     Family(deberta_forward, ("DisentangledSelfAttention",), "deberta_v2", encoder=True),
 )
+
+
+def known_family(module: nn.Module) -> Family:
+    """Of a module that is patched, or found to have one."""
+    family = family_of(module)
+    assert family is not None, type(module)
+    return family
 
 
 def family_of(module: nn.Module) -> Optional[Family]:

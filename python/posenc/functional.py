@@ -48,7 +48,7 @@ def attention(
 ) -> Union[Tensor, tuple[Tensor, ...]]: ...
 
 
-@raises_errors
+@raises_errors  # type: ignore[misc]  # options stands for the keywords below
 def attention(
     q: Tensor,
     k: Tensor,

@@ -230,9 +230,9 @@ def attention_forward(
         dropout=dropout,
         want_weights=want_weights,
     )
-    keys = [_to_width(x[:, :, : seen.keys], width) for x in (key, value)]
+    k, v = (_to_width(x[:, :, : seen.keys], width) for x in (key, value))
     visible = Visible(seen.keys, seen.padding, seen.segments)
-    out, weights = run_kernel(_to_width(query, width), *keys, call, visible)
+    out, weights = run_kernel(_to_width(query, width), k, v, call, visible)
     return out[..., :channels].transpose(1, 2).contiguous(), weights
 
 
@@ -247,6 +247,7 @@ def _score_bias(
     queries, keys = query.shape[2], key.shape[2]
     if seen is not None:
         mask = _square(seen, queries, keys, key.device)
+    assert mask is not None  # without one there is something seen
     lowest = torch.finfo(query.dtype).min
     if mask.dtype == torch.bool:
         hidden = torch.zeros(mask.shape, dtype=query.dtype, device=mask.device)

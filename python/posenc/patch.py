@@ -19,7 +19,7 @@ from torch import nn
 
 from posenc import _hf_deberta, _hf_masks
 from posenc._hf_attention import LayerState, cut
-from posenc._hf_models import FAMILIES, family_of, note_weights_wanted
+from posenc._hf_models import FAMILIES, family_of, known_family, note_weights_wanted
 from posenc._hf_rotary import RotaryState, check_frequencies, hf_specs, rotary_forward
 from posenc._hf_rotary import rotates_by_type
 from posenc.errors import Error
@@ -170,7 +170,7 @@ def unpatch(model: nn.Module) -> bool:
     return True
 
 
-def _heads(module: nn.Module) -> tuple[int, int]:
+def _heads(module: nn.Module) -> tuple[int, Any]:
     """Heads of the queries, and channels of each."""
 
     def first(*names: str) -> Optional[int]:
@@ -188,7 +188,7 @@ def _kv_heads(module: nn.Module, heads: int) -> int:
 
 
 def _layer_type(module: nn.Module) -> str:
-    return family_of(module).layer_type(module)
+    return known_family(module).layer_type(module)
 
 
 def _model_specs(found: list[tuple[str, nn.Module]]) -> dict[str, Spec]:
@@ -203,7 +203,7 @@ def _model_specs(found: list[tuple[str, nn.Module]]) -> dict[str, Spec]:
     if kind == "DisentangledSelfAttention":
         return {"": Spec(_hf_deberta.model_spec(found[0][1]))}
     specs = hf_specs(found[0][1].config)
-    if family_of(found[0][1]).query_factor is not None:  # computed with the queries
+    if known_family(found[0][1]).query_factor is not None:  # computed with the queries
         specs = {kind: _without(spec, "temperature") for kind, spec in specs.items()}
     kinds = {_layer_type(module) for _, module in found}
     return {kind: spec for kind, spec in specs.items() if kind in kinds} or specs
@@ -250,7 +250,7 @@ def _own_specs(
 def _patch_attention(
     name: str, module: nn.Module, specs: Mapping[str, Spec], own: bool, config: Any
 ) -> None:
-    spec, family = specs.get(_layer_type(module), next(iter(specs.values()))), family_of(module)
+    spec, family = specs.get(_layer_type(module), next(iter(specs.values()))), known_family(module)
     whole = _with_scores_of(module, spec) if own else spec
     sink = None if own and "sink" in spec.encodings else family.sink
     module._posenc = LayerState(whole.text, own, _rotates(spec), sink)
@@ -270,7 +270,7 @@ def _patch_attention(
 
 def _with_scores_of(module: nn.Module, spec: Spec) -> Spec:
     """The caller's spec with the model's own soft cap and sink, unless it has such of its own."""
-    family = family_of(module)
+    family = known_family(module)
     cap = getattr(module, family.softcap) if family.softcap else None
     if cap is not None and "softcap" not in spec.encodings:
         spec = spec + f"softcap(cap={float(cap)!r})"
@@ -312,13 +312,13 @@ def _rotary_modules(
     model: nn.Module, found: list[tuple[str, nn.Module]]
 ) -> Iterator[tuple[str, nn.Module]]:
     """The one next to the layers of each stack of patched rotary attention."""
-    if not any(family_of(module).rotary for _, module in found):
+    if not any(known_family(module).rotary for _, module in found):
         return
     names = []
     for name, module in model.named_modules():
         stack = name.rsplit(".", 1)[0] + "." if "." in name else ""
         if type(module).__name__.endswith("RotaryEmbedding") and any(
-            other.startswith(stack) and family_of(attention).rotary for other, attention in found
+            other.startswith(stack) and known_family(attention).rotary for other, attention in found
         ):
             names.append((name, module))
     if not names:
@@ -363,7 +363,7 @@ def _configs(model: nn.Module, found: list[tuple[str, nn.Module]]) -> list[Any]:
 
 
 def _refuse_features(config: Any, found: list[tuple[str, nn.Module]]) -> None:
-    if getattr(config, "is_causal", True) is False and not family_of(found[0][1]).encoder:
+    if getattr(config, "is_causal", True) is False and not known_family(found[0][1]).encoder:
         raise Error("[patch] is_causal=False in the config is not known")
     if type(found[0][1]).__name__ == "FalconAttention" and found[0][1].config.alibi:
         raise Error(
