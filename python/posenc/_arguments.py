@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from posenc._given import split_registered, with_given
-from posenc.errors import Error, require_tensors, untraced
+from posenc.errors import Error, require_tensors, sizes
 from posenc.spec import Spec, _initial, wanted_inputs, wanted_parameters
 
 SpecLike = Union[str, Spec, Sequence[object]]
@@ -36,7 +36,7 @@ def named_tensors(argument: str, given: Optional[Mapping[str, Tensor]]) -> dict[
 
 def _has_shape(value: Tensor, shape: Sequence[int]) -> bool:
     # Entry by entry: torch.compile cannot compare two tuples here.
-    return value.dim() == len(shape) and all(n == m for n, m in zip(value.shape, shape))
+    return value.dim() == len(shape) and all(n == m for n, m in zip(sizes(value), shape))
 
 
 def parameters_of(spec: str, params: Params, heads: int, head_dim: int) -> list[Tensor]:
@@ -120,10 +120,8 @@ def shape_of(q: Tensor) -> tuple[int, int]:
         raise Error(
             f"[posenc] q must be [batch, heads, tokens, channels] but has {q.dim()} dimensions"
         )
-    if _is_compiling() or not torch.jit.is_tracing():
-        return q.shape[1], q.shape[3]
-    with untraced():
-        return q.shape[1], q.shape[3]
+    _, heads, _, dim = sizes(q)
+    return heads, dim
 
 
 def prepared(
@@ -149,7 +147,7 @@ def prepared(
 
 def widened(v: Tensor, width: int, spec: str) -> Tensor:
     """Values with as many channels as queries: zeros behind them, which change nothing."""
-    missing = width - v.shape[-1]
+    missing = width - sizes(v)[-1]
     if missing == 0:
         return v
     if missing < 0:

@@ -137,6 +137,14 @@ def require_tensors(scope: str, **values: Any) -> None:
 _is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 
 
+def sizes(x: torch.Tensor) -> tuple[int, ...]:
+    """The shape as numbers, also where torch.jit traces it."""
+    if _is_compiling() or not torch.jit.is_tracing():
+        return x.shape
+    with untraced():
+        return tuple(x.shape)
+
+
 def raises_errors(function: Function) -> Function:
     """Messages of the operators and of this package, which begin with a scope in brackets, as :class:`Error`, and
     arguments of wrong types as TypeError."""

@@ -16,7 +16,7 @@ from posenc import _export, _observe
 from posenc._arguments import Inputs, Params, SpecLike, parameters_of, prepared, shape_of, text_of, widened
 from posenc._linear_angles import linear_attention_by_angles, rotates_by_input
 from posenc._sdpa import causal_of, dropout_of, heads_first, key_mask_of
-from posenc.errors import Error, raises_errors, require_tensors
+from posenc.errors import Error, raises_errors, require_tensors, sizes
 from posenc.spec import Spec
 
 No = Literal[False]
@@ -148,7 +148,7 @@ def attention(
         _export.refuse(dropout=dropout, keys_are_turned=keys_are_turned, return_weights=return_weights,
                        return_lse=return_lse, inputs=others)
         return heads_first(layout, _export.attention(q, k, v, text, tensors, masks))[0]
-    width, padded = v.shape[-1], widened(v, q.shape[-1], text)
+    width, padded = sizes(v)[-1], widened(v, sizes(q)[-1], text)
     out, lse = torch.ops.posenc.attention(
         q,
         k,

@@ -12,7 +12,7 @@ from posenc import functional
 from posenc._arguments import SpecLike
 from posenc._given import split_registered
 from posenc._module_parts import EncodingParameters, KeyValueCache, TokenInputs, appended
-from posenc.errors import Error, raises_errors, require_tensors
+from posenc.errors import Error, require_tensors, sizes
 from posenc.spec import Spec, catalog, require_part
 
 __all__ = ["Attention", "EncodingParameters", "KeyValueCache", "LinearAttention", "PositionalEmbedding", "TokenInputs"]
@@ -27,7 +27,7 @@ def _require_count(name: str, value: Optional[int]) -> None:
 
 def _require_hidden_states(scope: str, x: Tensor, model_dim: int) -> None:
     require_tensors(scope, x=x)
-    if x.dim() != 3 or x.shape[-1] != model_dim:
+    if x.dim() != 3 or sizes(x)[-1] != model_dim:
         raise Error(
             f"[{scope}] x must be [batch, tokens, {model_dim}] but has shape {list(x.shape)}", kind="wrong_length"
         )
