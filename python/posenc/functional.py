@@ -12,7 +12,7 @@ from typing import Any, Literal, Optional, Union, overload
 import torch
 from torch import Tensor
 
-from posenc import _export, _observe
+from posenc import _export
 from posenc._arguments import Inputs, Params, SpecLike, parameters_of, prepared, shape_of, text_of, widened
 from posenc._linear_angles import linear_attention_by_angles, rotates_by_input
 from posenc._sdpa import causal_of, dropout_of, heads_first, key_mask_of
@@ -162,10 +162,8 @@ def attention(
         keys_are_turned=keys_are_turned,
     )
     results = heads_first(layout, out[..., :width])
-    if return_weights or _observe.watched():
-        weights = torch.ops.posenc.attention_weights(q, k, padded, text, tensors, others, **masks)
-        _observe.note(text, weights)
-        results += (weights,) * return_weights
+    if return_weights:
+        results += (torch.ops.posenc.attention_weights(q, k, padded, text, tensors, others, **masks),)
     if return_lse:
         results += (lse,)
     return results if len(results) > 1 else results[0]
