@@ -108,7 +108,7 @@ def _at_length(text: str, length: int) -> str:
 
 
 def version() -> str:
-    """Of the library, such as ``0.1.0``."""
+    """Of the library, such as ``0.2.0``."""
     return torch.ops.posenc.version()
 
 

@@ -39,7 +39,7 @@ Details read_details(const Comparison& comparison, std::vector<std::string>& rem
 // not say.
 std::string command_of(const RunDetails& run);
 
-// "Intel Xeon, 2 cores, 23.5 GiB, Debian 12; 1 thread on cpu; posenc 0.1.0 (9c842a77fd), ..."
+// "Intel Xeon, 2 cores, 23.5 GiB, Debian 12; 1 thread on cpu; posenc 0.2.0 (9c842a77fd), ..."
 std::string machine_text(const Value& environment);
 // Member of an environment as a word; empty where it has none.
 std::string environment_word(const Value& environment, std::string_view key);
