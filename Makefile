@@ -1,13 +1,14 @@
 # Front door of the project. `make demo` and `make test` set a bare Debian machine up by themselves.
 PRESET ?= release
 CUDA_PRESET ?= cuda
+PYTHON ?= python3
 JOBS   ?= $(shell nproc)
 POSENC := build/release/bin/posenc
 CPP_FILES = $(shell find src include tests benchmarks examples -name '*.cc' -o -name '*.h' \
               -o -name '*.c' -o -name '*.cu' -o -name '*.cuh')
 
 .PHONY: help setup build demo test test-cluster web test-web check format format-check tidy rules asan tsan fuzz \
-        mutate bench bench-web cuda install clean
+        mutate bench bench-web cuda install wheel clean
 .DEFAULT_GOAL := help
 
 help:           ## say what can be made
@@ -99,6 +100,10 @@ bench: build    ## run the benchmarks
 
 install: build  ## install under PREFIX (default /usr/local)
 	@cmake --install build/release --prefix $(or $(PREFIX),/usr/local)
+
+# For the torch that was built against, here Debian's; `make web` before it adds the explorer.
+wheel: build    ## a self-contained Python wheel in dist/, with the programs
+	@$(PYTHON) tools/wheel.py build/release dist
 
 clean:          ## remove everything that was built
 	@rm -rf build
