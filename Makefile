@@ -8,7 +8,7 @@ CPP_FILES = $(shell find src include tests benchmarks examples -name '*.cc' -o -
               -o -name '*.c' -o -name '*.cu' -o -name '*.cuh')
 
 .PHONY: help setup build demo test test-cluster web test-web check format format-check tidy rules asan tsan fuzz \
-        mutate bench bench-web cuda install wheel clean
+        mutate bench bench-web cuda install wheel deb clean
 .DEFAULT_GOAL := help
 
 help:           ## say what can be made
@@ -104,6 +104,10 @@ install: build  ## install under PREFIX (default /usr/local)
 # For the torch that was built against, here Debian's; `make web` before it adds the explorer.
 wheel: build    ## a self-contained Python wheel in dist/, with the programs
 	@$(PYTHON) tools/wheel.py build/release dist
+
+deb:            ## Debian packages in dist/: libposenc, libposenc-dev, posenc and python3-posenc
+	@tools/setup.sh build deb
+	@JOBS=$(JOBS) tools/deb.sh dist
 
 clean:          ## remove everything that was built
 	@rm -rf build

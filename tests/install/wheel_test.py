@@ -34,8 +34,8 @@ class Environment:
         (self.package,) = (path / "posenc" for path in folder.glob("lib/python*/site-packages"))
 
     def install(self, wheel):
-        subprocess.run([sys.executable, "-m", "pip", "--python", self.bin / "python", "install", "--quiet", "--no-index",
-                        wheel], check=True)
+        subprocess.run([sys.executable, "-m", "pip", "--python", self.bin / "python", "install", "--quiet",
+                        "--no-index", wheel], check=True)
 
     def run(self, *words, fails=False):
         """What a command prints. It has to succeed, or to fail."""

@@ -6,6 +6,7 @@ exactly these lines. A tree named `good` must pass. Run: self_test.py --compiler
 
 import argparse
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -76,6 +77,45 @@ class SourceRules(unittest.TestCase):
             status, output = run("files", "--root", folder)
         self.assertEqual(status, 1, output)
         self.assertEqual(named_lines(output), {"src/long.cc:801", "src/CamelCase.h:1"}, output)
+
+
+class PackagingRule(unittest.TestCase):
+    """A copy of the files that the rule reads, with one mistake at a time."""
+
+    MISTAKES = (
+        ("CITATION.cff", "version: 0.", "version: 9.", "CITATION.cff: version is 9."),
+        ("CITATION.cff", "license: MIT", "", "CITATION.cff: license is missing"),
+        ("CITATION.cff", "- name:", "- alias:", "has no name"),
+        ("REUSE.toml", "web/vendor/", "web/gone/", "web/gone/uplot/** names no file"),
+        ("LICENSE", "MIT", "BSD", "LICENSES/MIT.txt: differs"),
+        ("include/posenc/core/version.h", 'STRING "0.', 'STRING "9.', "is not the version of the three numbers"),
+        ("packaging/vcpkg/vcpkg.json", '"version": "0.', '"version": "9.', "vcpkg.json: version is 9."),
+        ("packaging/debian/changelog", "posenc (0.", "posenc (9.", "control: version is 9."),
+        ("packaging/debian/control", "libpng-dev,", "libgif-dev,", "control: lacks libpng-dev"),
+        ("packaging/conan/conanfile.py", "highway/", "lowway/", "conanfile.py: lacks highway"),
+        ("packaging/conda/recipe.yaml", "- libhwy", "- libway", "recipe.yaml: lacks libhwy"),
+        ("packaging/vcpkg/portfile.cmake", "POSENC_BUILD_CLI", "POSENC_CLI", "POSENC_CLI is no option"),
+        ("packaging/Containerfile", "tools/deb.sh", "tools/rpm.sh", "tools/rpm.sh does not exist"),
+        ("cmake/PosencDependencies.cmake", "posenc_require_RSVG", "posenc_require_GIF", "GIF and the lists"),
+    )
+
+    def test_each_mistake_is_named(self):
+        source = HERE.parent.parent
+        with tempfile.TemporaryDirectory() as name:
+            root = Path(name)
+            for part in ("packaging", "LICENSES", "tools", "web/vendor", "cmake", "include/posenc/core"):
+                shutil.copytree(source / part, root / part)
+            for part in ("CITATION.cff", "REUSE.toml", "LICENSE", "CMakeLists.txt"):
+                shutil.copyfile(source / part, root / part)
+            self.assertEqual(run("packaging", "--root", root)[0], 0)
+            for file, old, new, expected in self.MISTAKES:
+                text = (root / file).read_text()
+                self.assertIn(old, text, file)
+                (root / file).write_text(text.replace(old, new))
+                status, output = run("packaging", "--root", root)
+                (root / file).write_text(text)
+                self.assertEqual(status, 1, f"{file}: {new}")
+                self.assertIn(expected, output)
 
 
 class CompilingRules(unittest.TestCase):
