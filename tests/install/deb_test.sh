@@ -29,6 +29,6 @@ q = torch.randn(1, 2, 5, 8, requires_grad=True)
 posenc.attention(q, q, q, 'rope', causal=True).sum().backward()
 assert posenc.__version__ == '${version%-*}' and posenc.__file__.startswith('$usr'), posenc.__file__
 "
-cc "$source_tree/examples/c_consumer/main.c" -o consumer -I"$usr/include" -L"$libraries" -lposenc_c
+cc "$source_tree/examples/c_consumer/main.c" -o consumer -I"$usr/include" -L"$libraries" -lposenc_c -lm
 ./consumer | grep "^posenc ${version%-*}, ABI"
 echo "fine: the packages work"
