@@ -8,7 +8,7 @@ CPP_FILES = $(shell find src include tests benchmarks examples -name '*.cc' -o -
               -o -name '*.c' -o -name '*.cu' -o -name '*.cuh')
 
 .PHONY: help setup build demo test test-cluster web test-web check format format-check tidy rules asan tsan fuzz \
-        mutate bench bench-web cuda install wheel deb clean
+        mutate bench bench-web cuda install wheel deb site clean
 .DEFAULT_GOAL := help
 
 help:           ## say what can be made
@@ -44,6 +44,13 @@ web:            ## build the explorer page into build/web/dist
 
 test-web: build web ## the explorer and the report in a real browser
 	@cd web && npm run --silent test
+
+# The explorer is part of it where `make web` has built it.
+site: setup     ## the documentation as a site that reads offline: build/site/index.html
+	@tools/setup.sh site
+	@cmake --preset $(PRESET) >/dev/null
+	@cmake --build --preset $(PRESET) -j$(JOBS) --target posenc posenc_python
+	@tools/site.py --posenc $(POSENC) --python build/release/python
 
 bench-web: web  ## whether the explorer paints a large map within a second
 	@cd web && npm run --silent bench
