@@ -50,7 +50,7 @@ site: setup     ## the documentation as a site that reads offline: build/site/in
 	@tools/setup.sh site
 	@cmake --preset $(PRESET) >/dev/null
 	@cmake --build --preset $(PRESET) -j$(JOBS) --target posenc posenc_python
-	@tools/site.py --posenc $(POSENC) --python build/release/python
+	@tools/build_site.py --posenc $(POSENC) --python build/release/python
 
 bench-web: web  ## whether the explorer paints a large map within a second
 	@cd web && npm run --silent bench

@@ -1,4 +1,4 @@
-"""Sphinx: the pages of docs/ and the API of C++, C and Python as a site that reads offline. See tools/site.py."""
+"""Sphinx: the pages of docs/ and the API of C++, C and Python as a site that reads offline. See tools/build_site.py."""
 
 import os
 import re

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds the documentation as a site that reads offline: tools/site.py --posenc PROGRAM --python FOLDER [--out FOLDER]
+"""Builds the documentation as a site that reads offline: tools/build_site.py --posenc PROGRAM --python FOLDER [--out FOLDER]
 
 Pages of docs/ by Sphinx, the API of C++ and C by doxygen and breathe, of Python by autodoc (from FOLDER, where the
 built package is), a sample report, and the explorer where build/web/dist has it. Warnings are errors, and so are
