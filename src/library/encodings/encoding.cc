@@ -1,6 +1,7 @@
 #include "posenc/encodings/encoding.h"
 
 #include "core/bind.h"
+#include "encodings/other_names.h"
 #include "posenc/core/error.h"
 
 namespace posenc {
@@ -17,8 +18,10 @@ template <class... Configs>
 std::variant<Configs...> default_of(const std::variant<Configs...>* tag, std::string_view name) {
   const auto names = alternative_names(tag);
   const FieldRule rule;
-  const std::size_t index = read_choice(Value::of_string(std::string(name)),
-                                        FieldContext{"spec", "encoding", rule}, names);
+  const FieldContext context{"spec", "encoding", rule};
+  const Value given = Value::of_string(std::string(name));
+  refuse_other_name(given, context, names);
+  const std::size_t index = read_choice(given, context, names);
   const std::array<std::variant<Configs...>, sizeof...(Configs)> defaults = {Configs{}...};
   return defaults[index];
 }

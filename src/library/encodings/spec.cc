@@ -7,6 +7,7 @@
 
 #include "core/bind.h"
 #include "core/strings.h"
+#include "encodings/other_names.h"
 #include "encodings/spec_text.h"
 #include "encodings/spec_tree.h"
 #include "posenc/core/error.h"
@@ -15,10 +16,12 @@ namespace posenc {
 namespace {
 
 template <class... Configs>
-std::variant<Configs...> bind_encoding(const Value& term, const std::variant<Configs...>* /*tag*/) {
+std::variant<Configs...> bind_encoding(const Value& term, const std::variant<Configs...>* tag) {
   const FieldRule rule;
-  return bind_alternative<Configs...>(read_named(term, "spec", "encoding"),
-                                      FieldContext{"spec", "encoding", rule});
+  const FieldContext context{"spec", "encoding", rule};
+  const NamedArguments named = read_named(term, "spec", "encoding");
+  refuse_other_name(Value::of_string(named.name, named.mark), context, alternative_names(tag));
+  return bind_alternative<Configs...>(named, context);
 }
 
 // Names that occur again get a number: alibi, alibi_2.
