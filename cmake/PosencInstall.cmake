@@ -50,10 +50,18 @@ if(TARGET posenc-lab) # what torchrun starts
   install(PROGRAMS ${PROJECT_SOURCE_DIR}/src/lab/train/program/posenc_train.py
           DESTINATION ${CMAKE_INSTALL_BINDIR} RENAME posenc-train)
 endif()
-# The explorer, where `make web` has built it: posenc serve looks for it there.
+# Where the program looks for them: configs, and the explorer if `make web` has built it.
 if(TARGET posenc)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/build/web/dist/ DESTINATION ${CMAKE_INSTALL_DATADIR}/posenc/web
-          OPTIONAL)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/configs DESTINATION ${CMAKE_INSTALL_DATADIR}/posenc)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/build/web/dist/
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/posenc/explorer OPTIONAL)
+endif()
+# Made by the programs themselves, so not where they are built for another machine, nor in a build of some targets alone.
+if(TARGET posenc_pages)
+  install(FILES ${POSENC_PAGES}/posenc DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions OPTIONAL)
+  install(FILES ${POSENC_PAGES}/_posenc DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions OPTIONAL)
+  install(FILES ${POSENC_PAGES}/posenc.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d OPTIONAL)
+  install(DIRECTORY ${POSENC_PAGES}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL FILES_MATCHING PATTERN "*.1")
 endif()
 
 # Static archives do not include fmt, yaml-cpp, Highway and threads: programs link them.

@@ -7,6 +7,7 @@
 #
 #   library   framework-free: encodings, kernels, weights, the C ABI
 #   system    files, processes, signals, checksums: private; for lab and show, and for weights, which needs files
+#   command   the layout of help, colours, verbs as data: for the programs of lab and show
 #   bindings  PyTorch operators, for C++ and Python
 #   lab       tasks, training, runs, sweeps, benchmarks
 #   show      pictures, reports, the live page, the program. It reads run directories, never objects of the trainer: what
@@ -16,6 +17,7 @@ set(POSENC_LAYER_TABLE
     "library/encodings: core"
     "library/kernels: encodings"
     "system: core"
+    "command: core"
     "library/weights: encodings system"
     "library/capi: kernels"
     "bindings/torch: kernels weights"
@@ -31,13 +33,13 @@ set(POSENC_LAYER_TABLE
     "lab/pretrained: runs"
     "lab/model: config torch"
     "lab/parallel: torch system"
-    "lab/train: pretrained model parallel"
+    "lab/train: pretrained model parallel command"
     "lab/bench: cases train"
     "show/draw: core system"
     "show/plots: kernels draw"
     "show/report: runs draw"
     "show/serve: report"
-    "show/cli: plots serve sweep datasets pretrained"
+    "show/cli: plots serve sweep datasets pretrained command"
     "show/web: plots")
 
 # Layers that may include torch, ATen or c10 headers; every other one builds without libtorch.

@@ -7,10 +7,14 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 
 #include "cli/run_cli.h"
+#include "core/plain_text.h"
+#include "posenc/core/version.h"
 #include "posenc/encodings/encoding.h"
+#include "support/temporary_folder.h"
 
 namespace {
 
@@ -25,10 +29,29 @@ std::string write_config(const std::string& name, const std::string& content) {
   return path;
 }
 
+// Words with one blank between them: lines are broken to fit a terminal.
+std::string unwrapped(const std::string& text) {
+  std::string out;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) out += (out.empty() ? "" : " ") + word;
+  return out;
+}
+
 TEST(Cli, MistakesExitWithTwoAndOneLineThatHelps) {
-  const std::array<std::pair<const char*, const char*>, 12> cases = {{
+  const std::array<std::pair<const char*, const char*>, 21> cases = {{
       {"", "see posenc --help"},
-      {"frobnicate", "'frobnicate' is not a verb of posenc; known: list, inspect"},
+      {"frobnicate", "'frobnicate' is not a verb of posenc; known: init, list, inspect"},
+      {"trian", "'trian' is not a verb of posenc; did you mean 'train'?"},
+      {"trian --help", "did you mean 'train'?"},
+      {"help trian", "did you mean 'train'?"},
+      {"runs lst", "'lst' is not a verb of posenc runs; did you mean 'list'?"},
+      {"inspect --enconding rope",
+       "posenc inspect: --enconding is not an option of posenc inspect; "
+       "did you mean '--encoding'?"},
+      {"sweep status --jsn x", "not an option of posenc sweep status; did you mean '--json'?"},
+      {"inspect --encoding rotary --head-dim 8", "did you mean 'rope'?"},
+      {"list rotary", "did you mean 'rope'?"},
+      {"list ntk-aware", "did you mean 'ntk'?"},
       {"list --nope", "--nope"},
       {"inspect", "[--encoding,--hf] is required"},
       {"inspect --encoding rope", "add --head-dim 64"},
@@ -48,13 +71,56 @@ TEST(Cli, MistakesExitWithTwoAndOneLineThatHelps) {
   }
 }
 
-TEST(Cli, HelpIsEverywhereAndHasAnExample) {
-  for (const char* arguments : {"--help", "list --help", "inspect --help", "convert --help"}) {
-    const Result result = run(arguments);
-    EXPECT_EQ(result.code, 0);
-    EXPECT_NE(result.out.find("Example"), std::string::npos) << arguments;
+// tests/docs/help_pages.py reads the help of every verb.
+TEST(Cli, HelpOfAVerbIsSaidInTwoWays) {
+  EXPECT_EQ(run("help").out, run("--help").out);
+  EXPECT_EQ(run("help inspect").out, run("inspect --help").out);
+  EXPECT_EQ(run("help sweep status").out, run("sweep status --help").out);
+  EXPECT_NE(run("help sweep status").out.find("posenc sweep status runs/theta"), std::string::npos);
+}
+
+TEST(Cli, VersionSaysWhatTheBuildHas) {
+  const Result result = run("--version");
+  EXPECT_EQ(result.code, 0);
+  EXPECT_EQ(result.out, run("-v").out);
+  EXPECT_EQ(result.out.rfind("posenc " POSENC_VERSION_STRING, 0), 0U) << result.out;
+  EXPECT_NE(result.out.find("\nbuilt with"), std::string::npos) << result.out;
+  for (const char* part : {"libtorch", "CUDA", "Gloo", "NCCL"}) {
+    EXPECT_NE(result.out.find(part), std::string::npos) << part;
   }
-  EXPECT_EQ(run("--version").code, 0);
+}
+
+TEST(Cli, ListDocumentsOneName) {
+  const std::string rope = run("list rope").out;
+  for (const char* says : {"rope: rotary position embedding", "arXiv 2104.09864", "theta=10000",
+                           "posenc inspect --encoding \"rope\" --head-dim 64"}) {
+    EXPECT_NE(rope.find(says), std::string::npos) << says << " in " << rope;
+  }
+  EXPECT_EQ(rope.find("alibi"), std::string::npos) << "only what was asked for";
+  EXPECT_NE(run("list yarn").out.find("rope(schedule=yarn(factor=4, "), std::string::npos);
+  EXPECT_EQ(run_json("list yarn")["name"], "yarn");
+  EXPECT_EQ(run_json("list rope")["site_number"], 2);
+}
+
+TEST(Cli, ListStaysWithinEightyColumns) {
+  std::istringstream lines(run("list --brief").out);
+  std::size_t count = 0;
+  for (std::string line; std::getline(lines, line); ++count) {
+    EXPECT_LE(posenc::character_count(line), 80U) << line;
+  }
+  EXPECT_GT(count, 40U);
+}
+
+TEST(Cli, InitWritesAConfigThatTheTaskReads) {
+  const posenc::testing::TemporaryFolder folder;
+  const Result made = run("init " + (folder / "study"));
+  EXPECT_EQ(made.code, 0) << made.out;
+  const std::string config = folder / "study/experiment.yaml";
+  EXPECT_NE(made.out.find("posenc train " + config), std::string::npos) << made.out;
+  EXPECT_EQ(run("sample " + config + " --axis longer").code, 0);
+  const Result again = run("init " + (folder / "study"));
+  EXPECT_EQ(again.code, 2) << "nothing is overwritten";
+  EXPECT_NE(again.out.find("exists already"), std::string::npos) << again.out;
 }
 
 // For torchrun, which starts a program by its path.
@@ -86,11 +152,11 @@ TEST(Cli, ListNamesEveryEncodingFieldAndProperty) {
     known.emplace_back(e.traits.name);
   EXPECT_EQ(names, known);
   EXPECT_EQ(list["schedules"].size(), posenc::schedule_catalog().size());
-  const std::string text = run("list").out;
+  const std::string text = unwrapped(run("list").out);
   for (const json& e : list["encodings"]) {
     EXPECT_NE(text.find(e["name"].get<std::string>()), std::string::npos);
     for (const json& field : e["fields"]) {
-      EXPECT_NE(text.find(field["doc"].get<std::string>()), std::string::npos) << field;
+      EXPECT_NE(text.find(unwrapped(field["doc"].get<std::string>())), std::string::npos) << field;
     }
   }
 }

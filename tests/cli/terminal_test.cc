@@ -1,5 +1,11 @@
 // Names and contents of files on a terminal: they are shown, and never obeyed.
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
 
 #include "cli/run_cli.h"
 #include "core/plain_text.h"
@@ -65,6 +71,49 @@ TEST(Terminal, TensorsAreListedWithoutObeyingTheirNames) {
                      folder / "out" + " --dry-run" + form),
                  "other");
   }
+}
+
+// What the program writes to a terminal of its own.
+std::string on_terminal(const std::vector<std::string>& words, const char* no_color) {
+  int terminal = -1;
+  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (child == 0) {
+    ::setenv("TERM", "xterm", 1);
+    no_color == nullptr ? ::unsetenv("NO_COLOR") : ::setenv("NO_COLOR", no_color, 1);
+    std::vector<char*> arguments = {const_cast<char*>(POSENC_CLI_PATH)};
+    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    ::execv(POSENC_CLI_PATH, arguments.data());
+    ::_exit(127);
+  }
+  std::string out;
+  std::array<char, 4096> buffer{};
+  for (ssize_t n = 0; (n = ::read(terminal, buffer.data(), buffer.size())) > 0;) {
+    out.append(buffer.data(), static_cast<std::size_t>(n));
+  }
+  ::close(terminal);
+  ::waitpid(child, nullptr, 0);
+  return out;
+}
+
+TEST(Terminal, HasColoursUnlessNoColorIsSet) {
+  const std::string red = "\x1b[31mposenc:\x1b[0m [list] NAME";
+  EXPECT_EQ(on_terminal({"list", "zzz"}, nullptr).rfind(red, 0), 0U);
+  EXPECT_EQ(on_terminal({"list", "zzz"}, "").rfind(red, 0), 0U) << "empty is not set";
+  EXPECT_EQ(on_terminal({"list", "zzz"}, "1").find('\x1b'), std::string::npos);
+  EXPECT_NE(on_terminal({"list", "--brief"}, nullptr).find("\x1b[1mencoding\x1b[0m"),
+            std::string::npos);
+  EXPECT_EQ(run("list --brief").out.find('\x1b'), std::string::npos) << "a pipe has none";
+  EXPECT_EQ(run("list zzz").out.find('\x1b'), std::string::npos);
+}
+
+TEST(Terminal, StatesHaveColours) {
+  const TemporaryFolder folder;
+  write_run(folder / "runs/good", {.rows = {{"train", 1, 0.9, 0.8, 0.95, ""}}});
+  write_run(folder / "runs/bad", {.rows = {}}, runs::RunState::kDiverged);
+  const std::string table = on_terminal({"runs", "list", folder / "runs"}, nullptr);
+  EXPECT_NE(table.find("\x1b[32mfinished\x1b[0m"), std::string::npos) << table;
+  EXPECT_NE(table.find("\x1b[31mdiverged\x1b[0m"), std::string::npos) << table;
 }
 
 }  // namespace

@@ -30,11 +30,13 @@ def help_of(program, *verbs):
 def problem(program, command):
     """What is wrong with a command, or None."""
     verb, *rest = command.split()[1:]
-    said = help_of(program, verb.rstrip(",.:;"))
+    verbs = [verb.rstrip(",.:;")]
+    said = help_of(program, *verbs)
     if said is None:
         return f"posenc has no verb {verb}"
-    if rest and rest[0][0] != "-" and "\nSubcommands:" in said and re.search(rf"^  {re.escape(rest[0])} ", said, re.MULTILINE):
-        said = help_of(program, verb, rest[0])
+    while rest and rest[0][0] != "-" and "\nSubcommands:" in said and re.search(rf"^  {re.escape(rest[0])} ", said, re.MULTILINE):
+        verbs.append(rest.pop(0))
+        said = help_of(program, *verbs)
     unquoted = re.sub(r'"[^"]*"|\'[^\']*\'', "", command)
     missing = [flag for flag in _FLAG.findall(unquoted) if not re.search(rf"(?<![\w-]){flag}(?![\w-])", said)]
     return f"posenc {verb} has no option {', '.join(missing)}" if missing else None

@@ -10,6 +10,7 @@
 #include "core/bind.h"
 #include "core/plain_text.h"
 #include "core/strings.h"
+#include "system/installed.h"
 
 namespace posenc::config {
 namespace {
@@ -326,7 +327,8 @@ Loaded parse_config(std::string_view yaml, const std::string& origin,
 }
 
 Loaded load_config(const std::string& path, const std::vector<std::string>& overrides) {
-  return parse_config(read_file(path), path, overrides);
+  const std::string found = found_config(path);
+  return parse_config(read_file(found), found, overrides);
 }
 
 }  // namespace posenc::config

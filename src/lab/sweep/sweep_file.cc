@@ -6,6 +6,7 @@
 #include "config/load.h"
 #include "core/bind.h"
 #include "sweep/plan.h"
+#include "system/installed.h"
 
 namespace posenc::sweep {
 namespace {
@@ -210,6 +211,9 @@ SweepFile parse_sweep(std::string_view yaml, const std::string& path) {
   return file;
 }
 
-SweepFile read_sweep(const std::string& path) { return parse_sweep(read_file(path), path); }
+SweepFile read_sweep(const std::string& path) {
+  const std::string found = found_config(path);
+  return parse_sweep(read_file(found), found);
+}
 
 }  // namespace posenc::sweep

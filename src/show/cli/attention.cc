@@ -105,10 +105,9 @@ class TemporaryFile {
 // Runs posenc-lab, which needs libtorch. What it says is passed on where it fails.
 int compute(const AttentionOptions& options, const std::string& run,
             const std::vector<std::string>& which) {
-  const fs::path lab = fs::read_symlink("/proc/self/exe").parent_path() / "posenc-lab";
   const TemporaryFile log("posenc_attention_XXXXXX");
   if (!log.made()) return kFailure;
-  Command command{.words = {lab.string(), "attention", run, "--progress", "quiet"},
+  Command command{.words = {program_beside("posenc-lab"), "attention", run, "--progress", "quiet"},
                   .folder = "",
                   .output = log.path(),
                   .environment = patient_threads()};
@@ -183,7 +182,8 @@ void print_heads(const AttentionRecord& record) {
     }
     table.add(row);
   }
-  print("\n{}", table.text());
+  print("\n");
+  print_table(table);
   if (has_cope) print("\nof the last query: gates above 1/2, and the sum of the others\n");
 }
 
@@ -198,7 +198,8 @@ void print_difference(const AttentionRecord& first, const AttentionRecord& secon
                fmt::format("{:.3f}", d.total_variation), fmt::format("{:.3f}", d.jensen_shannon),
                mean(first), mean(second)});
   }
-  print("\n{}", table.text());
+  print("\n");
+  print_table(table);
 }
 
 int run_attention(const AttentionOptions& options) {
@@ -234,7 +235,7 @@ int run_attention(const AttentionOptions& options) {
 
 void add_attention(CLI::App& app, Action& chosen) {
   CLI::App* verb =
-      app.add_subcommand("attention", "Draws what a trained model attends to on a sample");
+      app.add_subcommand("attention", "Draw what a trained model attends to on a sample");
   auto options = std::make_shared<AttentionOptions>();
   verb->add_option("RUN", options->run, "a run directory")->required();
   auto* text = verb->add_option("--text", options->text, "a text of your own in place of a sample");

@@ -172,7 +172,7 @@ void add_output_options(CLI::App* verb, ConvertOptions& options) {
 
 void add_convert(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand(
-      "convert", "Rewrites a checkpoint for the other pairing of RoPE, or for RoPE at all");
+      "convert", "Rewrite a checkpoint for the other pairing of RoPE, or for RoPE at all");
   auto options = std::make_shared<ConvertOptions>();
   verb->add_option("IN", options->in, "safetensors file, or folder with one or with shards")
       ->required();
@@ -190,12 +190,13 @@ void add_convert(CLI::App& app, Action& chosen) {
   add_patterns(verb, "--keep", options->keep, "modules or tensors to copy as they are");
   verb->footer(
       "Examples:\n"
-      "  posenc convert model.safetensors -o out.safetensors --layout interleaved --head-dim 128\n"
+      "  posenc convert model.safetensors -o out.safetensors --layout interleaved \\\n"
+      "    --head-dim 128\n"
       "  posenc convert llama-folder -o out-folder --layout interleaved --dry-run\n"
       "  posenc convert gpt2.safetensors -o start.safetensors --positions rope \\\n"
       "    --freeze-except attention\n"
-      "A pattern is the end of a name, such as self_attn.q_proj, or has * and ?, such as "
-      "'*.q_proj'.\n");
+      "A pattern is the end of a name, such as self_attn.q_proj, or has * and ?,\n"
+      "such as '*.q_proj'.\n");
   verb->callback([&chosen, options] { chosen = [options] { return run_convert(*options); }; });
 }
 

@@ -47,7 +47,7 @@ int print_list() {
     table.add({std::string(corpus.name), std::string(corpus.what), std::string(corpus.licence),
                state_text(corpus.name)});
   }
-  print("{}", table.text());
+  print_table(table);
   return kFine;
 }
 
@@ -90,8 +90,7 @@ int run_data(const DataOptions& options) {
 
 void add_data(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand(
-      "data",
-      "Fetches public corpora, trains tokenizers, writes token files, and shows what is there");
+      "data", "Fetch corpora, train tokenizers, write token files, show what is there");
   auto options = std::make_shared<DataOptions>();
   verb->add_option("NAME", options->name,
                    "a corpus of --list to fetch, or a folder to show (default: show all)");
@@ -106,12 +105,12 @@ void add_data(CLI::App& app, Action& chosen) {
   verb->add_flag("--verify", options->verify, "read token files and compare all checksums");
   verb->footer(
       "Examples:\n"
-      "  posenc data                    what is there: size, SHA-256, licence, split\n"
-      "  posenc data moby               fetch a corpus with the system's package tools\n"
+      "  posenc data           show what is there: size, SHA-256, licence, split\n"
+      "  posenc data moby      fetch a corpus with the system's package tools\n"
       "  posenc data dedup moby -o moby-clean\n"
       "  posenc data tokenizer train moby-clean --vocab 4096 -o tokenizer.json\n"
       "  posenc data tokens moby-clean --tokenizer tokenizer.json -o moby-4k\n"
-      "  posenc data moby-4k --verify   show token files and compare all checksums\n");
+      "  posenc data moby-4k --verify\n");
   add_data_tokenizer(*verb, chosen);
   add_data_tokens(*verb, chosen);
   add_data_dedup(*verb, chosen);

@@ -164,9 +164,8 @@ int dedup(const DedupArguments& arguments) {
 }  // namespace
 
 void add_data_dedup(CLI::App& data, Action& chosen) {
-  CLI::App* verb = data.add_subcommand(
-      "dedup",
-      "Copies a corpus without its near-duplicate documents (MinHash), the first one kept");
+  CLI::App* verb =
+      data.add_subcommand("dedup", "Copy a corpus without its near-duplicate documents (MinHash)");
   auto arguments = std::make_shared<DedupArguments>();
   add_source_options(*verb, arguments->sources);
   verb->add_option("-o,--output", arguments->output, "folder of the documents that are kept")

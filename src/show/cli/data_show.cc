@@ -84,7 +84,7 @@ void show_tokens(const std::string& folder, bool verify) {
                std::to_string(split.documents), megabytes(split.bytes),
                std::to_string(split.shards.size())});
   }
-  print("{}", table.text());
+  print_table(table);
   print("source      {}\nlicence     {}\nSHA-256     {} ({})\n", index.source, index.licence,
         files.sha256(), verify ? "all files verified" : "sizes checked; --verify reads all files");
   print("vocabulary  {}, SHA-256 {}\n", index.vocabulary, index.tokenizer_sha256);
@@ -106,7 +106,7 @@ void print_data_list() {
   for (const std::string& name : names_in(root)) {
     if (fs::exists(root / name / "index.json")) add_token_files(table, root / name);
   }
-  print("{}", table.text());
+  print_table(table);
 }
 
 bool show_data(const std::string& path, bool verify) {

@@ -108,10 +108,11 @@ int write_tokens(TokensArguments arguments) {
 }  // namespace
 
 void add_data_tokenizer(CLI::App& data, Action& chosen) {
-  CLI::App* verb = data.add_subcommand("tokenizer", "Trains a byte-pair tokenizer");
+  CLI::App* verb = data.add_subcommand("tokenizer", "Train a byte-pair tokenizer");
   verb->require_subcommand(1);
+  verb->footer("Example:\n  posenc data tokenizer train sotu --vocab 4096 -o tokenizer.json\n");
   CLI::App* train = verb->add_subcommand(
-      "train", "Trains a byte-level byte-pair tokenizer, as Hugging Face reads it");
+      "train", "Train a byte-level byte-pair tokenizer, as Hugging Face reads it");
   auto arguments = std::make_shared<TrainArguments>();
   add_source_options(*train, arguments->sources);
   train->add_option("-o,--output", arguments->output, "the tokenizer.json to write")->required();
@@ -128,15 +129,15 @@ void add_data_tokenizer(CLI::App& data, Action& chosen) {
   train->footer(
       "Examples:\n"
       "  posenc data tokenizer train sotu --vocab 4096 -o tokenizer.json\n"
-      "  posenc data tokenizer train web.jsonl --field content --pattern llama3 -o "
-      "tokenizer.json\n");
+      "  posenc data tokenizer train web.jsonl --field content --pattern llama3 \\\n"
+      "    -o tokenizer.json\n");
   train->callback(
       [&chosen, arguments] { chosen = [arguments] { return train_tokenizer(*arguments); }; });
 }
 
 void add_data_tokens(CLI::App& data, Action& chosen) {
   CLI::App* verb = data.add_subcommand(
-      "tokens", "Writes a corpus as token files, which training maps into memory");
+      "tokens", "Write a corpus as token files, which training maps into memory");
   auto arguments = std::make_shared<TokensArguments>();
   tokens::TokenFileOptions& files = arguments->files;
   add_source_options(*verb, arguments->sources);
@@ -158,7 +159,8 @@ void add_data_tokens(CLI::App& data, Action& chosen) {
   verb->footer(
       "Examples:\n"
       "  posenc data tokens sotu --tokenizer tokenizer.json -o sotu-tokens\n"
-      "  posenc data tokens web/ --suffixes .jsonl --tokenizer Llama-3.2-1B -o web-tokens\n");
+      "  posenc data tokens web/ --suffixes .jsonl --tokenizer Llama-3.2-1B \\\n"
+      "    -o web-tokens\n");
   verb->callback(
       [&chosen, arguments] { chosen = [arguments] { return write_tokens(*arguments); }; });
 }

@@ -30,7 +30,7 @@ int run_export(const ExportVerb& options) {
 }  // namespace
 
 void add_export(CLI::App& app, Action& chosen) {
-  CLI::App* verb = app.add_subcommand("export", "Writes a run as a Hugging Face folder");
+  CLI::App* verb = app.add_subcommand("export", "Write a run as a Hugging Face folder");
   auto options = std::make_shared<ExportVerb>();
   verb->add_option("RUN", options->run, "a run directory")->required();
   verb->add_option("--to", options->to, "the format: hf (config.json and model.safetensors)")
@@ -39,9 +39,9 @@ void add_export(CLI::App& app, Action& chosen) {
   verb->add_flag("--best", options->more.best, "the best checkpoint instead of the last");
   verb->add_flag("--force", options->more.replace, "replace files that are in the folder");
   verb->footer(
-      "A model is written as llama, qwen2, qwen3, gpt_neox or gpt2; one that is none of them is "
-      "an\n"
-      "error that names the field. transformers reads the folder, and so does train.init_from.\n"
+      "A model is written as llama, qwen2, qwen3, gpt_neox or gpt2. A model that is none\n"
+      "of them is an error that names the field. transformers reads the folder, and so\n"
+      "does train.init_from.\n"
       "\n"
       "Examples:\n"
       "  posenc export runs/mine --to hf -o exported\n"

@@ -10,13 +10,12 @@
 #include "cli/verbs.h"
 #include "posenc/core/error.h"
 #include "system/end_with_parent.h"
+#include "system/installed.h"
 #include "system/restart.h"
 
 namespace posenc::cli {
 
-std::string program_beside(const std::string& name) {
-  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / name).string();
-}
+std::string program_beside(const std::string& name) { return (program_folder() / name).string(); }
 
 namespace {
 
@@ -59,29 +58,32 @@ void add_lab_verb(CLI::App& app, Action& chosen, const std::string& name, const 
 }  // namespace
 
 void add_bench(CLI::App& app, Action& chosen) {
-  CLI::App* verb = add_verb(app, "bench", "measure kernels and training against baselines");
+  CLI::App* verb = add_verb(app, "bench", "Measure kernels and training against baselines");
   verb->callback([verb, &chosen] {
     chosen = [words = verb->remaining()] { return hand_over("posenc-bench", words); };
   });
 }
 
 void add_train(CLI::App& app, Action& chosen) {
-  add_lab_verb(app, chosen, "train", "train a small transformer into a run directory");
+  add_lab_verb(app, chosen, "train", "Train a small transformer into a run directory");
 }
 void add_eval(CLI::App& app, Action& chosen) {
-  add_lab_verb(app, chosen, "eval", "evaluate a trained model at any length or schedule");
+  add_lab_verb(app, chosen, "eval", "Evaluate a trained model at any length or schedule");
 }
 void add_generate(CLI::App& app, Action& chosen) {
-  add_lab_verb(app, chosen, "generate", "continue a prompt with a trained model");
+  add_lab_verb(app, chosen, "generate", "Continue a prompt with a trained model");
 }
 
 // torchrun starts a program by its path, and knows nothing of verbs.
 void add_which(CLI::App& app, Action& chosen) {
-  CLI::App* verb = app.add_subcommand("which", "print the path of a program for launchers");
+  CLI::App* verb = app.add_subcommand("which", "Print the path of a program for launchers");
   auto name = std::make_shared<std::string>();
-  verb->add_option("program", *name, "train: what torchrun --no-python is to start")
+  verb->add_option("program", *name, "the program: train, for torchrun --no-python")
       ->required()
       ->check(CLI::IsMember({"train"}));
+  verb->footer(
+      "Example:\n  torchrun --no-python --nproc-per-node 2 $(posenc which train) \\\n"
+      "    configs/demo.yaml\n");
   verb->callback([name, &chosen] {
     chosen = [name] {
       const std::string path = program_beside("posenc-" + *name);

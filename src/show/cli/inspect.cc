@@ -113,7 +113,7 @@ int run_inspect(const InspectOptions& options) {
 
 void add_inspect(CLI::App& app, Action& chosen) {
   CLI::App* verb =
-      app.add_subcommand("inspect", "Frequencies, tables, slopes and buckets of an encoding");
+      app.add_subcommand("inspect", "Show frequencies, tables, slopes and buckets of an encoding");
   auto options = std::make_shared<InspectOptions>();
   auto* source = verb->add_option_group("what to inspect");
   source->add_option(
@@ -141,9 +141,10 @@ void add_inspect(CLI::App& app, Action& chosen) {
   verb->add_flag("--json", options->json, "machine-readable");
   verb->footer(
       "Examples:\n"
-      "  posenc inspect --encoding \"rope(schedule=linear(factor=4))\" --head-dim 64 --positions "
-      "0,1,7\n"
-      "  posenc inspect --encoding t5 --head-dim 64 --heads 8 --relative -600:600 --json\n"
+      "  posenc inspect --encoding \"rope + alibi\" --head-dim 64 --heads 8\n"
+      "  posenc inspect --encoding \"rope(schedule=linear(factor=4))\" --head-dim 64 \\\n"
+      "    --positions 0,1,7\n"
+      "  posenc inspect --encoding t5 --head-dim 64 --relative -600:600 --json\n"
       "  posenc inspect --hf config.json --seq-len 8192 --precision hf --json\n");
   verb->callback([&chosen, options] { chosen = [options] { return run_inspect(*options); }; });
 }

@@ -1,11 +1,13 @@
+// posenc list: what a spec can hold.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <nlohmann/json.hpp>
 
+#include "cli/list_entry.h"
 #include "cli/print.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
+#include "command/help.h"
 #include "encodings/catalog_json.h"
 #include "posenc/encodings/spec.h"
 
@@ -14,31 +16,11 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Parameters are counted at the shape of a small, common model, and the output says so.
-constexpr ModelShape kExampleShape{.head_dim = 64, .heads = 12, .model_dim = 768};
-
-struct Counted {
-  std::vector<ParameterInfo> infos;
-  std::int64_t trainable = 0;
+struct ListOptions {
+  std::string name;
+  bool json = false;
+  bool brief = false;
 };
-
-Counted counted_parameters(std::string_view name) {
-  Counted result{parameters(default_encoding(name), kExampleShape), 0};
-  for (const ParameterInfo& info : result.infos) {
-    if (info.trainable) result.trainable += info.count();
-  }
-  return result;
-}
-
-// Trainable by default, on request (a field says so), or never.
-std::string trainable_text(const CatalogEntry& entry) {
-  if (counted_parameters(entry.traits.name).trainable > 0) return "yes";
-  for (const FieldDoc& field : entry.fields) {
-    if (field.name == "trainable") return "optional";
-    if (field.type.find("learnable") != std::string::npos) return "optional";
-  }
-  return "no";
-}
 
 void add_parameters(Json& encoding, const CatalogEntry& entry) {
   const Counted counted = counted_parameters(entry.traits.name);
@@ -62,77 +44,92 @@ Json list_json() {
   return json;
 }
 
-void print_fields(const std::vector<CatalogEntry>& entries) {
-  for (const CatalogEntry& entry : entries) {
-    print("\n{}: {}\n", entry.traits.name, entry.traits.title);
-    if (!entry.traits.formula.empty()) print("  {}\n", entry.traits.formula);
-    if (!entry.traits.paper.empty()) print("  {}\n", entry.traits.paper);
-    if (entry.fields.empty()) continue;
-    Table table({"field", "default", "allowed", "meaning"});
-    for (const FieldDoc& field : entry.fields) {
-      const std::string allowed = field.range.empty() ? field.type : field.type + " " + field.range;
-      table.add({field.name, field.default_value, allowed, field.doc});
+// Of one name, as it stands in the whole list.
+Json entry_json(const std::string& name) {
+  const Json all = list_json();
+  for (const char* list : {"encodings", "schedules", "axes"}) {
+    for (const Json& entry : all[list]) {
+      if (entry["name"] == name) return entry;
     }
-    print("{}", table.text());
   }
+  return nullptr;
+}
+
+// "RE-t": a letter where it has the property.
+std::string property_letters(const CatalogEntry& entry) {
+  const std::string trainable = trainable_text(entry);
+  std::string letters;
+  letters += entry.traits.relative ? 'R' : '-';
+  letters += entry.traits.extrapolates ? 'E' : '-';
+  letters += entry.traits.linear_attention ? 'L' : '-';
+  letters += trainable == "yes" ? 'T' : trainable == "optional" ? 't' : '-';
+  return letters;
 }
 
 void print_overview() {
-  const auto yes_no = [](bool b) { return std::string(b ? "yes" : "no"); };
-  Table table({"encoding", "site", "relative", "extrapolates", "linear attention", "trainable",
-               "parameters", "what it is"});
+  print_title("Encodings; a spec joins any of them with +");
+  print("\n");
+  Table table({"encoding", "site", "has", "parameters", "what it is"}, command::kWidth);
   for (const CatalogEntry& entry : encoding_catalog()) {
     const Traits& t = entry.traits;
-    const auto site = static_cast<std::size_t>(t.site);
-    table.add({std::string(t.name),
-               site == 0 ? "-" : fmt::format("{} {}", site, enum_names(Site{})[site]),
-               yes_no(t.relative), yes_no(t.extrapolates), yes_no(t.linear_attention),
-               trainable_text(entry), std::to_string(counted_parameters(t.name).trainable),
-               std::string(t.title)});
+    table.add({std::string(t.name), site_text(t), property_letters(entry),
+               std::to_string(counted_parameters(t.name).trainable), std::string(t.title)});
   }
+  print_table(table);
   print(
-      "Encodings (parameters of one layer at {} heads of {}; a spec joins any of them with "
-      "+)\n\n{}",
-      kExampleShape.heads, kExampleShape.head_dim, table.text());
+      "\n  has: R relative, E extrapolates, L linear attention, T trainable (t: a field\n"
+      "  makes it so); parameters of one layer with {} heads of {}\n",
+      kExampleShape.heads, kExampleShape.head_dim);
 }
 
-void print_schedules() {
-  Table table({"schedule", "frequency of pair i", "what it is"});
-  for (const CatalogEntry& entry : schedule_catalog()) {
-    table.add({std::string(entry.traits.name), std::string(entry.traits.formula),
-               std::string(entry.traits.title)});
+void print_names(const char* title, const char* heading, const std::vector<CatalogEntry>& catalog) {
+  print("\n");
+  print_title(title);
+  print("\n");
+  Table table({heading, "what it is"}, command::kWidth);
+  for (const CatalogEntry& entry : catalog) {
+    table.add({std::string(entry.traits.name), std::string(entry.traits.title)});
   }
-  print("\nFrequency schedules of rope, as in rope(schedule=linear(factor=4))\n\n{}", table.text());
+  print_table(table);
+}
+
+int run_list(const ListOptions& options) {
+  if (!options.name.empty()) {
+    const NamedEntry entry = find_entry(options.name);
+    options.json ? print_json(entry_json(options.name).dump(2)) : print_entry(entry);
+    return kFine;
+  }
+  if (options.json) {
+    print_json(list_json().dump(2));
+    return kFine;
+  }
+  print_overview();
+  print_names("Frequency schedules of rope, as in rope(schedule=linear(factor=4))", "schedule",
+              schedule_catalog());
+  print_names("Axes of rope, as in rope(axes=mrope(sections=[16, 24, 24]))", "axes",
+              axes_catalog());
+  if (options.brief) {
+    print("\nposenc list NAME shows the formula, the fields and an example.\n");
+    return kFine;
+  }
+  for (const NamedEntry& entry : all_entries()) {
+    print("\n");
+    print_entry(entry);
+  }
+  return kFine;
 }
 
 }  // namespace
 
 void add_list(CLI::App& app, Action& chosen) {
   CLI::App* verb =
-      app.add_subcommand("list", "Every encoding and schedule, with fields and properties");
-  auto json = std::make_shared<bool>(false);
-  auto brief = std::make_shared<bool>(false);
-  verb->add_flag("--json", *json, "machine-readable, with every field");
-  verb->add_flag("--brief", *brief, "the two overviews, without the fields");
-  verb->footer("Example:\n  posenc list --brief\n");
-  verb->callback([&chosen, json, brief] {
-    chosen = [json, brief] {
-      if (*json) {
-        print_json(list_json().dump(2));
-        return kFine;
-      }
-      print_overview();
-      print_schedules();
-      if (*brief) return kFine;
-      print("\nFields of the encodings\n");
-      print_fields(encoding_catalog());
-      print("\nFields of the schedules\n");
-      print_fields(schedule_catalog());
-      print("\nFields of the axes, as in rope(axes=mrope(sections=[16, 24, 24]))\n");
-      print_fields(axes_catalog());
-      return kFine;
-    };
-  });
+      app.add_subcommand("list", "List encodings and schedules, or document one of them");
+  auto options = std::make_shared<ListOptions>();
+  verb->add_option("NAME", options->name, "an encoding, a schedule or axes (default: all)");
+  verb->add_flag("--json", options->json, "machine-readable, with every field");
+  verb->add_flag("--brief", options->brief, "the overviews, without the fields");
+  verb->footer("Examples:\n  posenc list --brief\n  posenc list rope\n  posenc list yarn --json\n");
+  verb->callback([&chosen, options] { chosen = [options] { return run_list(*options); }; });
 }
 
 }  // namespace posenc::cli

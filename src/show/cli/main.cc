@@ -1,88 +1,63 @@
 // posenc: the command line. One short file per verb.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <exception>
 
+#include "cli/mistakes.h"
 #include "cli/print.h"
 #include "cli/verbs.h"
+#include "command/help.h"
 #include "core/failure.h"
 #include "posenc/core/error.h"
-#include "posenc/core/version.h"
 
 namespace posenc::cli {
 namespace {
 
 constexpr const char* kExamples =
     "Examples:\n"
-    "  posenc list\n"
+    "  posenc init study\n"
+    "  posenc list rope\n"
     "  posenc inspect --encoding \"rope(theta=500000) + alibi\" --head-dim 64 --heads 8\n"
-    "  posenc inspect --hf config.json --seq-len 8192 --json\n"
-    "  posenc train configs/demo.yaml --set model.encoding=\"rope + cope\" --out runs/mine\n"
-    "  posenc train configs/demo.yaml --procs 2 --out runs/mine\n"
-    "  posenc bench cpu --filter attention/cope\n"
-    "  posenc convert model.safetensors -o out.safetensors --layout interleaved --head-dim 128\n"
-    "  posenc sweep configs/theta.yaml --jobs 2\n"
-    "  posenc sweep configs/theta.yaml --on slurm --partition gpu --time 4:00:00 --gpus 1\n"
-    "  posenc plan configs/language_model.yaml --gpus 16 --network 400Gbit\n"
-    "  posenc reproduce copy-small --jobs 2\n"
-    "  posenc compare runs/theta\n"
+    "  posenc train configs/demo.yaml --set model.encoding=\"rope + cope\" \\\n"
+    "    --out runs/mine\n"
+    "  posenc sweep configs/demo_sweep.yaml --jobs 2\n"
+    "  posenc compare runs/demo\n"
     "  posenc plot decay --theta 10000,500000\n"
-    "  posenc attention runs/mine --sample 0 -o attention.svg\n"
-    "  posenc generate runs/mine --prompt \"Call me\"\n"
-    "  posenc export runs/mine --to hf -o exported\n"
-    "  posenc report runs/theta -o theta.html\n"
-    "  posenc runs pack runs/theta -o theta.tar.zst\n"
-    "  posenc serve runs\n";
+    "  posenc serve runs\n"
+    "\n"
+    "posenc help VERB has the options and examples of a verb.\n";
 
-// CLI11's own texts span lines and do not say where help is; a mistake is answered in one line.
-int report_mistake(const CLI::App& app, const CLI::ParseError& problem) {
-  const auto verbs = app.get_subcommands();
-  const std::string verb = verbs.empty() ? "" : " " + verbs.front()->get_name();
-  print_error("posenc{}: {}; see posenc{} --help", verb, problem.what(), verb);
-  return kMistake;
-}
+constexpr std::array kVerbs = {add_init,   add_list,       add_inspect,   add_plot,   add_train,
+                               add_eval,   add_generate,   add_sweep,     add_plan,   add_compare,
+                               add_report, add_serve,      add_attention, add_sample, add_data,
+                               add_runs,   add_convert,    add_export,    add_bench,  add_reproduce,
+                               add_which,  add_completion, add_man,       add_help};
 
-// CLI11 would only say that a subcommand is missing, not that this one does not exist.
-void check_verb(const CLI::App& app, int argc, char** argv) {
-  if (argc < 2 || argv[1][0] == '-') return;
-  std::string known;
-  for (const CLI::App* verb : app.get_subcommands({})) {
-    if (verb->get_name() == argv[1]) return;
-    known += (known.empty() ? "" : ", ") + verb->get_name();
+// In the order of the command; "help sweep" is "sweep --help".
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (!words.empty() && words.front() == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
   }
-  throw CLI::ParseError(fmt::format("'{}' is not a verb of posenc; known: {}", argv[1], known),
-                        kMistake);
+  return words;
 }
 
 int run(int argc, char** argv) {
   CLI::App app("posenc: positional encodings in attention, exact and comparable", "posenc");
-  app.set_version_flag("--version", "posenc " POSENC_VERSION_STRING);
+  command::use_help_layout(app);
+  app.set_version_flag("-v,--version", version_text(), "show version, commit and build");
   app.footer(kExamples);
   app.require_subcommand(1);
   Action chosen;
-  add_list(app, chosen);
-  add_inspect(app, chosen);
-  add_bench(app, chosen);
-  add_convert(app, chosen);
-  add_train(app, chosen);
-  add_eval(app, chosen);
-  add_sweep(app, chosen);
-  add_plan(app, chosen);
-  add_reproduce(app, chosen);
-  add_compare(app, chosen);
-  add_report(app, chosen);
-  add_serve(app, chosen);
-  add_runs(app, chosen);
-  add_data(app, chosen);
-  add_sample(app, chosen);
-  add_plot(app, chosen);
-  add_attention(app, chosen);
-  add_generate(app, chosen);
-  add_export(app, chosen);
-  add_which(app, chosen);
+  for (const auto add : kVerbs) add(app, chosen);
+  std::vector<std::string> words = words_of(argc, argv);
   try {
-    check_verb(app, argc, argv);
-    app.parse(argc, argv);
+    check_verbs(app, words);
+    std::reverse(words.begin(), words.end());  // as CLI11 reads them
+    app.parse(words);
   } catch (const CLI::Success& asked_for) {
     return app.exit(asked_for);  // --help, --version
   } catch (const CLI::ParseError& problem) {
@@ -92,6 +67,14 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
+
+// For the list of verbs: words_of() has replaced it by --help before anything is parsed.
+void add_help(CLI::App& app, Action& /*chosen*/) {
+  CLI::App* verb = app.add_subcommand("help", "Show the options and examples of a verb");
+  verb->prefix_command();
+  verb->footer("Examples:\n  posenc help train\n  posenc help sweep status\n");
+}
+
 }  // namespace posenc::cli
 
 int main(int argc, char** argv) {

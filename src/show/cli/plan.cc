@@ -123,7 +123,8 @@ void print_memory(const config::ScalePlan& plan) {
              "shard_optimizer (ZeRO-1)"});
   table.add({"activations", bytes_text(plan.activations), bytes_text(plan.checkpointed_activations),
              "checkpoint_blocks"});
-  print("{}\n", table.text());
+  print_table(table);
+  print("\n");
 }
 
 void print_variants(const config::ScalePlan& plan, const config::Cluster& cluster) {
@@ -136,7 +137,7 @@ void print_variants(const config::ScalePlan& plan, const config::Cluster& cluste
                fmt::format("{:.1f} %", v.efficiency * 100.0), scaled(v.tokens_per_second, ""),
                seconds_text(v.seconds)});
   }
-  print("{}", table.text());
+  print_table(table);
   const bool any = plan.variants[3].fits || plan.variants[2].fits || plan.variants[1].fits ||
                    plan.variants[0].fits;
   if (!any) {
@@ -190,7 +191,7 @@ void add_machine_options(CLI::App& verb, PlanOptions& options) {
 
 void add_plan(CLI::App& app, Action& chosen) {
   CLI::App* verb =
-      app.add_subcommand("plan", "Estimates memory, network and time of a training on many GPUs");
+      app.add_subcommand("plan", "Estimate memory, network and time of a training on many GPUs");
   auto options = std::make_shared<PlanOptions>();
   verb->add_option("CONFIG", options->config, "a lab config, see configs/")->required();
   verb->add_option("--set", options->settings, "set a field, such as train.batch=512")

@@ -52,7 +52,8 @@ void print_kinds() {
   for (const plots::KindInfo& kind : plots::plot_kinds()) {
     table.add({std::string(kind.name), std::string(kind.doc)});
   }
-  print("{}\nposenc plot KIND --list names what a kind reads and its defaults.\n", table.text());
+  print_table(table);
+  print("\nposenc plot KIND --list names what a kind reads and its defaults.\n");
 }
 
 void print_fields(const plots::KindInfo& kind) {
@@ -67,7 +68,9 @@ void print_fields(const plots::KindInfo& kind) {
     table.add({option_name(doc.name), list_text(defaults[f].value),
                range.empty() ? doc.type : doc.type + " " + range, doc.doc});
   }
-  print("{}: {}\n\n{}\nExample:\n  {}\n", kind.name, kind.doc, table.text(), kind.example);
+  print("{}: {}\n\n", kind.name, kind.doc);
+  print_table(table);
+  print("\nExample:\n  {}\n", kind.example);
 }
 
 int run_plot(const PlotOptions& options) {
@@ -104,7 +107,7 @@ void add_fields(CLI::App& verb, PlotOptions& options) {
 }  // namespace
 
 void add_plot(CLI::App& app, Action& chosen) {
-  CLI::App* verb = app.add_subcommand("plot", "Figures of encodings, as SVG, PNG and CSV");
+  CLI::App* verb = app.add_subcommand("plot", "Draw figures of encodings as SVG, PNG and CSV");
   auto options = std::make_shared<PlotOptions>();
   verb->add_option("KIND", options->kind, "what to draw; posenc plot --list names the kinds");
   verb->add_flag("--list", options->list, "the kinds; after a KIND, what it reads");

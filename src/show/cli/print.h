@@ -3,11 +3,15 @@
 #pragma once
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "cli/table.h"
+#include "command/terminal.h"
 #include "core/plain_text.h"
 
 namespace posenc::cli {
@@ -20,10 +24,29 @@ void print(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
 // A document of JSON and a line break.
 inline void print_json(std::string_view json) { fmt::print("{}\n", printable_json(json)); }
 
-// One line on the standard error.
+// Cells are plain already; on a terminal the header is bold and states have colours.
+inline void print_table(const Table& table, const std::string& indent = "  ") {
+  fmt::print("{}", table.text(indent, command::has_colours(STDOUT_FILENO)));
+}
+
+// A title, bold on a terminal.
+inline void print_title(std::string_view title) {
+  const bool colours = command::has_colours(STDOUT_FILENO);
+  fmt::print("{}\n", command::coloured(one_line(title),
+                                       colours ? command::Colour::kBold : command::Colour::kNone));
+}
+
+// One line on the standard error; "posenc:" in front is red on a terminal.
 template <class... Arguments>
 void print_error(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  fmt::print(stderr, "{}\n", one_line(fmt::format(format, std::forward<Arguments>(arguments)...)));
+  const std::string line = one_line(fmt::format(format, std::forward<Arguments>(arguments)...));
+  const std::size_t end = line.starts_with("posenc") ? line.find(": ") : std::string::npos;
+  const std::size_t prefix = end == std::string::npos ? 0 : end + 1;
+  const bool colours = command::has_colours(STDERR_FILENO);
+  fmt::print(stderr, "{}{}\n",
+             command::coloured(line.substr(0, prefix),
+                               colours ? command::Colour::kRed : command::Colour::kNone),
+             line.substr(prefix));
 }
 
 }  // namespace posenc::cli

@@ -51,8 +51,8 @@ int run_report(const ReportOptions& options) {
 }  // namespace
 
 void add_report(CLI::App& app, Action& chosen) {
-  CLI::App* verb =
-      app.add_subcommand("report", "One HTML file of what runs found: tables, charts, attention");
+  CLI::App* verb = app.add_subcommand(
+      "report", "Write what runs found as one HTML file: tables, charts, attention");
   auto options = std::make_shared<ReportOptions>();
   verb->add_option("DIR", options->folders,
                    "runs, packs of runs, or folders with either below them")

@@ -48,7 +48,7 @@ int list_pages(const EvidenceFiles& files) {
                  first ? file.question : ""});
     }
   }
-  print("{}", table.text(""));
+  print_table(table, "");
   return kFine;
 }
 
@@ -88,13 +88,18 @@ void print_verdicts(const std::vector<report::Run>& here, const std::vector<repo
     table.add({shortened(verdict.row, kLongestRow), verdict.condition, verdict.here, verdict.there,
                verdict.words});
   }
-  print("\n{}\n", table.text(""));
+  print("\n");
+  print_table(table, "");
+  print("\n");
 }
 
 void print_text_table(const report::TextTable& text) {
   Table table(text.header);
   for (const auto& row : text.rows) table.add(row);
-  print("{}\n\n{}\n", one_line(text.title), table.text(""));
+  print_title(text.title);
+  print("\n");
+  print_table(table, "");
+  print("\n");
 }
 
 void print_comparison(const EvidenceFiles& files, const sweep::EvidenceFile& file,
@@ -182,7 +187,7 @@ int run_reproduce(const ReproduceOptions& options) {
 
 void add_reproduce(CLI::App& app, Action& chosen) {
   CLI::App* verb = app.add_subcommand(
-      "reproduce", "Runs the sweeps behind a page of docs/evidence and compares the results");
+      "reproduce", "Repeat the sweeps behind a page of docs/evidence and compare the results");
   auto options = std::make_shared<ReproduceOptions>();
   verb->add_option("NAME", options->name, "the page; without it the pages are listed");
   CLI::Option* part = verb->add_option("--part", options->part, "only this part of the page");
@@ -196,7 +201,7 @@ void add_reproduce(CLI::App& app, Action& chosen) {
   check->excludes(part);
   add_session_options(*verb, options->session);
   verb->footer(
-      "A finished run is skipped, an interrupted one goes on.\n"
+      "Finished runs are skipped and interrupted ones go on.\n"
       "Examples:\n"
       "  posenc reproduce\n"
       "  posenc reproduce copy-small --jobs 2\n"

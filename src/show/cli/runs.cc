@@ -109,12 +109,12 @@ int run_list(const std::vector<std::string>& given) {
       }
     }
   }
-  print("{}", table.text());
+  print_table(table);
   return kFine;
 }
 
 void add_pack_verb(CLI::App& runs, Action& chosen) {
-  CLI::App* verb = runs.add_subcommand("pack", "Packs runs into one compact file, with checksums");
+  CLI::App* verb = runs.add_subcommand("pack", "Pack runs into one compact file, with checksums");
   auto words = std::make_shared<PackWords>();
   verb->add_option("DIR", words->folders, "runs, or folders with runs below them")->required();
   verb->add_option("-o,--out", words->out, "the pack: NAME.tar.zst, NAME.tar.gz or NAME.tar")
@@ -133,7 +133,7 @@ void add_pack_verb(CLI::App& runs, Action& chosen) {
 }
 
 void add_unpack_verb(CLI::App& runs, Action& chosen) {
-  CLI::App* verb = runs.add_subcommand("unpack", "Checks packs and unpacks their runs");
+  CLI::App* verb = runs.add_subcommand("unpack", "Check packs and unpack their runs");
   auto words = std::make_shared<UnpackWords>();
   verb->add_option("FILE", words->packs, "packs")->required();
   verb->add_option("--to", words->to, "folder for the runs; made if need be")->required();
@@ -142,7 +142,7 @@ void add_unpack_verb(CLI::App& runs, Action& chosen) {
 }
 
 void add_list_verb(CLI::App& runs, Action& chosen) {
-  CLI::App* verb = runs.add_subcommand("list", "Lists runs: encoding, seed, state, step, bytes");
+  CLI::App* verb = runs.add_subcommand("list", "List runs: encoding, seed, state, step, bytes");
   auto words = std::make_shared<std::vector<std::string>>();
   verb->add_option("DIR", *words, "runs, packs, or folders with either below them")->required();
   verb->footer("Example:\n  posenc runs list runs/demo demo.tar.zst\n");
@@ -152,8 +152,12 @@ void add_list_verb(CLI::App& runs, Action& chosen) {
 }  // namespace
 
 void add_runs(CLI::App& app, Action& chosen) {
-  CLI::App* verb = app.add_subcommand("runs", "Packs, unpacks and lists run directories");
+  CLI::App* verb = app.add_subcommand("runs", "Pack, unpack and list run directories");
   verb->require_subcommand(1);
+  verb->footer(
+      "Examples:\n"
+      "  posenc runs list runs/demo\n"
+      "  posenc runs pack runs/demo -o demo.tar.zst\n");
   add_pack_verb(*verb, chosen);
   add_unpack_verb(*verb, chosen);
   add_list_verb(*verb, chosen);

@@ -70,7 +70,7 @@ int run_sample(const SampleOptions& options) {
 }  // namespace
 
 void add_sample(CLI::App& app, Action& chosen) {
-  CLI::App* verb = app.add_subcommand("sample", "Prints samples of a config's task");
+  CLI::App* verb = app.add_subcommand("sample", "Print samples of a config's task");
   auto options = std::make_shared<SampleOptions>();
   verb->add_option("CONFIG", options->config, "YAML with a task")->required();
   verb->add_option("--set", options->settings, "fields of the config, such as task=parity")

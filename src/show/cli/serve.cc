@@ -14,6 +14,7 @@
 #include "posenc/core/error.h"
 #include "serve/http.h"
 #include "serve/site.h"
+#include "system/installed.h"
 #include "system/stop_request.h"
 
 namespace posenc::cli {
@@ -30,14 +31,11 @@ struct ServeOptions {
   int port = 8080;
 };
 
-fs::path program_folder() { return fs::read_symlink("/proc/self/exe").parent_path(); }
-
-// In a source tree build/release/bin/posenc has build/web/dist, installed bin/posenc has share/posenc/web.
+// In a source tree build/release/bin/posenc has build/web/dist, installed bin/posenc has share/posenc/explorer.
 std::string find_web(const std::string& given) {
   if (!given.empty()) return given;
-  const fs::path here = program_folder();
   for (const fs::path& candidate :
-       {here.parent_path() / "share/posenc/web", here.parent_path().parent_path() / "web/dist"}) {
+       {shared_folder() / "explorer", program_folder() / "../../web/dist"}) {
     std::error_code ignored;
     if (fs::exists(candidate / "index.html", ignored)) return candidate.string();
   }
@@ -88,7 +86,7 @@ int run_serve(const ServeOptions& options) {
 
 void add_serve(CLI::App& app, Action& chosen) {
   CLI::App* verb =
-      app.add_subcommand("serve", "Shows the explorer and live runs in a browser, on this machine");
+      app.add_subcommand("serve", "Serve the explorer and live runs to a browser on this machine");
   auto options = std::make_shared<ServeOptions>();
   verb->add_option("DIR", options->folder, "folder with runs")->capture_default_str();
   verb->add_option("--port", options->port, "on 127.0.0.1 and ::1; 0: a free one")

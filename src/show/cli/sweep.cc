@@ -104,7 +104,7 @@ int run_sweep(const SweepOptions& options) {
 }  // namespace
 
 void add_sweep(CLI::App& app, Action& chosen) {
-  CLI::App* verb = app.add_subcommand("sweep", "Trains a grid of configs, one process per job");
+  CLI::App* verb = app.add_subcommand("sweep", "Train a grid of configs, one process per job");
   auto options = std::make_shared<SweepOptions>();
   verb->add_option("SWEEP", options->file, "YAML: base, out, grid, also, exclude");
   verb->add_option("--on", options->on, "local (default), or slurm: submit an array job")
@@ -119,13 +119,14 @@ void add_sweep(CLI::App& app, Action& chosen) {
   add_sweep_cancel(*verb, chosen);
   add_sweep_retry(*verb, chosen);
   verb->footer(
-      "A finished run is skipped, an interrupted one goes on; Ctrl-C lets the jobs save and end.\n"
-      "Several sweeps may work on one folder: a run is trained by one of them.\n"
+      "Finished runs are skipped and interrupted ones go on. Ctrl-C lets the jobs save\n"
+      "and end. Several sweeps may work on one folder: a run is trained by one of them.\n"
       "Examples:\n"
       "  posenc sweep configs/theta.yaml --jobs 2 --dry-run\n"
       "  posenc sweep configs/theta.yaml --shard 1/4\n"
       "  posenc sweep configs/theta.yaml --device cuda --jobs 8 --minutes 30\n"
-      "  posenc sweep configs/theta.yaml --on slurm --partition gpu --time 4:00:00 --gpus 1\n"
+      "  posenc sweep configs/theta.yaml --on slurm --partition gpu --time 4:00:00 \\\n"
+      "    --gpus 1\n"
       "  posenc sweep status runs/theta\n");
   verb->callback([&chosen, options, verb] {
     if (!verb->get_subcommands().empty()) return;

@@ -283,7 +283,7 @@ void print_jobs(const std::vector<JobReport>& reports) {
   for (const JobReport& report : reports) {
     table.add({what_happens(report.state), report.job.name, report.job.folder.string()});
   }
-  print("{}", table.text());
+  print_table(table);
 }
 
 void print_line(const std::string& line) {

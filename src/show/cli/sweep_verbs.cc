@@ -48,7 +48,7 @@ int run_status(const FolderWords& words) {
     table.add({std::string(enum_name(run.state)), run.job.name, std::to_string(run.step),
                where_text(run), run.message});
   }
-  print("{}", table.text());
+  print_table(table);
   std::string counts;
   for (const auto state : {ViewState::kDone, ViewState::kHeld, ViewState::kWaiting,
                            ViewState::kFailed, ViewState::kDiverged}) {
@@ -131,7 +131,7 @@ int run_retry(const FolderWords& words) {
 void add_sweep_status(CLI::App& sweep, Action& chosen) {
   auto words = std::make_shared<FolderWords>();
   CLI::App* verb =
-      add_verb(sweep, "status", "Shows the runs of a sweep and why some failed", *words);
+      add_verb(sweep, "status", "Show the runs of a sweep and why some failed", *words);
   verb->add_flag("--json", words->json, "as JSON");
   verb->footer("Example:\n  posenc sweep status runs/theta\n");
   verb->callback([&chosen, words] { chosen = [words] { return run_status(*words); }; });
@@ -139,7 +139,7 @@ void add_sweep_status(CLI::App& sweep, Action& chosen) {
 
 void add_sweep_cancel(CLI::App& sweep, Action& chosen) {
   auto words = std::make_shared<FolderWords>();
-  CLI::App* verb = add_verb(sweep, "cancel", "Stops the workers of a sweep; its runs save", *words);
+  CLI::App* verb = add_verb(sweep, "cancel", "Stop the workers of a sweep; its runs save", *words);
   verb->add_flag("--now", words->now, "let Slurm end them within its KillWait");
   verb->footer("Example:\n  posenc sweep cancel runs/theta\n");
   verb->callback([&chosen, words] { chosen = [words] { return run_cancel(*words); }; });
@@ -147,7 +147,7 @@ void add_sweep_cancel(CLI::App& sweep, Action& chosen) {
 
 void add_sweep_retry(CLI::App& sweep, Action& chosen) {
   auto words = std::make_shared<FolderWords>();
-  CLI::App* verb = add_verb(sweep, "retry", "Tries failed runs again", *words);
+  CLI::App* verb = add_verb(sweep, "retry", "Try failed runs again", *words);
   verb->add_option("RUN", words->runs, "names of runs (default: all that failed)");
   verb->footer("Example:\n  posenc sweep retry runs/theta rope-seed0\n");
   verb->callback([&chosen, words] { chosen = [words] { return run_retry(*words); }; });

@@ -10,17 +10,23 @@ namespace posenc::cli {
 
 class Table {
  public:
-  explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
+  // `width`: the last column is broken between words, so that lines stay within it; 0 breaks nothing.
+  explicit Table(std::vector<std::string> header, std::size_t width = 0)
+      : rows_{std::move(header)}, width_(width) {}
   // A cell is one line, whatever name it shows.
   void add(std::vector<std::string> row) {
     for (std::string& cell : row) cell = one_line(cell);
     rows_.push_back(std::move(row));
   }
   // Every line starts with `indent`; the header is underlined.
-  [[nodiscard]] std::string text(const std::string& indent = "  ") const;
+  [[nodiscard]] std::string text(const std::string& indent = "  ", bool colours = false) const;
 
  private:
+  [[nodiscard]] std::string line(std::size_t row, const std::vector<std::size_t>& width,
+                                 const std::string& indent, bool colours) const;
+
   std::vector<std::vector<std::string>> rows_;
+  std::size_t width_;
 };
 
 // Six significant digits, without padding: for reading, not for reading back.

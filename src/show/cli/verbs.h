@@ -30,6 +30,13 @@ void add_attention(CLI::App& app, Action& chosen);
 void add_export(CLI::App& app, Action& chosen);
 void add_generate(CLI::App& app, Action& chosen);
 void add_which(CLI::App& app, Action& chosen);
+void add_init(CLI::App& app, Action& chosen);
+void add_completion(CLI::App& app, Action& chosen);
+void add_man(CLI::App& app, Action& chosen);
+void add_help(CLI::App& app, Action& chosen);
+
+// "posenc 0.1.0 (commit 212c693)", and a line of what the build has.
+std::string version_text();
 
 // The path of a program that is built and installed next to this one.
 std::string program_beside(const std::string& name);

@@ -11,6 +11,8 @@
 #include "bench/memory.h"
 #include "bench/program/figures.h"
 #include "bench/program/training_table.h"
+#include "command/help.h"
+#include "command/verb_doc.h"
 #include "core/failure.h"
 #include "core/plain_text.h"
 #include "posenc/core/error.h"
@@ -133,17 +135,31 @@ void add_options(CLI::App& cpu, BenchArguments& arguments) {
   cpu.add_flag("--json", arguments.json, "a list of rows, for programs");
   cpu.add_flag("--list", arguments.list, "print the names of the rows and measure nothing");
   cpu.add_flag("--no-baseline", arguments.no_baseline, "leave libtorch's compositions out");
+  cpu.footer(
+      "Examples:\n"
+      "  posenc bench cpu --list\n"
+      "  posenc bench cpu --filter attention/cope --seconds 2\n");
 }
 
 int run_program(int argc, char** argv) {
-  CLI::App app("measure the kernels against baselines and limits", "posenc bench");
+  CLI::App app("Measure the kernels against baselines and limits", "posenc bench");
+  command::use_help_layout(app);
+  app.footer(
+      "Examples:\n"
+      "  posenc bench cpu --filter attention/cope\n"
+      "  posenc bench train --filter rope --length 512\n");
   app.require_subcommand(1);
-  CLI::App* cpu = app.add_subcommand("cpu", "the CPU kernels; every result is checked first");
+  CLI::App* cpu = app.add_subcommand("cpu", "Measure CPU kernels; every result is checked first");
   BenchArguments arguments;
   add_options(*cpu, arguments);
-  CLI::App* train = app.add_subcommand("train", "whole training steps against compositions");
+  CLI::App* train =
+      app.add_subcommand("train", "Measure whole training steps against compositions");
   TrainingArguments training;
   add_training_options(*train, training);
+  if (command::asks_for_verbs(argc, argv)) {
+    fmt::print("{}\n", command::verbs_json(app));
+    return 0;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for) {

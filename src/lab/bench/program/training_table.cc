@@ -193,6 +193,10 @@ void add_training_options(CLI::App& train, TrainingArguments& a) {
       ->capture_default_str();
   train.add_flag("--json", a.json, "a list of rows, for programs");
   train.add_option("-o,--output", a.output, "also write the rows to this file, as JSON");
+  train.footer(
+      "Examples:\n"
+      "  posenc bench train --filter rope --length 512\n"
+      "  posenc bench train --device cuda --precision bfloat16 --lengths 1024,4096\n");
 }
 
 int run_training(const TrainingArguments& arguments) {

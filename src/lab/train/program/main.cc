@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <array>
 
+#include "command/help.h"
+#include "command/verb_doc.h"
 #include "core/failure.h"
 #include "core/open_file.h"
 #include "core/plain_text.h"
@@ -120,8 +122,8 @@ void add_overrides(CLI::App& verb, Arguments& a) {
 
 CLI::App* add_attention(CLI::App& app, Arguments& a) {
   CLI::App* verb = app.add_subcommand(
-      "attention", "write what a trained model attends to on a sample into its run directory");
-  verb->add_option("run", a.run, "a run directory")->required();
+      "attention", "Write what a trained model attends to on a sample into its run directory");
+  verb->add_option("RUN", a.run, "a run directory")->required();
   verb->add_option("--sample", a.attention.sample, "number of the sample, as evaluations draw it")
       ->check(CLI::NonNegativeNumber);
   verb->add_option("--length", a.attention.length, "positions (default: the training length)")
@@ -136,8 +138,8 @@ CLI::App* add_attention(CLI::App& app, Arguments& a) {
 }
 
 CLI::App* add_generate(CLI::App& app, Arguments& a) {
-  CLI::App* verb = app.add_subcommand("generate", "continue a prompt with a trained model");
-  verb->add_option("run", a.run, "a run directory, or a Hugging Face folder with tokenizer.json")
+  CLI::App* verb = app.add_subcommand("generate", "Continue a prompt with a trained model");
+  verb->add_option("RUN", a.run, "a run directory, or a Hugging Face folder with tokenizer.json")
       ->required();
   verb->add_option("--prompt", a.generate.prompt,
                    "text to continue; for tasks that are not text, words as posenc sample prints "
@@ -158,44 +160,66 @@ CLI::App* add_generate(CLI::App& app, Arguments& a) {
   add_common(*verb, a);
   verb->footer(
       "Examples:\n"
-      "  posenc generate runs/mine --prompt \"Call me\" --tokens 200 --temperature 0.8 --seed 1\n"
+      "  posenc generate runs/mine --prompt \"Call me\" --tokens 200 --temperature 0.8\n"
       "  posenc generate runs/mine --prompt \"Call me\" --greedy --json\n");
+  return verb;
+}
+
+CLI::App* add_train(CLI::App& app, Arguments& a) {
+  CLI::App* verb = app.add_subcommand("train", "Train a small transformer into a run directory");
+  verb->add_option("CONFIG", a.config, "a YAML file, see configs/")->required();
+  verb->add_option("--out", a.out, "run directory (default: runs/NAME-HASH-sSEED)");
+  verb->add_flag("--resume", a.resume, "go on from the last checkpoint if there is one");
+  verb->add_flag("--no-eval", a.no_eval, "leave out the evaluation at the end");
+  verb->add_option("--minutes", a.minutes,
+                   "time box: save and exit with code 75 before it is over; --resume goes on")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--procs", a.procs,
+                   "start so many processes on this machine, which share each batch")
+      ->check(CLI::Range(1, 4096));
+  add_overrides(*verb, a);
+  add_common(*verb, a);
+  verb->footer(
+      "Examples:\n"
+      "  posenc train configs/demo.yaml --set model.encoding=\"rope + cope\" --out runs/mine\n"
+      "  posenc train configs/demo.yaml --out runs/mine --resume\n"
+      "  posenc train configs/demo.yaml --procs 2\n");
+  return verb;
+}
+
+CLI::App* add_eval(CLI::App& app, Arguments& a) {
+  CLI::App* verb = app.add_subcommand("eval", "Evaluate a trained model at any length or schedule");
+  verb->add_option("RUN", a.run, "a run directory")->required();
+  verb->add_option("--schedule", a.eval.schedule,
+                   "another RoPE schedule, stretched to each length: linear, ntk, dynamic, "
+                   "yarn or longrope");
+  verb->add_option("--encoding", a.eval.encoding,
+                   "another spec with the same parameters, for every layer");
+  verb->add_flag("--best", a.eval.best, "the best checkpoint instead of the last");
+  verb->add_option("--out", a.out, "write the results here instead of into the run");
+  verb->add_flag("--json", a.json, "print the results as JSON");
+  add_overrides(*verb, a);
+  add_common(*verb, a);
+  verb->footer(
+      "Examples:\n"
+      "  posenc eval runs/mine --set \"eval.conditions=[{axis: longer, length: 192}]\"\n"
+      "  posenc eval runs/mine --schedule yarn --json\n");
   return verb;
 }
 
 int run_program(int argc, char** argv) {
   Arguments a;
   CLI::App app("posenc: train and evaluate small transformers with any encoding", "posenc");
+  command::use_help_layout(app);
   app.require_subcommand(1);
-  CLI::App* train_verb = app.add_subcommand("train", "train a model into a run directory");
-  train_verb->add_option("config", a.config, "a YAML file, see configs/")->required();
-  train_verb->add_option("--out", a.out, "run directory; default runs/NAME-HASH-sSEED");
-  train_verb->add_flag("--resume", a.resume, "go on from the last checkpoint if there is one");
-  train_verb->add_flag("--no-eval", a.no_eval, "leave out the evaluation at the end");
-  train_verb
-      ->add_option("--minutes", a.minutes,
-                   "time box: save and exit with code 75 before it is over; --resume goes on")
-      ->check(CLI::PositiveNumber);
-  train_verb
-      ->add_option("--procs", a.procs,
-                   "start so many processes on this machine, which share each batch")
-      ->check(CLI::Range(1, 4096));
-  add_overrides(*train_verb, a);
-  add_common(*train_verb, a);
-  CLI::App* eval_verb = app.add_subcommand("eval", "evaluate a trained model");
-  eval_verb->add_option("run", a.run, "a run directory")->required();
-  eval_verb->add_option("--schedule", a.eval.schedule,
-                        "another RoPE schedule, stretched to each length: linear, ntk, dynamic, "
-                        "yarn or longrope");
-  eval_verb->add_option("--encoding", a.eval.encoding,
-                        "another spec with the same parameters, for every layer");
-  eval_verb->add_flag("--best", a.eval.best, "the best checkpoint instead of the last");
-  eval_verb->add_option("--out", a.out, "write the results here instead of into the run");
-  eval_verb->add_flag("--json", a.json, "print the results as JSON");
-  add_overrides(*eval_verb, a);
-  add_common(*eval_verb, a);
+  const CLI::App* train_verb = add_train(app, a);
+  add_eval(app, a);
   const CLI::App* attention_verb = add_attention(app, a);
   const CLI::App* generate_verb = add_generate(app, a);
+  if (command::asks_for_verbs(argc, argv)) {
+    fmt::print("{}\n", command::verbs_json(app));
+    return kFine;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for) {
