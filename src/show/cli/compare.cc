@@ -7,6 +7,7 @@
 #include <memory>
 #include <string_view>
 
+#include "cli/latex.h"
 #include "cli/print.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
@@ -24,6 +25,7 @@ struct CompareOptions {
   bool json = false;
   bool csv = false;
   bool markdown = false;
+  bool latex = false;
 };
 
 // Lines that are moved in by `indent`, broken between words; what follows the first a little further.
@@ -42,11 +44,12 @@ void print_wrapped(const std::string& text, const std::string& indent) {
 }
 
 void print_terminal(const report::TextTable& whole) {
-  print("{}\n", one_line(whole.title));
+  print_title(whole.title);
   for (const report::TextTable& part : report::fitted(whole, kWidth)) {
     Table table(part.header);
     for (const auto& row : part.rows) table.add(row);
-    print("\n{}", table.text(""));
+    print("\n");
+    print_table(table, "");
   }
   for (const std::string& note : whole.notes) print_wrapped(note, "  ");
   print("\n");
@@ -112,6 +115,10 @@ int run_compare(const CompareOptions& options) {
     print("{}", report::to_csv(comparison));
     return kFine;
   }
+  if (options.latex) {
+    print("{}", latex_tables(comparison));
+    return kFine;
+  }
   for (const report::TextTable& table :
        report::text_tables(comparison, letters_for(options.markdown))) {
     options.markdown ? print_markdown(table) : print_terminal(table);
@@ -125,7 +132,7 @@ int run_compare(const CompareOptions& options) {
 
 void add_compare(CLI::App& app, Action& chosen) {
   CLI::App* verb =
-      app.add_subcommand("compare", "Tables of what runs found: encodings side by side");
+      app.add_subcommand("compare", "Compare runs: a row per encoding, with intervals over seeds");
   auto options = std::make_shared<CompareOptions>();
   verb->add_option("DIR", options->folders,
                    "runs, packs of runs, or folders with either below them")
@@ -134,11 +141,15 @@ void add_compare(CLI::App& app, Action& chosen) {
   form->add_flag("--json", options->json, "everything, for programs");
   form->add_flag("--csv", options->csv, "one row per figure");
   form->add_flag("--markdown", options->markdown, "tables for a document");
+  form->add_flag("--latex", options->latex, "tables of booktabs, for a paper");
   form->require_option(0, 1);
   verb->add_option("--threshold", options->compare.threshold,
                    "accuracy that the effective length asks for (default: the runs' own)")
       ->check(CLI::Range(0.0, 1.0));
-  verb->footer("Example:\n  posenc compare runs/demo\n");
+  verb->footer(
+      "Examples:\n"
+      "  posenc compare runs/demo\n"
+      "  posenc compare runs/demo --latex > table.tex\n");
   verb->callback([&chosen, options] { chosen = [options] { return run_compare(*options); }; });
 }
 

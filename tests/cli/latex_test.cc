@@ -1,0 +1,89 @@
+// Tables for papers: well formed, whatever the names of encodings hold.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <regex>
+#include <sstream>
+
+#include "cli/run_cli.h"
+#include "report/run_case.h"
+
+namespace posenc::testing {
+namespace {
+
+class Latex : public ::testing::Test {
+ protected:
+  // Two encodings with three seeds each, one with characters that are commands of LaTeX.
+  std::string table_of(const std::string& name) {
+    for (const std::string& encoding : {std::string("none"), name}) {
+      for (int seed = 0; seed < 3; ++seed) {
+        write_run(
+            folder_ / (encoding == "none" ? "none-" : "other-") + std::to_string(seed),
+            {.encoding = encoding,
+             .seed = seed,
+             .rows = {{"train", 1, 0.995, 0.99, 0.998}, {"longer", 2, 0.4524, 0.41, 0.4961}}});
+      }
+    }
+    const Result result = run("compare " + folder_.path() + " --latex");
+    EXPECT_EQ(result.code, 0) << result.out;
+    return result.out;
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+TEST_F(Latex, HasARowPerEncodingWithIntervals) {
+  const std::string text = table_of("rope(rotary_dim=8) + alibi");
+  EXPECT_NE(
+      text.find("rope(rotary\\_dim=8) + alibi & 3 & 99.5 [99.0,99.8] & 45.2 [41.0,49.6] \\\\"),
+      std::string::npos)
+      << text;
+  EXPECT_NE(text.find("encoding & n & in domain & $2\\times$ \\\\"), std::string::npos) << text;
+  EXPECT_NE(text.find("accuracy in \\%"), std::string::npos) << "the unit";
+  EXPECT_NE(text.find("95 \\% interval"), std::string::npos) << text;
+}
+
+TEST_F(Latex, IsWellFormed) {
+  const std::string text = table_of("a&b%c$d#e_f{g}h~i^j\\k");
+  std::istringstream lines(text);
+  std::vector<std::string> open;
+  std::ptrdiff_t columns = -1;
+  std::size_t rows = 0;
+  const std::regex begin(R"(\\begin\{(\w+)\}(?:\{(\w+)\})?)");
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with('%')) continue;
+    std::smatch match;
+    if (std::regex_search(line, match, begin)) {
+      open.push_back(match[1]);
+      if (match[2].matched) columns = match[2].length();
+    } else if (const auto end = line.find("\\end{"); end != std::string::npos) {
+      ASSERT_FALSE(open.empty());
+      EXPECT_EQ(line.substr(end), "\\end{" + open.back() + "}");
+      open.pop_back();
+    } else if (line.ends_with("\\\\")) {
+      const std::string plain = std::regex_replace(line, std::regex(R"(\\[&%$#_{}])"), "");
+      EXPECT_EQ(std::count(plain.begin(), plain.end(), '&') + 1, columns) << line;
+      EXPECT_EQ(plain.find_first_of("%#_~^"), std::string::npos) << line;
+      ++rows;
+    }
+  }
+  EXPECT_TRUE(open.empty());
+  EXPECT_EQ(rows, 4U) << "a header, two encodings and chance: " << text;
+}
+
+TEST_F(Latex, HasATableWithoutFurtherAxes) {
+  const TemporaryFolder folder;
+  write_run(folder / "a", {.encoding = "rope", .rows = {{"train", 1, 0.9, 0.8, 1.0}}});
+  const std::string text = run("compare " + folder.path() + " --latex").out;
+  EXPECT_NE(text.find("rope & 1 & 90.0 \\\\"), std::string::npos) << text;
+  EXPECT_EQ(text.find("95"), std::string::npos) << "one seed has no interval: " << text;
+}
+
+TEST_F(Latex, IsOneFormOfSeveral) {
+  const Result result = run("compare runs --latex --json");
+  EXPECT_EQ(result.code, 2);
+}
+
+}  // namespace
+}  // namespace posenc::testing
