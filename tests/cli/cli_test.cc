@@ -117,7 +117,7 @@ TEST(Cli, InitWritesAConfigThatTheTaskReads) {
   EXPECT_EQ(made.code, 0) << made.out;
   const std::string config = folder / "study/experiment.yaml";
   EXPECT_NE(made.out.find("posenc train " + config), std::string::npos) << made.out;
-  EXPECT_EQ(run("sample " + config + " --axis longer").code, 0);
+  EXPECT_EQ(run("sample " + config + " --axis sparse").code, 0);
   const Result again = run("init " + (folder / "study"));
   EXPECT_EQ(again.code, 2) << "nothing is overwritten";
   EXPECT_NE(again.out.find("exists already"), std::string::npos) << again.out;

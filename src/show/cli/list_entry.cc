@@ -35,7 +35,7 @@ void print_properties(const CatalogEntry& entry) {
   print_about("trainable", trainable_text(entry));
   if (parameters.empty()) return;
   print_about("parameters", fmt::format("{}, with {} heads of {}", parameters, kExampleShape.heads,
-                                       kExampleShape.head_dim));
+                                        kExampleShape.head_dim));
 }
 
 void print_fields(const CatalogEntry& entry) {
