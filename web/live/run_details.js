@@ -107,7 +107,9 @@ export class RunDetails {
     this.chart.set({ lines, x: { label: 'position', include: 0 }, y, rules });
     byId('position-names').replaceChildren();
     for (const { name, color } of lines.filter((line) => !line.dash)) {
-      makeElement('b', '', byId('position-names'), ` ${name} `).style.color = color;
+      const item = makeElement('span', 'named', byId('position-names'));
+      makeElement('span', 'swatch', item).style.background = color;
+      item.append(name);
     }
   }
 }

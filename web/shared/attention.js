@@ -245,7 +245,7 @@ export class AttentionView {
     const panel = makeElement('section', 'panel', this.panels);
     panel.dataset.panel = id;
     const title = look.title ?? record.name;
-    makeElement('h4', '', panel, title);
+    makeElement('h3', '', panel, title);
     if (!data) {
       makeElement('p', 'empty', panel, `layer ${this.layer}, head ${this.head} has no such map`);
       return;

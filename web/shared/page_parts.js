@@ -101,7 +101,30 @@ export function makeButton(parent, text, label, action) {
   const button = makeElement('button', 'hm-button', parent, text);
   button.type = 'button';
   button.title = label;
-  button.setAttribute('aria-label', label);
+  // What is read aloud contains the words that are seen.
+  button.setAttribute('aria-label', /\w/.test(text) ? `${text}: ${label}` : label);
   button.addEventListener('click', action);
   return button;
+}
+
+/**
+ * @param {Blob} content
+ * @param {string} name
+ */
+export function saveFile(content, name) {
+  const url = URL.createObjectURL(content);
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 1000);
+}
+
+/**
+ * "Decay of rope" as a file name: "decay_of_rope".
+ * @param {string[]} parts
+ */
+export function fileName(...parts) {
+  const words = parts.join('_').toLowerCase().replace(/[^a-z0-9]+/g, '_');
+  return words.replace(/^_+|_+$/g, '').slice(0, 80);
 }

@@ -37,6 +37,18 @@ export async function serveFolder(folder) {
   return { url: `http://127.0.0.1:${server.address().port}/`, close: () => server.close() };
 }
 
+export function posenc(...words) {
+  return execFileSync(POSENC, words, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+}
+
+/** Trains a model of the demo for a few steps below `folder`, and records its attention. */
+export function tinyRun(folder, encoding) {
+  const run = join(folder, encoding.replaceAll(/\W+/g, '_'));
+  const settings = [`model.encoding=${encoding}`, 'train.steps=20', 'train.log_every=5', 'eval.samples=16'];
+  posenc('train', 'configs/demo.yaml', '--out', run, ...settings.flatMap((s) => ['--set', s]));
+  posenc('attention', run, '--sample', '0', '-o', join(folder, 'attention.svg'));
+}
+
 /** Where a `posenc serve` that was just started says that it serves. */
 export function addressOf(child) {
   return new Promise((resolve, reject) => {
