@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "report/page_case.h"
 #include "runs/metrics.h"
@@ -49,6 +50,30 @@ TEST(Charts, LengthsHaveAPanelPerAxisAndTheirIntervals) {
   EXPECT_EQ(figure->panels[1].curves[1].color, panel.curves[1].color);
   EXPECT_EQ(panel.curves[2].y, (std::vector<double>{25, 12.5}))
       << "on the positions that the figures are over";
+}
+
+TEST(Charts, LinesThatEndApartHaveTheirNamesThere) {
+  const TemporaryFolder folder;
+  const auto panel = [&] {
+    const Comparison comparison = compare(find_runs({folder.path()}));
+    return length_figure(comparison.tasks[0], SeriesColors(comparison))->panels[0];
+  };
+  const auto write = [&](const std::string& encoding, double end) {
+    write_run(folder / encoding,
+              {.encoding = encoding, .rows = {{"longer", 1, 0.9}, {"longer", 4, end}}});
+  };
+  write("none", 0.5);
+  write("rope", 0.9);
+  const auto text = [](const draw::Note& note) { return note.text; };
+  std::vector<std::string> names;
+  const draw::Panel apart = panel();
+  std::transform(apart.notes.begin(), apart.notes.end(), std::back_inserter(names), text);
+  EXPECT_EQ(names, (std::vector<std::string>{"none", "rope", "chance"}));
+  EXPECT_EQ(apart.notes[1].y, 90.0);
+  write("alibi", 0.88);
+  const draw::Panel near = panel();
+  EXPECT_EQ(near.notes.size(), 2U) << "those of alibi and rope would cover each other";
+  EXPECT_GT(*near.x.high, 128.0 * 1.15) << "room for the others";
 }
 
 TEST(Charts, FewSeedsAreDotsWithoutABand) {

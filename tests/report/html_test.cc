@@ -48,7 +48,7 @@ TEST(HtmlReport, HasItsSectionsAndOnlyItsOwnScript) {
   }
   EXPECT_NE(page.find("<h1>2 encodings on selective_counting</h1>"), std::string::npos);
   EXPECT_NE(page.find("6 runs, 3 seeds each"), std::string::npos);
-  EXPECT_EQ(count_of(page, "<script"), 4U) << "three blocks of data and the script";
+  EXPECT_EQ(count_of(page, "<script"), 5U) << "four blocks of data and the script";
   EXPECT_NE(page.find("script-src '" + script_hash(page_script()) + "'"), std::string::npos);
   EXPECT_NE(page.find("default-src 'none'"), std::string::npos);
   EXPECT_NE(page.find(fmt::format("<script>{}</script>", page_script())), std::string::npos);
@@ -121,8 +121,8 @@ TEST(HtmlReport, WhatFilesSayStaysText) {
   write_run(folder / "<img src=x onerror=z>", {.encoding = "t5"}, runs::RunState::kFailed,
             "<script>alert('m')</script>");
   const std::string page = page_of(folder.path(), "<i>title</i> & \"more\"");
-  EXPECT_EQ(count_of(page, "<script"), 4U);
-  EXPECT_EQ(count_of(page, "</script"), 4U);
+  EXPECT_EQ(count_of(page, "<script"), 5U);
+  EXPECT_EQ(count_of(page, "</script"), 5U);
   for (const char* tag : {"<img", "<i>title", "<b>cpu", "onload=\"y\""}) {
     EXPECT_EQ(page.find(tag), std::string::npos) << tag;
   }

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "report/run_case.h"
+#include <algorithm>
+
+#include "report/page_case.h"
 
 namespace posenc::report {
 namespace {
@@ -50,6 +52,12 @@ TEST_F(Openings, ShowARowOfTheTask) {
   ASSERT_TRUE(question);
   EXPECT_EQ(question->text, "the symbols of the row in order, without its blanks");
   EXPECT_NE(question->row.find(" | "), std::string::npos) << question->row;
+  const auto sparse = std::find_if(question->axes.begin(), question->axes.end(),
+                                   [](const tasks::Axis& axis) { return axis.name == "sparse"; });
+  ASSERT_NE(sparse, question->axes.end());
+  const std::string page = testing::page_of(folder_.path());
+  EXPECT_NE(page.find("<li><strong>sparse</strong>: " + sparse->doc + "</li>"), std::string::npos);
+  EXPECT_EQ(page.find("<strong>dense</strong>"), std::string::npos) << "no row was tested on it";
   EXPECT_FALSE(question_of(table(), {})) << "no config, no question";
 }
 

@@ -43,6 +43,8 @@ function singleOut(name) {
 /** @param {SVGElement} item */
 function wireLegend(item) {
   const name = item.dataset.name ?? '';
+  // A picture hides its parts from screen readers; this one now has buttons.
+  item.closest('svg')?.setAttribute('role', 'group');
   item.setAttribute('role', 'button');
   item.setAttribute('tabindex', '0');
   item.setAttribute('aria-pressed', 'true');

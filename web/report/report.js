@@ -1,9 +1,11 @@
 // The script of a report page. Everything it shows is in the page; it asks for nothing else.
 import { AttentionView } from '../shared/attention.js';
 import { colorTables } from '../shared/map_data.js';
-import { addThemeChoice, makeElement } from '../shared/page_parts.js';
+import { addThemeChoice } from '../shared/page_parts.js';
 import { setUpCharts } from './charts.js';
+import { addCopyButton } from './copy_button.js';
 import { makeSortable } from './sorting.js';
+import { addTableForms } from './table_forms.js';
 
 /**
  * @param {string} id
@@ -11,30 +13,6 @@ import { makeSortable } from './sorting.js';
  */
 function readData(id) {
   return JSON.parse(document.getElementById(id)?.textContent ?? 'null');
-}
-
-/**
- * Where the clipboard is closed to the page, the text is selected instead.
- * @param {Element} code
- * @param {HTMLButtonElement} button
- */
-async function copyText(code, button) {
-  try {
-    await navigator.clipboard.writeText(code.textContent ?? '');
-    button.textContent = 'copied';
-  } catch {
-    getSelection()?.selectAllChildren(code);
-    button.textContent = 'selected';
-  }
-  setTimeout(() => (button.textContent = 'copy'), 1500);
-}
-
-function addCopyButtons() {
-  for (const code of document.querySelectorAll('pre.command > code, pre.config > code')) {
-    const button = makeElement('button', 'copy', code.parentElement, 'copy');
-    button.type = 'button';
-    button.addEventListener('click', () => void copyText(code, button));
-  }
 }
 
 function showAttention() {
@@ -52,9 +30,12 @@ function showAttention() {
 function startReport() {
   const header = document.querySelector('header');
   if (header) addThemeChoice(header);
-  addCopyButtons();
-  for (const table of document.querySelectorAll('table.sortable')) {
-    makeSortable(/** @type {HTMLTableElement} */ (table));
+  for (const code of document.querySelectorAll('pre.command > code, pre.config > code')) addCopyButton(code);
+  const latex = readData('latex-data');
+  for (const element of document.querySelectorAll('table.sortable')) {
+    const table = /** @type {HTMLTableElement} */ (element);
+    makeSortable(table);
+    addTableForms(table, latex[table.id]);
   }
   setUpCharts();
   const attention = showAttention();

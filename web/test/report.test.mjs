@@ -1,28 +1,18 @@
 // The report, as a reader opens it: a file from disk, made from two tiny runs.
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { launchBrowser, openPage, POSENC, ROOT, screenshot } from './support.mjs';
+import { csvRows, launchBrowser, openPage, posenc, screenshot, tinyRun } from './support.mjs';
 
 let browser;
 let folder;
 let file;
 
-function posenc(...words) {
-  return execFileSync(POSENC, words, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
-}
-
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'posenc-report-'));
-  for (const encoding of ['rope', 'rope + cope']) {
-    const run = join(folder, encoding.replaceAll(/\W+/g, '_'));
-    const tiny = ['train.steps=20', 'train.log_every=5', 'eval.samples=16'];
-    posenc('train', 'configs/demo.yaml', '--out', run, ...[`model.encoding=${encoding}`, ...tiny].flatMap((s) => ['--set', s]));
-    posenc('attention', run, '--sample', '0', '-o', join(folder, 'attention.svg'));
-  }
+  for (const encoding of ['rope', 'rope + cope']) tinyRun(folder, encoding);
   file = join(folder, 'report.html');
   posenc('report', folder, '-o', file);
   browser = await launchBrowser();
@@ -79,3 +69,45 @@ for (const theme of ['light', 'dark']) {
     assert.deepEqual(faults, []);
   });
 }
+
+test('a table as LaTeX and as CSV: shown, copied, saved', async () => {
+  const { page, faults, close } = await openReport();
+  const latex = page.locator('.table-tools button:has-text("LaTeX")').first();
+  await latex.click();
+  const shown = page.locator('.table-form pre code').first();
+  const text = await shown.textContent();
+  assert.match(text, /\\begin\{tabular\}\{lr+\}\n {4}\\toprule\n {4}encoding & runs & in domain/);
+  assert.ok(text.includes('\\texttt{rope + cope} & 1 &'));
+  await page.locator('.table-form .copy').first().click();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), text);
+  const file = page.waitForEvent('download');
+  await page.locator('.table-form .tool').first().click();
+  assert.equal((await file).suggestedFilename(), 'posenc_selective_copy_overview.tex');
+  await page.locator('.table-tools button:has-text("CSV")').first().click();
+  assert.equal(await latex.getAttribute('aria-expanded'), 'false');
+  const rows = csvRows(await shown.textContent());
+  assert.deepEqual(rows.map((row) => row[0]), ['encoding', 'rope', 'rope + cope']);
+  const speed = rows[1][rows[0].indexOf('tokens/s')];
+  assert.match(speed, /^\d+\.\d{4,}$/, 'every digit');
+  assert.ok(posenc('compare', folder, '--csv').includes(`,${speed},`));
+  await page.locator('.table-tools button:has-text("CSV")').first().click();
+  assert.equal(await page.locator('.table-form pre').count(), 0);
+  await close();
+  assert.deepEqual(faults, []);
+});
+
+test('on a phone the names stay in sight while a table is scrolled, and the page itself does not scroll sideways', async () => {
+  const { page, faults, close } = await openReport({ viewport: { width: 390, height: 844 } });
+  const frame = page.locator('.scroll').first();
+  const [wide, room] = await frame.evaluate((element) => [element.scrollWidth, element.clientWidth]);
+  assert.ok(wide > room, 'the table is wider than the screen');
+  const name = frame.locator('tbody th').first();
+  const left = (await name.boundingBox()).x;
+  await frame.evaluate((element) => (element.scrollLeft = 200));
+  assert.equal((await name.boundingBox()).x, left);
+  const [content, screen] = await page.evaluate(() => [document.documentElement.scrollWidth, window.innerWidth]);
+  assert.ok(content <= screen, `${content} > ${screen}`);
+  await screenshot(page, 'report_narrow');
+  await close();
+  assert.deepEqual(faults, []);
+});

@@ -13,6 +13,7 @@ namespace posenc::report {
 namespace {
 
 constexpr double kPageWidth = 1000.0;
+constexpr double kLabelledWidth = 400.0;  // of a panel with names at the ends of its lines
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 draw::Curve length_curve(const TaskTable& table, const Entry& entry, const std::string& axis,
@@ -66,6 +67,46 @@ draw::Curve chance_curve(const TaskTable& table, const std::string& axis) {
   return curve;
 }
 
+struct LineEnd {
+  std::string name;
+  double x = 0.0;
+  double y = 0.0;
+};
+
+// The last point of each curve that is drawn as a line and has a name.
+std::vector<LineEnd> line_ends(const draw::Panel& panel) {
+  std::vector<LineEnd> ends;
+  for (const draw::Curve& curve : panel.curves) {
+    if (curve.name.empty() || curve.stroke == draw::Stroke::kDots) continue;
+    for (std::size_t i = curve.x.size(); i-- > 0;) {
+      if (!std::isfinite(curve.y[i])) continue;
+      ends.push_back({curve.name, curve.x[i], curve.y[i]});
+      break;
+    }
+  }
+  return ends;
+}
+
+// Names at the ends of lines that no other line ends near, with room for them at the right.
+void label_line_ends(draw::Panel& panel, double width, double height) {
+  constexpr double kLabelHeight = 14.0;
+  constexpr double kLongest = 0.25;  // of the panel
+  const draw::Range y = draw::y_range(panel);
+  const std::vector<LineEnd> ends = line_ends(panel);
+  double high = *panel.x.high;
+  for (const LineEnd& end : ends) {
+    const double room = (12.0 + text_width(end.name)) / width;
+    const auto near = std::count_if(ends.begin(), ends.end(), [&](const LineEnd& other) {
+      return std::abs(other.y - end.y) / (y.high - y.low) * height < kLabelHeight;
+    });
+    if (near > 1 || room > kLongest) continue;
+    panel.notes.push_back({end.x, end.y, end.name});
+    const double low = *panel.x.low;
+    high = std::max(high, low * std::pow(end.x / low, 1.0 / (1.0 - room)));
+  }
+  panel.x.high = high;
+}
+
 draw::Panel length_panel(const TaskTable& table, const std::string& axis,
                          const SeriesColors& colors) {
   draw::Panel panel{.title = fmt::format("axis {}", axis)};
@@ -92,6 +133,8 @@ draw::Panel length_panel(const TaskTable& table, const std::string& axis,
 }
 
 }  // namespace
+
+double text_width(const std::string& text) { return 6.4 * static_cast<double>(text.size()); }
 
 double drawn(double value, Metric metric) {
   return traits_of(metric).share ? 100.0 * value : value;
@@ -146,6 +189,8 @@ std::optional<draw::Figure> length_figure(const TaskTable& table, const SeriesCo
   figure.panel_height = 260.0;
   for (const std::string& axis : table.axes) {
     figure.panels.push_back(length_panel(table, axis, colors));
+    if (figure.panel_width < kLabelledWidth) continue;
+    label_line_ends(figure.panels.back(), figure.panel_width, figure.panel_height);
   }
   return figure;
 }

@@ -24,6 +24,8 @@ class SeriesColors {
   std::vector<std::string> names_;
 };
 
+// Pixels of a label, roughly.
+double text_width(const std::string& text);
 // A value as charts draw it: accuracies in %, as tables say them.
 double drawn(double value, Metric metric);
 draw::Axis metric_axis(Metric metric, const std::string& what = "");

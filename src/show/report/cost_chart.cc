@@ -9,8 +9,6 @@
 namespace posenc::report {
 namespace {
 
-double label_width(const std::string& text) { return 6.4 * static_cast<double>(text.size()); }
-
 // Labels next to points, moved down where they would cover each other. Pixels are those of the panel.
 void add_labels(draw::Panel& panel, double width, double height) {
   const draw::Range x = draw::x_range(panel);
@@ -28,8 +26,8 @@ void add_labels(draw::Panel& panel, double width, double height) {
             [](const Label& a, const Label& b) { return a.top < b.top; });
   for (std::size_t i = 0; i < labels.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j) {
-      const double room = label_width(labels[j].text);
-      const double own = label_width(labels[i].text);
+      const double room = text_width(labels[j].text);
+      const double own = text_width(labels[i].text);
       const bool apart =
           labels[i].left > labels[j].left + room || labels[j].left > labels[i].left + own;
       if (!apart && labels[i].top < labels[j].top + 13) labels[i].top = labels[j].top + 13;
@@ -78,7 +76,7 @@ void choose_ranges(draw::Panel& panel, double width) {
   const double low = x.low - 0.06 * (x.high - x.low);
   double high = x.high;
   for (const draw::Curve& curve : panel.curves) {
-    const double label = std::min(0.6 * width, 12.0 + label_width(curve.name));
+    const double label = std::min(0.6 * width, 12.0 + text_width(curve.name));
     high = std::max(high, low + (curve.x[0] - low) * width / (width - label));
   }
   panel.x.low = std::max(0.0, low);

@@ -4,8 +4,9 @@
 
 #include "draw/svg.h"
 #include "report/html_parts.h"
+#include "report/html_tables.h"
 #include "report/html_text.h"
-#include "report/tables.h"
+#include "report/latex.h"
 
 namespace posenc::report {
 namespace {
@@ -24,6 +25,20 @@ PageContent gather(const ReportInput& input) {
 std::string data_block(const std::string& id, const Value& value) {
   return fmt::format("<script type=\"application/json\" id=\"{}\">{}</script>\n", id,
                      script_json(value));
+}
+
+// The tables of the page as LaTeX, by their ids.
+Value latex_value(const Comparison& comparison) {
+  Value::Map tables;
+  const auto add = [&](const std::string& id, const TextTable& table) {
+    tables.push_back({id, Value::of_string(latex_table(table))});
+  };
+  for (std::size_t t = 0; t < comparison.tasks.size(); ++t) {
+    const std::vector<TextTable> of_task = document_tables(comparison.tasks[t]);
+    add(overview_id(t), of_task.front());
+    for (std::size_t a = 0; a + 1 < of_task.size(); ++a) add(axis_id(t, a), of_task[a + 1]);
+  }
+  return Value(std::move(tables));
 }
 
 // Headings that the page has: a task without metrics has no training curves.
@@ -56,8 +71,9 @@ std::string body(const PageContent& page, const ReportInput& input, const std::s
   for (std::size_t t = 0; t < page.comparison.tasks.size(); ++t) sections += task_section(page, t);
   sections += attention_section(page.maps, page.comparison) + runs_section(page) +
               remarks_section(page.remarks);
-  std::string out =
-      headline(page, title) + contents(page, sections) + "<main>\n" + sections + "</main>\n";
+  std::string out = "<a class=\"skip\" href=\"#main\">Skip to the report</a>\n" +
+                    headline(page, title) + contents(page, sections) +
+                    "<main id=\"main\" tabindex=\"-1\">\n" + sections + "</main>\n";
   if (!input.command.empty()) {
     out += fmt::format("<footer><p>Made from run directories alone: <code>{}</code></p></footer>\n",
                        escaped(input.command));
@@ -84,6 +100,7 @@ std::string html_report(const ReportInput& input) {
   std::string out = head(title) + "<body>\n" + body(page, input, title);
   out += data_block("comparison-data", to_value(page.comparison));
   out += data_block("color-data", page_colors());
+  out += data_block("latex-data", latex_value(page.comparison));
   out += data_block("attention-data", page.maps.data);
   return out + fmt::format("<script>{}</script>\n</body>\n</html>\n", page_script());
 }

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "report/html_parts.h"
@@ -100,14 +99,9 @@ std::string wrapped(const std::string& id, const std::string& caption, const std
       id, escaped(caption), rows);
 }
 
-bool has_beyond(const TaskTable& table) {
-  return std::any_of(table.entries.begin(), table.entries.end(),
-                     [&](const Entry& entry) { return beyond_training(table, entry).has_value(); });
-}
-
 std::string beyond_cell(const TaskTable& table, const Entry& entry) {
   const double value = beyond_training(table, entry).value_or(std::nan(""));
-  return plain_cell(value, std::isfinite(value) ? figure_text(value, table.metric) : kNothing);
+  return plain_cell(value, beyond_mean_text(table, entry));
 }
 
 std::string overview_row(const TaskTable& table, const Entry& entry, const SeriesColors& colors,
@@ -121,8 +115,7 @@ std::string overview_row(const TaskTable& table, const Entry& entry, const Serie
                     fmt::format("{}", entry.position_parameters));
   row += plain_cell(entry.tokens_per_s, speed_text(entry.tokens_per_s));
   row += plain_cell(entry.cost.value_or(std::nan("")), cost_text(entry));
-  const double memory = entry.peak_memory_bytes / (1 << 20);
-  row += plain_cell(memory, memory > 0 ? fmt::format("{:.0f}", memory) : kNothing);
+  row += plain_cell(entry.peak_memory_bytes / (1 << 20), memory_text(entry));
   return row + "</tr>\n";
 }
 
@@ -188,6 +181,11 @@ std::string axis_foot(const TaskTable& table, const std::string& axis) {
 }
 
 }  // namespace
+
+std::string overview_id(std::size_t task) { return fmt::format("task-{}-overview", task); }
+std::string axis_id(std::size_t task, std::size_t axis) {
+  return fmt::format("task-{}-axis-{}", task, axis);
+}
 
 std::string overview_table(const TaskTable& table, const SeriesColors& colors,
                            const std::string& id) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <optional>
 #include <set>
 
@@ -36,6 +37,28 @@ std::string notes_of(const TaskTable& table) {
   std::string items;
   for (const std::string& note : notes) items += fmt::format("<li>{}</li>\n", escaped(note));
   return "<ul class=\"notes\">\n" + items + "</ul>\n";
+}
+
+std::string question_text(const TaskTable& table, const Question& question) {
+  std::string out = fmt::format("<p>The question, <em>{}</em>: {}.</p>\n", escaped(table.task),
+                                escaped(question.text));
+  if (!question.row.empty()) {
+    out += fmt::format(
+        "<pre class=\"row\" tabindex=\"0\">{}</pre>\n<p class=\"under\">A row that models learn "
+        "from; below it what they must say there.</p>\n",
+        escaped(question.row));
+  }
+  std::string items;
+  for (const tasks::Axis& axis : question.axes) {
+    const auto& shown = table.axes;
+    if (std::find(shown.begin(), shown.end(), axis.name) == shown.end()) continue;
+    items +=
+        fmt::format("<li><strong>{}</strong>: {}</li>\n", escaped(axis.name), escaped(axis.doc));
+  }
+  if (items.empty()) return out;
+  return out +
+         "<p>Each axis is another way to draw the rows of a test:</p>\n<ul class=\"axes\">\n" +
+         items + "</ul>\n";
 }
 
 bool one_machine(const TaskTable& table) {
@@ -104,14 +127,7 @@ std::string opening_section(const PageContent& page) {
     const std::string outcome = outcome_text(table);
     if (outcome.empty()) continue;
     if (const auto question = question_of(table, page.details)) {
-      out += fmt::format("<p>The question, <em>{}</em>: {}.</p>\n", escaped(table.task),
-                         escaped(question->text));
-      if (!question->row.empty()) {
-        out += fmt::format(
-            "<pre class=\"row\">{}</pre>\n<p class=\"under\">A row that models learn "
-            "from; below it what they must say there.</p>\n",
-            escaped(question->row));
-      }
+      out += question_text(table, *question);
     }
     out += fmt::format("<p class=\"outcome\">{}</p>\n", escaped(outcome));
     if (const auto figure = outcome_figure(table, page.colors)) {
@@ -134,9 +150,9 @@ std::string task_section(const PageContent& page, std::size_t task) {
       "<section id=\"{}\">\n<h2>{}</h2>\n<p>Trained at length {}; {} entries.</p>\n", id,
       escaped(table.task), fmt::join(table.train_lengths, ", "), table.entries.size());
   out += fmt::format("<h3 id=\"{}-table\">Comparison</h3>\n", id);
-  out += overview_table(table, page.colors, id + "-overview");
+  out += overview_table(table, page.colors, overview_id(task));
   for (std::size_t a = 0; a < table.axes.size(); ++a) {
-    out += axis_table(table, table.axes[a], page.colors, fmt::format("{}-axis-{}", id, a));
+    out += axis_table(table, table.axes[a], page.colors, axis_id(task, a));
   }
   out += notes_of(table);
   out += chart(length_figure(table, page.colors), id + "-length", "Quality against length",

@@ -9,7 +9,6 @@
 #include "config/load.h"
 #include "posenc/core/error.h"
 #include "report/words.h"
-#include "tasks/task.h"
 
 namespace posenc::report {
 namespace {
@@ -143,23 +142,25 @@ std::string beyond_text(const TaskTable& table, const std::vector<Reached>& reac
   return text + ".";
 }
 
-std::string training_row(const config::LabConfig& config) {
-  const std::int64_t length = config::train_length(config.train);
-  if (length > kLongestRow) return "";
-  try {
-    const auto task = tasks::make_task(config.task);
-    if (in_bits(task->info().metric)) return "";
-    tasks::Batch batch;
-    batch.rows = 1;
-    task->fill({.axis = "train", .length = length, .train_length = length}, 0, 0, batch);
-    return tasks::render(*task, batch, 0);
-  } catch (const Error&) {
-    return "";  // of files that are not here
-  }
+std::string training_row(const tasks::Task& task, std::int64_t length) {
+  if (length > kLongestRow || in_bits(task.info().metric)) return "";
+  tasks::Batch batch;
+  batch.rows = 1;
+  task.fill({.axis = "train", .length = length, .train_length = length}, 0, 0, batch);
+  return tasks::render(task, batch, 0);
 }
 
 Question question_of(const config::LabConfig& config) {
-  return {std::string(tasks::task_traits(config.task).doc), training_row(config)};
+  Question question{
+      .text = std::string(tasks::task_traits(config.task).doc), .row = {}, .axes = {}};
+  try {
+    const auto task = tasks::make_task(config.task);
+    question.axes = task->axes();
+    question.row = training_row(*task, config::train_length(config.train));
+  } catch (const Error&) {
+    return question;  // of files that are not here
+  }
+  return question;
 }
 
 draw::Curve seeds_of(const TaskTable& table, const Entry& entry,
@@ -231,7 +232,7 @@ std::optional<draw::Figure> outcome_figure(const TaskTable& table, const SeriesC
     curve.color = colors.of(curve.name);
     if (!curve.x.empty()) panel.curves.push_back(std::move(curve));
   }
-  draw::Figure figure;
+  draw::Figure figure{.title = fmt::format("{}: {}", table.task, panel.title)};
   figure.panels.push_back(std::move(panel));
   figure.panel_width = 640.0;
   figure.panel_height = 240.0;

@@ -4,15 +4,18 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "draw/figure.h"
 #include "report/charts.h"
+#include "tasks/task.h"
 
 namespace posenc::report {
 
 struct Question {
-  std::string text;  // "the symbols of the row in order, without its blanks"
-  std::string row;   // of training, as people read it; empty for texts and long rows
+  std::string text;               // "the symbols of the row in order, without its blanks"
+  std::string row;                // of training, as people read it; empty for texts and long rows
+  std::vector<tasks::Axis> axes;  // empty for a task whose files are not here
 };
 // Nothing where no config of the task can be read.
 std::optional<Question> question_of(const TaskTable& table, const Details& details);

@@ -13,16 +13,20 @@ namespace {
 
 constexpr std::size_t kLongestLabel = 17;
 
-// Long specs are shortened and spelled out below the table, each once.
+// A terminal has little room and its own columns for seeds; a document has the page's columns.
+enum class Form { kTerminal, kDocument };
+
+// In a terminal long specs are shortened and spelled out below the table, each once.
 class Labels {
  public:
-  explicit Labels(const TaskTable& table) : table_(table) {}
+  Labels(const TaskTable& table, Form form) : table_(table), form_(form) {}
 
   std::string of(const Entry& entry, const std::string& schedule = "") {
     const std::string label = row_name(entry.encoding, schedule);
     const std::string& variant = table_.variants[entry.variant].name;
     const std::string tail = variant.empty() ? "" : fmt::format(" [{}]", variant);
-    if (label.size() + tail.size() <= kLongestLabel) return label + tail;
+    const bool fits = label.size() + tail.size() <= kLongestLabel;
+    if (fits || form_ == Form::kDocument) return label + tail;
     return shortened(label, kLongestLabel - tail.size()) + tail;
   }
   [[nodiscard]] std::vector<std::string> legend() const {
@@ -42,6 +46,7 @@ class Labels {
   }
 
   const TaskTable& table_;
+  Form form_;
   std::vector<std::string> long_;
 };
 
@@ -58,14 +63,19 @@ struct Column {
   std::string trained = {};  // share of the answers that training had
 };
 
-std::vector<Column> overview_columns(const TaskTable& table) {
+std::vector<Column> overview_columns(const TaskTable& table, Form form) {
   const Metric metric = table.metric;
   const auto in_domain = [](const RowOf& row) { return row.entry.cell(kInDomain, 1); };
   std::vector<Column> columns = {
-      {"n", [](const RowOf& row) { return runs_text(row.entry); }},
+      {form == Form::kDocument ? "runs" : "n",
+       [](const RowOf& row) { return runs_text(row.entry); }},
       {"in domain", [=](const RowOf& row) { return headline_text(in_domain(row), metric); },
        chance_text(table, kInDomain, 1)}};
-  if (has_intervals(table)) {
+  if (form == Form::kDocument && has_beyond(table)) {
+    columns.push_back({"beyond training",
+                       [&table](const RowOf& row) { return beyond_mean_text(table, row.entry); }});
+  }
+  if (form == Form::kTerminal && has_intervals(table)) {
     columns.push_back({"in domain seeds", [=](const RowOf& row) {
                          return points_text(in_domain(row), runs::Region::kHeadline, metric);
                        }});
@@ -76,12 +86,13 @@ std::vector<Column> overview_columns(const TaskTable& table) {
   add("parameters", [](const Entry& e) { return std::to_string(e.parameters); });
   add("of positions", [](const Entry& e) { return std::to_string(e.position_parameters); });
   add("tokens/s", [](const Entry& e) { return speed_text(e.tokens_per_s); });
-  add("time against none", [](const Entry& e) { return cost_text(e); });
+  add("time against none", cost_text);
+  if (form == Form::kDocument) add("peak memory (MiB)", memory_text);
   return columns;
 }
 
 // The headline of a condition, what a longer row has besides, and the points.
-void add_condition(const TaskTable& table, const std::string& axis, double factor,
+void add_condition(const TaskTable& table, const std::string& axis, double factor, Form form,
                    std::vector<Column>& columns) {
   const std::string length = fmt::format("{:.3g}x", factor);
   const Metric metric = table.metric;
@@ -106,20 +117,23 @@ void add_condition(const TaskTable& table, const std::string& axis, double facto
            return seeds_mean_text(cell(row), figures, metric);
          }});
   }
-  if (!has_intervals(table)) return;
+  if (form == Form::kDocument || !has_intervals(table)) return;
   columns.push_back({length + " seeds", [=](const RowOf& row) {
                        return points_text(cell(row), runs::Region::kHeadline, metric);
                      }});
 }
 
-std::vector<Column> axis_columns(const TaskTable& table, const std::string& axis) {
+std::vector<Column> axis_columns(const TaskTable& table, const std::string& axis, Form form) {
   std::vector<Column> columns;
-  for (const double factor : factors_of(table, axis)) add_condition(table, axis, factor, columns);
+  for (const double factor : factors_of(table, axis)) {
+    add_condition(table, axis, factor, form, columns);
+  }
   if (!traits_of(table.metric).share) return columns;
-  columns.push_back({"effective", [=](const RowOf& row) {
-                       const auto* length = effective_of(row.entry, axis, row.schedule);
-                       return length == nullptr ? std::string(kNothing) : effective_text(*length);
-                     }});
+  columns.push_back(
+      {form == Form::kDocument ? "effective length" : "effective", [=](const RowOf& row) {
+         const auto* length = effective_of(row.entry, axis, row.schedule);
+         return length == nullptr ? std::string(kNothing) : effective_text(*length);
+       }});
   return columns;
 }
 
@@ -128,13 +142,14 @@ void add_shared_row(const std::string& name, const std::vector<Column>& columns,
   std::vector<std::string> row = {name};
   for (const Column& column : columns) row.push_back(column.*text);
   table.rows.push_back(std::move(row));
+  ++table.shared_rows;
 }
 
 TextTable filled(const TaskTable& table, const std::vector<RowOf>& rows,
-                 const std::vector<Column>& columns) {
+                 const std::vector<Column>& columns, Form form) {
   TextTable text{.header = {"encoding"}};
   for (const Column& column : columns) text.header.push_back(column.heading);
-  Labels labels(table);
+  Labels labels(table, form);
   for (const RowOf& row : rows) {
     std::vector<std::string> cells = {labels.of(row.entry, row.schedule)};
     for (const Column& column : columns) cells.push_back(column.figure(row));
@@ -145,10 +160,10 @@ TextTable filled(const TaskTable& table, const std::vector<RowOf>& rows,
   return text;
 }
 
-TextTable overview(const TaskTable& table) {
+TextTable overview(const TaskTable& table, Form form) {
   std::vector<RowOf> rows;
   for (const Entry& entry : table.entries) rows.push_back({entry, ""});
-  TextTable text = filled(table, rows, overview_columns(table));
+  TextTable text = filled(table, rows, overview_columns(table, form), form);
   text.title = fmt::format("{}: {}, trained at length {}", table.task, metric_title(table),
                            fmt::join(table.train_lengths, ", "));
   text.notes.insert(text.notes.end(), table.notes.begin(), table.notes.end());
@@ -167,9 +182,9 @@ std::vector<RowOf> axis_rows(const TaskTable& table, const std::string& axis) {
   return rows;
 }
 
-TextTable axis_table(const TaskTable& table, const std::string& axis) {
-  const std::vector<Column> columns = axis_columns(table, axis);
-  TextTable text = filled(table, axis_rows(table, axis), columns);
+TextTable axis_table(const TaskTable& table, const std::string& axis, Form form) {
+  const std::vector<Column> columns = axis_columns(table, axis, form);
+  TextTable text = filled(table, axis_rows(table, axis), columns, form);
   text.title = fmt::format("{}, axis {}: {} at multiples of the trained length", table.task, axis,
                            metric_title(table));
   const std::vector<double> factors = factors_of(table, axis);
@@ -211,8 +226,9 @@ std::optional<TextTable> curve_table(const TaskTable& table, const std::string& 
                        curve_line(first, scale, letters, true)});
   }
   if (columns.empty()) return std::nullopt;
-  TextTable text = filled(table, axis_rows(table, axis), columns);
-  if (!traits_of(table.metric).share) text.rows.pop_back();  // of bits no chance is worth the name
+  TextTable text = filled(table, axis_rows(table, axis), columns, Form::kTerminal);
+  if (!traits_of(table.metric).share)
+    text.rows.pop_back(), --text.shared_rows;  // of bits no chance is worth the name
   text.title =
       fmt::format("{}, axis {}: {}{} by position", table.task, axis, traits_of(table.metric).title,
                   table.row_metric ? " of single answers" : "");
@@ -227,11 +243,19 @@ std::optional<TextTable> curve_table(const TaskTable& table, const std::string& 
 std::vector<TextTable> text_tables(const Comparison& comparison, CurveLetters letters) {
   std::vector<TextTable> tables;
   for (const TaskTable& table : comparison.tasks) {
-    tables.push_back(overview(table));
+    tables.push_back(overview(table, Form::kTerminal));
     for (const std::string& axis : table.axes) {
-      tables.push_back(axis_table(table, axis));
+      tables.push_back(axis_table(table, axis, Form::kTerminal));
       if (auto curves = curve_table(table, axis, letters)) tables.push_back(std::move(*curves));
     }
+  }
+  return tables;
+}
+
+std::vector<TextTable> document_tables(const TaskTable& table) {
+  std::vector<TextTable> tables = {overview(table, Form::kDocument)};
+  for (const std::string& axis : table.axes) {
+    tables.push_back(axis_table(table, axis, Form::kDocument));
   }
   return tables;
 }

@@ -14,9 +14,13 @@ struct TextTable {
   std::vector<std::string> header;  // the first column names the row
   std::vector<std::vector<std::string>> rows;
   std::vector<std::string> notes;
+  std::size_t shared_rows = 0;  // at the end: chance and others that no encoding has to itself
 };
 
 std::vector<TextTable> text_tables(const Comparison& comparison, CurveLetters letters);
+
+// The overview of a task and a table per axis as the report page has them: names in full, no curves.
+std::vector<TextTable> document_tables(const TaskTable& table);
 
 // Title and rows for a document; notes are not among them.
 std::string markdown_table(const TextTable& table);

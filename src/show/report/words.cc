@@ -150,6 +150,21 @@ std::string cost_text(const Entry& entry) {
   return entry.cost ? fmt::format("{:.2f}x", *entry.cost) : kNothing;
 }
 
+std::string memory_text(const Entry& entry) {
+  const double memory = entry.peak_memory_bytes / (1 << 20);
+  return memory > 0 ? fmt::format("{:.0f}", memory) : kNothing;
+}
+
+bool has_beyond(const TaskTable& table) {
+  return std::any_of(table.entries.begin(), table.entries.end(),
+                     [&](const Entry& entry) { return beyond_training(table, entry).has_value(); });
+}
+
+std::string beyond_mean_text(const TaskTable& table, const Entry& entry) {
+  const double mean = beyond_training(table, entry).value_or(std::nan(""));
+  return std::isfinite(mean) ? figure_text(mean, table.metric) : kNothing;
+}
+
 std::vector<double> factors_of(const TaskTable& table, const std::string& axis) {
   std::vector<double> factors;
   for (const double factor : table.factors) {

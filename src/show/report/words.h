@@ -53,6 +53,9 @@ std::string failure_note(Metric metric);
 
 std::string speed_text(double tokens_per_s);
 std::string cost_text(const Entry& entry);
+std::string memory_text(const Entry& entry);  // "512", in MiB
+bool has_beyond(const TaskTable& table);
+std::string beyond_mean_text(const TaskTable& table, const Entry& entry);
 
 // Lengths that an axis has anywhere, and the schedules that an entry has on it.
 std::vector<double> factors_of(const TaskTable& table, const std::string& axis);
