@@ -120,6 +120,8 @@ TEST_F(ServeSite, ComparesWhatTheRunsFound) {
 
 TEST_F(ServeSite, PagesAndTheirTypes) {
   EXPECT_EQ(everything(ask("/")).rfind("<p>explorer", 0), 0U);
+  EXPECT_EQ(ask("/").header("Server-Timing"), "posenc-live") << "it links to the live page";
+  EXPECT_EQ(ask("/deep/lib.wasm").header("Server-Timing"), "");
   EXPECT_EQ(ask("/deep/lib.wasm").header("Content-Type"), "application/wasm");
   EXPECT_EQ(ask("/deep").status, 404);
   EXPECT_EQ(ask("/deep/").status, 404);

@@ -8,7 +8,10 @@ import { showFormulas } from './formula_view';
 import { helpTable, listenToKeys, type Shortcut } from './keyboard';
 import { type Catalog, failed, type Fields, type Figure, type Json, type PlotKind, type Term } from './messages';
 import { SpecEditor } from './spec_editor';
+import { siteLinks } from './page_links';
 import { decodeState, encodeState, sameValue, type State } from './state';
+import { chapterOfLink, linkOfChapter, TourPanel } from './tour';
+import { CHAPTERS } from './tour_chapters';
 import { Player, requestField, showViewControls } from './view_controls';
 import { viewGroups, viewWords } from './views';
 
@@ -20,7 +23,10 @@ export class App {
   private readonly player: Player;
   private readonly order: string[];
   private readonly remembered = new Map<string, Fields>();
+  private readonly tour: TourPanel;
   private state: State;
+  private chapter = 0; // of the guided tour; 0: none
+  private outside = ''; // the link of what was shown before the tour
   private drawing = false;
   private stale = false;
   private serial = 0;
@@ -45,13 +51,15 @@ export class App {
       onChange: (specs, settled) => this.setSpecs(specs, settled),
       onActive: (terms) => this.showTerms(terms),
     });
-    this.state = this.stateOfLink();
+    this.tour = new TourPanel((chapter) => void this.goToChapter(chapter));
+    this.state = this.readLink();
     this.buildNavigation();
     this.listen();
   }
 
   async start(): Promise<void> {
     byId('version').textContent = `posenc ${this.catalog.version}`;
+    byId('site-links').append(...siteLinks());
     await this.apply();
     document.documentElement.dataset['ready'] = 'true';
   }
@@ -79,13 +87,29 @@ export class App {
     return { ...Object.fromEntries(read), encodings: this.specs() };
   }
 
-  private stateOfLink(): State {
+  private stateOf(link: string): State {
     const lookup = (name: string): ReturnType<typeof requestField> => requestField(this.catalog, name);
-    return decodeState(location.hash, lookup, this.order);
+    return decodeState(link, lookup, this.order);
+  }
+  /** What the address asks for; a chapter without a view is shown as it begins. */
+  private readLink(): State {
+    const { hash } = location;
+    this.chapter = chapterOfLink(hash);
+    if (this.chapter === 0) this.outside = hash;
+    const begins = this.chapter !== 0 && !new URLSearchParams(hash.slice(1)).has('view');
+    return this.stateOf(begins ? linkOfChapter(this.chapter) : hash);
+  }
+  private link(): string {
+    const link = encodeState(this.state);
+    if (this.chapter === 0) return `#${link}`;
+    const begins = link === encodeState(this.stateOf(linkOfChapter(this.chapter)));
+    return `#tour=${this.chapter}${begins ? '' : `&${link}`}`;
   }
   private writeLink(): void {
-    const hash = `#${encodeState(this.state)}`;
+    const hash = this.link();
     if (hash !== location.hash) history.pushState(null, '', hash);
+    if (this.chapter !== 0) return;
+    this.outside = hash;
     this.remembered.set(this.state.view, this.state.values);
   }
   private setValue(name: string, value: Json, settled: boolean): void {
@@ -106,12 +130,37 @@ export class App {
     this.writeLink();
     await this.apply();
   }
+  /** Shows a chapter of the tour; 0 ends it, with everything as it was before. */
+  private async goToChapter(chapter: number): Promise<void> {
+    this.player.stop();
+    this.chapter = chapter;
+    this.state = this.stateOf(chapter === 0 ? this.outside : linkOfChapter(chapter));
+    this.writeLink();
+    await this.apply();
+  }
+  private startTour(): void {
+    void this.goToChapter(this.chapter === 0 ? 1 : this.chapter);
+    this.tour.focus();
+  }
+  private endTour(): void {
+    if (this.chapter === 0) return;
+    void this.goToChapter(0);
+    byId('start-tour').focus();
+  }
+  /** The next view, or the next chapter of the tour, whose end is behind the last one. */
+  private step(by: number): void {
+    if (this.chapter === 0) return this.neighbour(by);
+    const chapter = this.chapter + by;
+    if (chapter > CHAPTERS.length) this.endTour();
+    else void this.goToChapter(Math.max(1, chapter));
+  }
   private neighbour(step: number): void {
     const at = this.order.indexOf(this.state.view) + step + this.order.length;
     void this.goTo(this.order[at % this.order.length] ?? this.state.view);
   }
   private async reset(): Promise<void> {
-    this.state = { view: this.state.view, specs: null, values: {} };
+    this.state =
+      this.chapter === 0 ? { view: this.state.view, specs: null, values: {} } : this.stateOf(linkOfChapter(this.chapter));
     this.writeLink();
     await this.apply();
   }
@@ -123,6 +172,7 @@ export class App {
       if (link.dataset['view'] === kind.name) link.setAttribute('aria-current', 'page');
       else link.removeAttribute('aria-current');
     }
+    this.tour.show(this.chapter);
     document.title = `${viewWords(kind.name).tab} · posenc explorer`;
     byId('view-doc').textContent = kind.doc;
     byId('player').hidden = kind.name !== 'clocks';
@@ -230,7 +280,7 @@ export class App {
     byId('player').append(this.player.element);
     window.addEventListener('popstate', () => {
       this.player.stop();
-      this.state = this.stateOfLink();
+      this.state = this.readLink();
       void this.apply();
     });
     onThemeChange(() => {
@@ -245,14 +295,24 @@ export class App {
     bind('share', () => void this.copy(location.href, 'Link copied'));
     bind('copy-command', () => void this.copy(byId('command').textContent ?? '', 'Command copied'));
     bind('reset', () => void this.reset());
+    bind('start-tour', () => (this.chapter === 0 ? this.startTour() : this.endTour()));
+    bind('tour-back', () => this.step(-1));
+    bind('tour-next', () => this.step(1));
+    bind('tour-close', () => this.endTour());
+    byId('skip').addEventListener('click', (event) => {
+      event.preventDefault(); // the fragment says what is shown
+      byId('figure').focus();
+    });
     bind('help', () => byId<HTMLDialogElement>('help-dialog').showModal());
     bind('help-close', () => byId<HTMLDialogElement>('help-dialog').close());
   }
   private shortcuts(): Shortcut[] {
     const help = byId<HTMLDialogElement>('help-dialog');
     return [
-      { keys: [']', 'n'], doc: 'next view', act: () => this.neighbour(1) },
-      { keys: ['[', 'p'], doc: 'previous view', act: () => this.neighbour(-1) },
+      { keys: ['g'], doc: 'guided tour', act: () => this.startTour() },
+      { keys: [']', 'n'], doc: 'next view, or chapter of the tour', act: () => this.step(1) },
+      { keys: ['[', 'p'], doc: 'previous view, or chapter of the tour', act: () => this.step(-1) },
+      { keys: ['Escape'], doc: 'end the tour', act: () => this.endTour() },
       { keys: ['e'], doc: 'edit the spec', act: () => this.editor.focusText() },
       { keys: [' '], doc: 'clocks: play or pause', act: () => this.state.view === 'clocks' && this.player.toggle() },
       { keys: ['d'], doc: 'download the numbers (CSV)', act: () => void this.figure.saveAll('csv') },

@@ -3,25 +3,6 @@ import { FONT, pageInks } from '../shared/page_parts.js';
 import { shortNumber } from '../shared/value_scale.js';
 import type { Curve, Panel } from './messages';
 
-export function save(content: Blob, name: string): void {
-  const url = URL.createObjectURL(content);
-  const link = document.createElement('a');
-  link.href = url;
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(url), 1000);
-}
-
-/** "Decay of rope" as a file name: "decay_of_rope". */
-export function fileName(...parts: string[]): string {
-  return parts
-    .join('_')
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, '_')
-    .replace(/^_+|_+$/g, '')
-    .slice(0, 80);
-}
-
 function namedCurves(panel: Panel): Curve[] {
   return panel.curves.filter((curve) => curve.name !== '');
 }

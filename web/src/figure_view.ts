@@ -1,6 +1,7 @@
 // A figure on the page: a frame per panel, with its title, its downloads and a table of its numbers.
+import { fileName, saveFile } from '../shared/page_parts.js';
 import { button, make } from './dom';
-import { canvasBlob, composePicture, fileName, readCsv, save } from './download';
+import { canvasBlob, composePicture, readCsv } from './download';
 import type { Engine } from './engine';
 import type { Figure, Panel } from './messages';
 import type { PanelView } from './panel';
@@ -103,13 +104,13 @@ export class FigureView {
 
   async saveCsv(index: number): Promise<void> {
     const text = await this.engine.csv(this.request, index);
-    save(new Blob([text], { type: 'text/csv' }), `${this.nameOf(index)}.csv`);
+    saveFile(new Blob([text], { type: 'text/csv' }), `${this.nameOf(index)}.csv`);
   }
   async savePicture(index: number): Promise<void> {
     const frame = this.frames[index];
     if (frame === undefined) return;
     const picture = composePicture(frame.panel, frame.view.toCanvas(), this.palette());
-    save(await canvasBlob(picture), `${this.nameOf(index)}.png`);
+    saveFile(await canvasBlob(picture), `${this.nameOf(index)}.png`);
   }
   /** All panels, one file each. */
   async saveAll(kind: 'csv' | 'png'): Promise<void> {

@@ -3,6 +3,7 @@ import katex from 'katex';
 import { make } from './dom';
 import { variantParts } from './fields';
 import type { Catalog, Entry, Term } from './messages';
+import { encodingLink, paperLine } from './page_links';
 
 /** The four places where position enters attention; include/posenc/posenc.h states the same. */
 const ATTENTION = {
@@ -38,7 +39,7 @@ function termCards(term: Term, catalog: Catalog): HTMLElement[] {
   const entry = catalog.encodings.find((e) => e.name === term.name);
   if (entry === undefined) return [];
   const main = card(entry, `${entry.name}: ${entry.title}`);
-  main.append(properties(entry), make('p', { class: 'paper' }, entry.paper));
+  main.append(properties(entry), paperLine(entry.paper), ...encodingLink(entry.name));
   const cards = [main];
   for (const [field, entries] of [
     ['schedule', catalog.schedules],
@@ -50,7 +51,7 @@ function termCards(term: Term, catalog: Catalog): HTMLElement[] {
     const chosen = entries.find((e) => e.name === name);
     if (chosen === undefined || name === 'single') continue;
     const part = card(chosen, `${field} ${name}: ${chosen.title}`);
-    if (chosen.paper !== '') part.append(make('p', { class: 'paper' }, chosen.paper));
+    if (chosen.paper !== '') part.append(paperLine(chosen.paper));
     cards.push(part);
   }
   return cards;

@@ -16,6 +16,8 @@ function typing(target: EventTarget | null): boolean {
 export function listenToKeys(shortcuts: Shortcut[]): void {
   document.addEventListener('keydown', (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || typing(event.target)) return;
+    // An open dialog closes by itself.
+    if (event.key === 'Escape' && document.querySelector('dialog[open]') !== null) return;
     // A button answers to the space bar by itself, and a map has keys of its own.
     const taken = event.target instanceof HTMLButtonElement || event.target instanceof HTMLCanvasElement;
     if (taken && (event.key === ' ' || event.key === 'Enter')) return;

@@ -28,6 +28,7 @@ test('posenc serve shows the explorer, and its policy lets every view and formul
   const { page, faults, close } = await openPage(browser);
   await openView(page, url);
   assert.match(await page.title(), /posenc explorer/);
+  assert.equal(await page.locator('#site-links a').getAttribute('href'), '/live/');
   await redrawn(page, () => page.locator('#views a[data-view="bias"]').click());
   const names = await page.locator('#term-0').locator('option').allTextContents();
   for (const name of names) {

@@ -199,7 +199,12 @@ Response Site::explorer(const Request& request, const Target& target) const {
   if (target.folder) names.emplace_back("index.html");
   const auto web = options_.web.empty() ? std::nullopt : Folder::open(options_.web);
   auto file = web ? web->file(names) : std::nullopt;
-  if (file) return file_response(*std::move(file), names.back(), request.if_none_match);
+  if (file) {
+    Response response = file_response(*std::move(file), names.back(), request.if_none_match);
+    // The page reads this and links to the live page, which other servers do not have.
+    if (names.back() == "index.html") response.headers.emplace_back("Server-Timing", "posenc-live");
+    return response;
+  }
   if (target.segments.empty()) {
     return text_response(page_file("start.html"), content_type("start.html"));
   }
