@@ -1,7 +1,8 @@
 # Front door of the project. `make demo` and `make test` set a bare Debian machine up by themselves.
 PRESET ?= release
 CUDA_PRESET ?= cuda
-PYTHON ?= python3
+# The first Python that has torch.
+PYTHON ?= $(or $(shell for p in python3 /usr/bin/python3; do $$p -c 'import torch' 2>/dev/null && echo $$p && break; done),python3)
 JOBS   ?= $(shell nproc)
 POSENC := build/release/bin/posenc
 CPP_FILES = $(shell find src include tests benchmarks examples -name '*.cc' -o -name '*.h' \
