@@ -7,10 +7,10 @@
 #include <memory>
 #include <string_view>
 
-#include "cli/latex.h"
 #include "cli/print.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
+#include "report/latex.h"
 #include "report/tables.h"
 #include "runs/numbers.h"
 
@@ -116,7 +116,7 @@ int run_compare(const CompareOptions& options) {
     return kFine;
   }
   if (options.latex) {
-    print("{}", latex_tables(comparison));
+    print("{}", report::to_latex(comparison));
     return kFine;
   }
   for (const report::TextTable& table :
