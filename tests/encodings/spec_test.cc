@@ -198,7 +198,7 @@ TEST(Spec, InitialParametersRefuseWhatDoesNotFit) {
     return testing::message_of([&] { (void)initial_parameters(parse_spec(spec), shape); });
   };
   EXPECT_EQ(make("rope + alibi", {.head_dim = 7, .heads = 2}),
-            "[rope] rotary_dim must be even but got 7");
+            "[rope] head_dim must be even but got 7");
   EXPECT_NE(make("alibi", {.head_dim = 8, .heads = 0}).find("heads must be"), std::string::npos);
   const std::int64_t wide = std::int64_t{1} << 40;
   EXPECT_EQ(make("learned(max_positions=4096)", {.head_dim = 1, .heads = 1, .model_dim = wide}),
