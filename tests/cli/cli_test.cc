@@ -201,9 +201,9 @@ TEST(Cli, InspectSaysThatAnglesComeFromAnInput) {
   EXPECT_NE(angles.out.find("its angles come from the input rope.angles, so it has no frequencies"),
             std::string::npos);
   EXPECT_EQ(angles.out.find("inv_freq"), std::string::npos) << angles.out;
-  const auto json = run_json("inspect --encoding \"rope(angles=input)\" --head-dim 8");
-  EXPECT_EQ(json["angles"], "input");
-  EXPECT_TRUE(json["inv_freq"].is_null() && json["cos"].is_null());
+  const auto document = run_json("inspect --encoding \"rope(angles=input)\" --head-dim 8");
+  EXPECT_EQ(document["angles"], "input");
+  EXPECT_TRUE(document["inv_freq"].is_null() && document["cos"].is_null());
   const Result positions = run("inspect --encoding \"rope(angles=input_position)\" --head-dim 8");
   EXPECT_NE(positions.out.find("its positions come from the input rope.position"),
             std::string::npos);
