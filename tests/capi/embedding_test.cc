@@ -73,7 +73,7 @@ TEST_F(CEmbeddings, TableGradientsAreTheBitsOfCpp) {
   EXPECT_EQ(testing::values_of(gradients.get(), spec_, kShape), expected);
   call.dparameters = parameters_.get();
   EXPECT_TRUE(fails(posenc_add_embeddings_gradient(&call), POSENC_INVALID_ARGUMENT,
-                    "dparameters must be others"));
+                    "dparameters must be separate from the parameters"));
 }
 
 TEST_F(CEmbeddings, MistakesAreNamedAndWriteNothing) {

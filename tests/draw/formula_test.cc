@@ -28,9 +28,9 @@ TEST(Formula, PlainTextHasSmallLettersWhereAllExist) {
 TEST(Formula, ALoweredLetterIsSmallerAndTheNextOneBackOnTheLine) {
   Figure figure{.title = "p_{i} = 1", .caption = "", .panels = {{}}};
   const std::string svg = to_svg(figure, {.embedded = true});
-  EXPECT_NE(
-      svg.find("p<tspan dy=\"3.6\" font-size=\"11.1\">i</tspan><tspan dy=\"-3.6\"> = 1</tspan>"),
-      std::string::npos)
+  EXPECT_NE(svg.find("p<tspan dy=\"3.6\" font-size=\"11.1\">i</tspan><tspan dy=\"-3.6\" "
+                     "xml:space=\"preserve\"> = 1</tspan>"),
+            std::string::npos)
       << svg;
   EXPECT_NE(svg.find("<title>pᵢ = 1</title>"), std::string::npos);
   EXPECT_LT(text_width("p_{i}"), text_width("pi"));

@@ -131,7 +131,7 @@ TEST(RotateKeys, NamesTheArgumentThatDoesNotFit) {
   EXPECT_STREQ(rotate_keys(layer.plan, keys, slots.token_range(0, 3)).message(),
                "[rotate_keys] k_out must have the shape of k [1, 2, 70, 16] but got [1, 2, 3, 16]");
   EXPECT_STREQ(rotate_keys(layer.plan, keys, slots, {.offsets = two}).message(),
-               "[rope] positions must have 1 offsets, one per batch entry, but got 2");
+               "[rope] offsets must have one entry per sequence (1) but got 2");
   for (const float x : cache) ASSERT_EQ(x, 0.0f) << "nothing is written";
 }
 

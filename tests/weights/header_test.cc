@@ -212,7 +212,7 @@ std::string two(const std::string& a, const std::string& b) {
 TEST(HostileHeader, Overlaps) {
   EXPECT_EQ(refusal(two("0,4", "4,8"), 8), "");
   EXPECT_SAYS(refusal(two("0,4", "3,7"), 8), "'b' overlaps another tensor at byte 3");
-  EXPECT_SAYS(refusal(two("4,8", "4,8"), 8), "leaves a hole");
+  EXPECT_SAYS(refusal(two("4,8", "4,8"), 8), "leaves a gap");
   EXPECT_SAYS(refusal(two("0,4", "0,4"), 8), "overlaps");
 }
 

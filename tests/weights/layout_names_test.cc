@@ -103,8 +103,8 @@ TEST(LayoutNames, LoraScalesAndNormsFollow) {
 TEST(LayoutNames, WhatCannotFollowIsRefused) {
   const Entry q{"q_proj.weight", {8, 3}};
   const Entry k{"k_proj.weight", {4, 3}};
-  EXPECT_SAYS(plan({q, k, {"q_proj.qweight", {8, 1}}}, kFours).error, "is of no known kind");
-  EXPECT_SAYS(plan({q, k, {"q_proj.weight.absmax", {8}}}, kFours).error, "is of no known kind");
+  EXPECT_SAYS(plan({q, k, {"q_proj.qweight", {8, 1}}}, kFours).error, "is of an unknown kind");
+  EXPECT_SAYS(plan({q, k, {"q_proj.weight.absmax", {8}}}, kFours).error, "is of an unknown kind");
   EXPECT_SAYS(plan({q, k, {"q_proj.weight_scale_inv", {4, 1}}}, kFours).error,
               "one scale, or one per row of the weight but got [4, 1]");
   EXPECT_SAYS(plan({q, k, {"q_norm.weight", {6}}}, kFours).error, "must have 4 channels");
@@ -144,7 +144,7 @@ TEST(LayoutNames, GivenNamesReplaceTheKnown) {
 TEST(LayoutNames, AmbiguousFusedNamesAreNotGuessed) {
   for (const char* name : {"transformer.h.0.self_attention.query_key_value.weight",
                            "transformer.h.0.attn.qkv_proj.weight"}) {
-    EXPECT_SAYS(plan({{name, {16, 3}}}, kFours).error, "in an order that its name does not tell");
+    EXPECT_SAYS(plan({{name, {16, 3}}}, kFours).error, "in an unknown order");
     LayoutOptions told = kFours;
     told.order = FusedOrder::kGrouped;
     EXPECT_EQ(plan({{name, {16, 3}}}, told).permuted, Names{name});
