@@ -168,7 +168,8 @@ void meet_key_backward(const HeadProblem& p, const QueryBlock& b, std::size_t ke
         g = hn::IfThenElse(active, faded, g);
       }
       const auto ds = hn::LoadU(d, dscores + v);
-      const auto seen = hn::Ne(ds, hn::Zero(d));
+      // Ne is false for NaN on AVX, and a NaN gradient counts.
+      const auto seen = hn::Not(hn::Eq(ds, hn::Zero(d)));
       key_sum = hn::Add(key_sum, hn::IfThenElseZero(seen, hn::Mul(ds, query)));
       g = hn::Add(g, hn::IfThenElseZero(seen, hn::Mul(ds, hn::Set(d, k[c]))));
       hn::StoreU(g, d, dy + c * kQueryBlock + v);
