@@ -40,7 +40,9 @@ std::string marked_up(std::string_view text, double size) {
     }
     const std::string smaller =
         run.shift == Shift::kNone ? "" : fmt::format(" font-size=\"{}\"", number(size * kSmaller));
-    out += fmt::format("<tspan dy=\"{}\"{}>{}</tspan>", number(wanted - height), smaller,
+    // librsvg drops a space that begins a tspan.
+    const char* spaces = run.text.starts_with(' ') ? " xml:space=\"preserve\"" : "";
+    out += fmt::format("<tspan dy=\"{}\"{}{}>{}</tspan>", number(wanted - height), smaller, spaces,
                        escaped(run.text));
     height = wanted;
   }
