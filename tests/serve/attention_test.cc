@@ -198,7 +198,7 @@ TEST_F(ServeAttention, AFailureIsToldOnceWithTheProgramsLastWords) {
 
 TEST_F(ServeAttention, AProgramThatLeavesNothingOrIsNotThere) {
   make_site("exit 0");
-  EXPECT_NE(finally("?sample=1&length=8").body.find("left no record"), std::string::npos);
+  EXPECT_NE(finally("?sample=1&length=8").body.find("wrote no record"), std::string::npos);
   std::filesystem::remove(case_.outside("lab"));
   const Response missing = finally("?sample=1&length=8");
   EXPECT_EQ(missing.status, 500);

@@ -174,7 +174,7 @@ Layout first_layout(const Points& points, std::uint64_t seed) {
 }  // namespace
 
 std::vector<std::array<double, 2>> tsne(const Points& points, const TsneOptions& options) {
-  constexpr double kLeastRate = 20.0;
+  constexpr double kLeastRate = 10.0;
   const std::size_t n = points.size();
   const Matrix joint = joint_probabilities(points, options.perplexity);
   Layout y = first_layout(points, options.seed);
