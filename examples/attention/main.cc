@@ -166,7 +166,7 @@ int run(const Layer& layer, DType dtype, double bound) {
                                           .queries = kTokens,
                                           .keys = kTokens,
                                           .head_dim = kDim};
-  const posenc::ref::AttentionInputs inputs{.q = q, .k = k, .v = v};
+  const posenc::ref::AttentionInputs inputs{.q = q, .k = k, .v = v, .of_encodings = {}};
   const posenc::ref::AttentionOptions options{.masking = {.causal = true}};
   const auto want = posenc::ref::attention(layer.spec, layer.parameters, shape, inputs, options);
   const auto gradients = posenc::ref::attention_backward(layer.spec, layer.parameters, shape,

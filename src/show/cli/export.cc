@@ -39,9 +39,8 @@ void add_export(CLI::App& app, Action& chosen) {
   verb->add_flag("--best", options->more.best, "the best checkpoint instead of the last");
   verb->add_flag("--force", options->more.replace, "replace files that are in the folder");
   verb->footer(
-      "A model is written as llama, qwen2, qwen3, gpt_neox or gpt2. A model that is none\n"
-      "of them is an error that names the field. transformers reads the folder, and so\n"
-      "does train.init_from.\n"
+      "A model is written as llama, qwen2, qwen3, gpt_neox or gpt2. If none of them\n"
+      "fits, an error names the field. transformers and train.init_from read the folder.\n"
       "\n"
       "Examples:\n"
       "  posenc export runs/mine --to hf -o exported\n"

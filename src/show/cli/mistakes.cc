@@ -24,16 +24,25 @@ const CLI::App& innermost(const CLI::App& app, std::string& words) {
   return innermost(*verbs.back(), words);
 }
 
+// Of a verb and of its groups, which CLI11 keeps as verbs without a name.
+std::vector<std::string> option_names(const CLI::App& verb) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : verb.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  for (const CLI::App* group : verb.get_subcommands({})) {
+    if (!group->get_name().empty()) continue;
+    for (std::string& name : option_names(*group)) names.push_back(std::move(name));
+  }
+  return names;
+}
+
 // CLI11 names the options that it does not know, but not what they are near to.
 std::string option_text(const CLI::App& verb, const std::string& words) {
   for (const std::string& word : verb.remaining()) {
     if (!word.starts_with("--")) continue;
     const std::string given = word.substr(0, word.find('='));
-    std::vector<std::string> names;
-    for (const CLI::Option* option : verb.get_options()) {
-      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    }
-    const std::string hint = near(given, names);
+    const std::string hint = near(given, option_names(verb));
     if (!hint.empty()) return fmt::format("{} is not an option of {}; {}", given, words, hint);
   }
   return "";

@@ -181,7 +181,7 @@ CLI::App* add_train(CLI::App& app, Arguments& a) {
   add_common(*verb, a);
   verb->footer(
       "Examples:\n"
-      "  posenc train configs/demo.yaml --set model.encoding=\"rope + cope\" --out runs/mine\n"
+      "  posenc train configs/demo.yaml --set model.encoding=rope+cope --out runs/mine\n"
       "  posenc train configs/demo.yaml --out runs/mine --resume\n"
       "  posenc train configs/demo.yaml --procs 2\n");
   return verb;
