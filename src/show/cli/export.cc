@@ -40,7 +40,8 @@ void add_export(CLI::App& app, Action& chosen) {
   verb->add_flag("--force", options->more.replace, "replace files that are in the folder");
   verb->footer(
       "A model is written as llama, qwen2, qwen3, gpt_neox or gpt2. If none of them\n"
-      "fits, an error names the field. transformers and train.init_from read the folder.\n"
+      "fits, an error names the field. transformers reads the folder, and so does\n"
+      "train.init_from.\n"
       "\n"
       "Examples:\n"
       "  posenc export runs/mine --to hf -o exported\n"
