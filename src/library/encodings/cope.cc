@@ -11,14 +11,14 @@ namespace posenc {
 namespace {
 
 // Where a fractional position falls in the table. floor and floor + 1, never ceil: at whole numbers
-// the weight is 0 and the derivative is that of the segment above.
-struct Segment {
+// the weight is 0 and the derivative is that of the interval above.
+struct Interval {
   std::size_t low;
   std::size_t high;
   double weight;
 };
 
-Segment segment_of(const Cope& config, double position) {
+Interval interval_of(const Cope& config, double position) {
   const auto last = static_cast<std::size_t>(config.npos_max - 1);
   const double low = std::floor(position);
   const auto f = static_cast<std::size_t>(position >= 0.0 ? low : 0.0);  // NaN has no place
@@ -95,7 +95,7 @@ void cope_logits(const Cope& config, const CopeRow& row, std::span<const double>
       logits[j] = table[0] * row.position[j];
       continue;
     }
-    const Segment s = segment_of(config, row.position[j]);
+    const Interval s = interval_of(config, row.position[j]);
     logits[j] = formulas::cope_logit(table[s.low],
                                      formulas::cope_slope(table[s.low], table[s.high]), s.weight);
   }
@@ -112,7 +112,7 @@ void cope_backward(const Cope& config, const CopeRow& row, std::span<const doubl
       dtable[0] += dlogits[j] * row.position[j];
       slope = table[0];
     } else {
-      const Segment s = segment_of(config, row.position[j]);
+      const Interval s = interval_of(config, row.position[j]);
       dtable[s.low] += (1.0 - s.weight) * dlogits[j];
       dtable[s.high] += s.weight * dlogits[j];
       slope = formulas::cope_slope(table[s.low], table[s.high]);
