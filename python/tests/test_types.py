@@ -37,7 +37,7 @@ def mypy(*arguments):
 
 
 def test_the_package_is_clean_and_wrong_calls_are_found(tmp_path):
-    """One run, since it reads the package anew each time."""
+    """One run, because each run reads the whole package."""
     (tmp_path / "calls.py").write_text(CALLS)
     done = mypy("python/posenc", str(tmp_path / "calls.py"))
     lines = [line for line in done.stdout.splitlines() if not line.startswith("Found")]
