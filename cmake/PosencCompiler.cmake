@@ -62,12 +62,12 @@ if(POSENC_FUZZ)
   endif()
 endif()
 
-# posenc_compile_in_batches(<target>): compiles up to eight sources of a target as one unit. Sanitizer builds take
+# posenc_compile_in_batches(<target>): compiles up to sixteen sources of a target as one unit. Sanitizer builds take
 # 24, since they do not follow every edit. Most of the time goes into headers (libtorch's above all), which a unit
 # reads once. Sources with options of their own share units with the same options; generated ones stay alone.
 find_package(Python3 QUIET COMPONENTS Interpreter)
 set(POSENC_BATCHES ${CMAKE_CURRENT_LIST_DIR}/batches.py)
-set(POSENC_BATCH_SIZE 8)
+set(POSENC_BATCH_SIZE 16)
 if(POSENC_SANITIZE)
   set(POSENC_BATCH_SIZE 24)
 endif()
