@@ -1,27 +1,11 @@
 // Several processes train the run that one process trains: the same samples, masks and results; a rank that fails ends
 // the others; a run goes on under another number of processes.
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 #include "train/several_processes.h"
 
 namespace posenc::testing {
 namespace {
 
 namespace fs = std::filesystem;
-
-int free_port() {
-  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  ::bind(socket, reinterpret_cast<sockaddr*>(&address), size);
-  ::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
-  ::close(socket);
-  return ntohs(address.sin_port);
-}
 
 class Parallel : public ::testing::Test {
  protected:
