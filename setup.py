@@ -70,8 +70,9 @@ def build():
 
 
 def add_built(tree, package):
-    """Copies the operators, the programs, the configs and the explorer of a build tree into the package."""
-    shutil.copytree(tree / "python/posenc/_lib", package / "_lib", dirs_exist_ok=True)
+    """Copies the operators, the viewer, the programs, the configs and the explorer of a build tree into the package."""
+    for folder in ("_lib", "_view"):
+        shutil.copytree(tree / "python/posenc" / folder, package / folder, dirs_exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["cmake", "--install", str(tree), "--prefix", folder], check=True, stdout=subprocess.DEVNULL)
         (programs,) = Path(folder).glob("*bin")

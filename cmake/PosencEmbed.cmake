@@ -1,7 +1,8 @@
 # posenc_embed(<layer> <header> SCRIPTS <files> STYLES <files> [FILES <files>]): files of web/ become part of a layer, as
 # the functions of its <header>: page_script(), page_style(), and page_file(name) where there are FILES. Needs no npm.
+# posenc_page_files(<stem> SCRIPTS <files> STYLES <files>): the same as <stem>.js and <stem>.css, for the Python package.
 # Scripts are modules in the order of their imports: without `import` and `export` they share one scope.
-# Run as a script, this file writes the C++ for that.
+# Run as a script, this file writes the C++ for that, or the files where there is no <header>.
 if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
   set(script "\n(() => {\n'use strict';\n")
   foreach(path IN LISTS SCRIPTS)
@@ -18,6 +19,11 @@ if(CMAKE_SCRIPT_MODE_FILE STREQUAL CMAKE_CURRENT_LIST_FILE)
   endforeach()
   if("${script}${style}" MATCHES "</(script|style)")
     message(FATAL_ERROR "a script or style of ${LAYER} would end the element that it is put into")
+  endif()
+  if(NOT HEADER)
+    file(WRITE ${OUT}.js "${script}")
+    file(WRITE ${OUT}.css "${style}")
+    return()
   endif()
   string(CONCAT code "// Made by cmake/PosencEmbed.cmake.\n#include \"${HEADER}\"\n\nnamespace posenc::${LAYER} {\n\n"
          "std::string_view page_script() {\n  return R\"asset(${script})asset\";\n}\n\n"
@@ -61,4 +67,17 @@ function(posenc_embed layer header)
     DEPENDS ${ARG_SCRIPTS} ${ARG_STYLES} ${ARG_FILES} ${POSENC_EMBED_SCRIPT}
     VERBATIM)
   target_sources(posenc_${layer} PRIVATE ${out})
+endfunction()
+
+function(posenc_page_files stem)
+  cmake_parse_arguments(ARG "" "" "SCRIPTS;STYLES" ${ARGN})
+  foreach(kind IN ITEMS SCRIPTS STYLES)
+    list(TRANSFORM ARG_${kind} PREPEND ${PROJECT_SOURCE_DIR}/web/)
+  endforeach()
+  add_custom_command(
+    OUTPUT ${stem}.js ${stem}.css
+    COMMAND ${CMAKE_COMMAND} "-DSCRIPTS=${ARG_SCRIPTS}" "-DSTYLES=${ARG_STYLES}" -DLAYER=${stem} -DOUT=${stem} -P
+            ${POSENC_EMBED_SCRIPT}
+    DEPENDS ${ARG_SCRIPTS} ${ARG_STYLES} ${POSENC_EMBED_SCRIPT}
+    VERBATIM)
 endfunction()

@@ -23,6 +23,7 @@ from posenc.hf import register_attention
 from posenc.patch import PatchReport, patch, unpatch
 from posenc.schedules import *  # noqa: F403
 from posenc.schedules import __all__ as _schedules
+from posenc.view import View, view
 from posenc.tables import alibi_slopes, cope_positions, explain, rope_tables, t5_buckets
 from posenc.spec import Input, Parameter, Spec, catalog, version
 
@@ -35,6 +36,7 @@ __all__ = [
     "Parameter",
     "PatchReport",
     "Spec",
+    "View",
     "alibi_slopes",
     "angles",
     "attention",
@@ -57,6 +59,7 @@ __all__ = [
     "t5_buckets",
     "unpatch",
     "unregister",
+    "view",
     *_encodings,
     *_schedules,
 ]

@@ -12,7 +12,7 @@ from typing import Any, Literal, Optional, Union, overload
 import torch
 from torch import Tensor
 
-from posenc import _export
+from posenc import _export, _watch
 from posenc._arguments import Inputs, Params, SpecLike, parameters_of, prepared, shape_of, text_of, widened
 from posenc._linear_angles import linear_attention_by_angles, rotates_by_input
 from posenc._sdpa import causal_of, dropout_of, heads_first, key_mask_of
@@ -149,6 +149,11 @@ def attention(
                        return_lse=return_lse, inputs=others)
         return heads_first(layout, _export.attention(q, k, v, text, tensors, masks))[0]
     width, padded = sizes(v)[-1], widened(v, sizes(q)[-1], text)
+    if _watch.recorder is not None:
+        _watch.recorder.attention(
+            Spec(text).text, q.shape[1], keys_are_turned,
+            lambda: _watch.weights(q, k, padded, Spec(text).text, tensors, others, masks),
+        )
     out, lse = torch.ops.posenc.attention(
         q,
         k,

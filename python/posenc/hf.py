@@ -18,7 +18,7 @@ from typing import Any, Callable, NamedTuple, Optional
 import torch
 from torch import Tensor, nn
 
-from posenc import _hf_masks
+from posenc import _hf_masks, _watch
 from posenc._hf_attention import Call, run_kernel
 from posenc._hf_masks import Pattern, UnsupportedMask, Visible
 from posenc.errors import Error
@@ -219,7 +219,13 @@ def attention_forward(
             "this layer runs through PyTorch's attention"
         )
         bias = _score_bias(seen, attention_mask, position_bias, query, key)
-        return _composed(query, key, value, bias, scale, softcap, s_aux, dropout, want_weights)
+        recorder = _watch.recorder
+        wanted = want_weights or recorder is not None
+        out, weights = _composed(query, key, value, bias, scale, softcap, s_aux, dropout, wanted)
+        if recorder is not None and weights is not None:
+            made = weights
+            recorder.attention(_spec(softcap, s_aux is not None), query.shape[1], False, lambda: made)
+        return out, weights if want_weights else None
     width, channels = max(query.shape[3], value.shape[3]), value.shape[3]
     call = Call(
         spec=_spec(softcap, s_aux is not None),

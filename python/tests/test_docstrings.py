@@ -10,7 +10,7 @@ import torch
 import posenc
 
 # Their examples need a model, a folder of runs or the program; other tests call them.
-WITHOUT = {"Error", "Figure", "PatchReport", "Parameter", "Input", "catalog", "library_path", "unregister"}
+WITHOUT = {"Error", "Figure", "PatchReport", "Parameter", "Input", "View", "catalog", "library_path", "unregister"}
 MODULES = [posenc, posenc.angles, posenc.runs]
 
 

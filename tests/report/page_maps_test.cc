@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <limits>
 
 #include "report/page_case.h"
@@ -129,6 +130,15 @@ TEST(PageMaps, ADamagedRecordIsARemark) {
   const std::string page = page_of(folder.path());
   EXPECT_EQ(data_block(page, "attention-data")["records"].size(), 1U);
   EXPECT_NE(page.find("rope-0/attention/train-T6-sample0.safetensors"), std::string::npos);
+}
+
+// The page of posenc.view, in Python, has the same colours.
+TEST(PageMaps, ColoursOfTheViewerAreInAFile) {
+  const std::string path = std::string(POSENC_TEST_DATA_DIR) + "/../web/shared/map_colors.json";
+  std::ifstream file(path);
+  const auto shared = nlohmann::json::parse(file);
+  const auto made = nlohmann::json::parse(to_json(page_colors()));
+  EXPECT_EQ(shared, made) << "write this to web/shared/map_colors.json:\n" << made.dump(1);
 }
 
 // Eight encodings, four layers of eight heads, 512 tokens, and maps as hard to compress as they come.

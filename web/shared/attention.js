@@ -8,7 +8,7 @@ import { mapDifference, mapExtent } from './map_data.js';
 import { paintThumbnail } from './map_png.js';
 import { MapState } from './map_state.js';
 import { makeElement, onThemeChange, pageIsDark } from './page_parts.js';
-import { exampleTitle, headMaps, instructionRegions, loadMap, tokenAxis } from './attention_data.js';
+import { exampleTitle, headMaps, headName, instructionRegions, loadMap, tokenAxis } from './attention_data.js';
 
 /** @typedef {import('./heatmap.js').ColorTables} ColorTables */
 /** @typedef {import('./map_data.js').MapData} MapData */
@@ -156,7 +156,7 @@ export class AttentionView {
     const tasks = record.layers.map(async (_, layer) => {
       for (let head = 0; head < record.heads; ++head) {
         const map = await loadMap(record, layer, head, 'weights');
-        const button = this.thumbnail(layer, head, map);
+        const button = this.thumbnail(record, layer, head, map);
         button.style.gridArea = `${layer + 1} / ${head + 1}`;
         grid.append(button);
       }
@@ -165,11 +165,11 @@ export class AttentionView {
     const title = makeElement('p', 'soft', null, `${record.name}: layers (down) and heads (across); choose one`);
     this.thumbnails.replaceChildren(title, grid);
   }
-  /** @param {number} layer @param {number} head @param {MapData | undefined} map */
-  thumbnail(layer, head, map) {
+  /** @param {AttentionRecord} record @param {number} layer @param {number} head @param {MapData | undefined} map */
+  thumbnail(record, layer, head, map) {
     const button = makeElement('button', 'thumbnail');
     button.type = 'button';
-    const name = `layer ${layer}, head ${head}`;
+    const name = headName(record, layer, head);
     button.title = name;
     button.setAttribute('aria-label', name);
     button.dataset.layer = String(layer);
@@ -247,10 +247,10 @@ export class AttentionView {
     const title = look.title ?? record.name;
     makeElement('h3', '', panel, title);
     if (!data) {
-      makeElement('p', 'empty', panel, `layer ${this.layer}, head ${this.head} has no such map`);
+      makeElement('p', 'empty', panel, `${headName(record, this.layer, this.head)} has no such map`);
       return;
     }
-    const label = `${title}: ${look.unit}, layer ${this.layer}, head ${this.head}`;
+    const label = `${title}: ${look.unit}, ${headName(record, this.layer, this.head)}`;
     const map = new Heatmap(panel, {
       data,
       scale: look.scale,

@@ -10,7 +10,7 @@ import { decodeGreyPng } from './map_png.js';
 /**
  * @typedef {object} Example
  * @property {string} task
- * @property {string} axis
+ * @property {string} [axis] of an evaluation; a text has none
  * @property {number} length
  * @property {number} sample
  * @property {number} step
@@ -25,6 +25,8 @@ import { decodeGreyPng } from './map_png.js';
  * @property {string} key alike where maps can be laid over each other
  * @property {number} cells a side of every map
  * @property {number} heads
+ * @property {number[]} [layer_numbers] where not all layers are there
+ * @property {number[]} [head_numbers]
  * @property {Example} example
  * @property {{encoding: string, maps: HeadMaps[]}[]} layers
  */
@@ -92,5 +94,11 @@ export function instructionRegions(record) {
 
 /** @param {Example} example */
 export function exampleTitle(example) {
-  return `${example.task}, axis ${example.axis}, ${example.length} tokens, sample ${example.sample}`;
+  const { task, axis, length, sample } = example;
+  return axis === undefined ? `${task}, ${length} tokens` : `${task}, axis ${axis}, ${length} tokens, sample ${sample}`;
+}
+
+/** @param {AttentionRecord} record @param {number} layer @param {number} head */
+export function headName(record, layer, head) {
+  return `layer ${record.layer_numbers?.[layer] ?? layer}, head ${record.head_numbers?.[head] ?? head}`;
 }
