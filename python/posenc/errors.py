@@ -22,7 +22,10 @@ _KNOWN = (
     (re.compile(r"must be \[batch, heads, tokens, channels\]$"), "wrong_length", "reshape it, or add a dimension"),
     (re.compile(r"must (have (shape|\d+ .*entries|1 or \d+ coordinates)|be \[)"), "wrong_length", ""),
     (re.compile(r"^(lacks|is required)"), "missing_key", ""),
-    (re.compile(r"^has unknown"), "unknown_key", ""),
+    (re.compile(r"^has unknown|must be a known (name|kind)"), "unknown_key", ""),
+    (re.compile(r"must be a number$"), "wrong_type", ""),
+    (re.compile(r"must have \d+ to \d+ words$"), "wrong_length", ""),
+    (re.compile(r"^needs a name at column"), "syntax", ""),
     (re.compile(r"^spec must|no second derivative"), "unsupported", ""),
     (re.compile(r"^(must be (in|one of|>|<|.* or )|must (not be negative|divide|be a multiple))"), "out_of_range", ""),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -26,6 +27,22 @@ def program() -> str:
     return found
 
 
+# What the program says of options that it does not know, with or without a near one.
+_OPTION = re.compile(r"posenc plot: (?:The following arguments were not expected:.*?)?--(?P<name>[\w-]+)")
+_NEAR = re.compile(r"did you mean '--(\S+)'")
+
+
+def _error_of(said: str) -> Error:
+    """From the first line that the program wrote."""
+    message = said.removeprefix("posenc: ")
+    option, near = _OPTION.match(message), _NEAR.search(message)
+    if option:
+        name = option["name"].replace("-", "_")
+        hint = f"did you mean '{near[1].replace('-', '_')}'?" if near else "posenc plot KIND --list names what a kind reads"
+        return Error(f"[plot] {name} is not a known keyword; {hint}", kind="unknown_key", key=name)
+    return Error(message if message.startswith("[") else f"[plot] {message.removeprefix('posenc plot: ')}")
+
+
 class Figure:
     """A picture that notebooks show. ``svg`` is its text; :meth:`save` writes .svg, .png, .pdf or .csv."""
 
@@ -40,8 +57,8 @@ class Figure:
                 [program(), "plot", *self._arguments, "-o", str(path)], capture_output=True, text=True, check=False
             )
             if done.returncode != 0:
-                lines = (done.stderr or done.stdout).strip().splitlines() or ["posenc plot failed"]
-                raise Error(lines[0].removeprefix("posenc: "))
+                lines = (done.stderr or done.stdout).strip().splitlines()
+                raise _error_of(lines[0] if lines else f"the program ended with status {done.returncode}")
             return path.read_bytes()
 
     def save(self, path: Union[str, Path]) -> None:
@@ -63,7 +80,8 @@ def plot(kind: str, *encodings: Union[str, Spec], **options: Any) -> Figure:
     Args:
         kind: of the figure.
         encodings: what it shows, as text or :class:`posenc.Spec`.
-        options: those of the command with underscores: ``head_dim=64``, ``train_length=512``. Lists are joined by commas.
+        options: those of the command with underscores: ``head_dim=64``, ``train_length=512``. A list gives an option
+            several values: ``text=["a b", "c d"]``.
 
     Returns:
         A picture that notebooks show, with ``save`` and ``svg``.
@@ -75,6 +93,7 @@ def plot(kind: str, *encodings: Union[str, Spec], **options: Any) -> Figure:
     for one in encodings:
         arguments += ["--encoding", str(one)]
     for name, value in options.items():
-        text = ",".join(str(x) for x in value) if isinstance(value, (list, tuple)) else str(value)
-        arguments += [f"--{name.replace('_', '-')}", text.lower() if isinstance(value, bool) else text]
+        several = value if isinstance(value, (list, tuple)) else [value]
+        for one in several or [""]:  # an empty value is an empty list
+            arguments += [f"--{name.replace('_', '-')}", str(one).lower() if isinstance(one, bool) else str(one)]
     return Figure(arguments)

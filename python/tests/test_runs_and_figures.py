@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -82,3 +83,34 @@ def test_without_the_program(monkeypatch):
     monkeypatch.setenv("PATH", "")
     with pytest.raises(posenc.Error, match="make build"):
         posenc.plot("bias")
+
+
+@drawn
+def test_several_texts(monkeypatch, tmp_path):
+    """Each is one option: a comma in a text does not part it."""
+    monkeypatch.setenv("POSENC_PROGRAM", str(PROGRAM))
+    figure = posenc.plot("scores", "rope", text=["a fine, b", "c d"])
+    words = ["--encoding", "rope", "--text", "a fine, b", "--text", "c d"]
+    by_hand = tmp_path / "by_hand.svg"
+    subprocess.run([PROGRAM, "plot", "scores", *words, "-o", by_hand], check=True, stdout=subprocess.DEVNULL)
+    assert figure.svg == by_hand.read_text() != posenc.plot("scores", "rope", text="c d").svg
+    assert posenc.plot("decay", theta=[10000, 500000]).svg == posenc.plot("decay", theta="10000,500000").svg
+    assert posenc.plot("decay", theta=(100,)).svg == posenc.plot("decay", theta=100).svg
+
+
+@drawn
+@pytest.mark.parametrize("kind, encoding, options, expected", [
+    ("bias", "alibi", dict(lenght=16), ("unknown_key", "plot", "lenght", "did you mean 'length'?")),
+    ("bias", "alibi", dict(xyzzy=16), ("unknown_key", "plot", "xyzzy", "posenc plot KIND --list names what a kind reads")),
+    ("bias", "alib", {}, ("unknown_key", "spec", "encoding", "did you mean 'alibi'?")),
+    ("bias", "rope(", {}, ("syntax", "spec", "", "a spec looks like rope(theta=10000, layout=half) + alibi")),
+    ("scores", "rope", dict(text=["a"]), ("wrong_length", "plot", "text", "punctuation marks count as words")),
+    ("decay", "rope", dict(theta="x"), ("wrong_type", "plot", "theta[0]", "")),
+    ("decay", "rope", dict(theta=[-1]), ("out_of_range", "plot", "theta[0]", "")),
+])
+def test_errors_of_the_program(monkeypatch, kind, encoding, options, expected):
+    monkeypatch.setenv("POSENC_PROGRAM", str(PROGRAM))
+    with pytest.raises(posenc.Error) as caught:
+        posenc.plot(kind, encoding, **options)
+    error = caught.value
+    assert (error.kind, error.scope, error.key, error.hint) == expected and "--" not in str(error).split(";")[0]
