@@ -7,7 +7,7 @@ as ALiBi's fixed slopes may be left out.
 
 from __future__ import annotations
 
-from typing import Any, Literal, Optional, Union, overload
+from typing import Literal, Optional, Union, overload
 
 import torch
 from torch import Tensor
@@ -20,35 +20,58 @@ from posenc.errors import Error, raises_errors, require_tensors, sizes
 from posenc.spec import Spec
 
 No = Literal[False]
+Maybe = Optional[Tensor]
 
 
+# The keywords are listed in each, because editors complete by them; python/tests/test_types.py calls with all.
 @overload
 def attention(
-    q: Tensor, k: Tensor, v: Tensor, spec: SpecLike = ..., params: Params = ...,
-    *, return_weights: No = ..., return_lse: No = ..., **options: Any,
+    q: Tensor, k: Tensor, v: Tensor, spec: SpecLike = ..., params: Params = ..., *, causal: bool = ...,
+    window_left: int = ..., window_right: int = ..., key_mask: Maybe = ..., cu_queries: Maybe = ..., cu_keys: Maybe = ...,
+    q_positions: Maybe = ..., k_positions: Maybe = ..., inputs: Inputs = ..., bias: Maybe = ...,
+    scale: Optional[float] = ..., dropout: float = ..., seed: int = ..., keys_are_turned: bool = ..., layout: str = ...,
+    is_causal: Optional[bool] = ..., attn_mask: Maybe = ..., dropout_p: Optional[float] = ..., enable_gqa: bool = ...,
+    return_weights: No = ..., return_lse: No = ...,
 ) -> Tensor: ...
 @overload
 def attention(
-    q: Tensor, k: Tensor, v: Tensor, spec: SpecLike = ..., params: Params = ...,
-    *, return_weights: Literal[True], return_lse: Literal[True], **options: Any,
+    q: Tensor, k: Tensor, v: Tensor, spec: SpecLike = ..., params: Params = ..., *, causal: bool = ...,
+    window_left: int = ..., window_right: int = ..., key_mask: Maybe = ..., cu_queries: Maybe = ..., cu_keys: Maybe = ...,
+    q_positions: Maybe = ..., k_positions: Maybe = ..., inputs: Inputs = ..., bias: Maybe = ...,
+    scale: Optional[float] = ..., dropout: float = ..., seed: int = ..., keys_are_turned: bool = ..., layout: str = ...,
+    is_causal: Optional[bool] = ..., attn_mask: Maybe = ..., dropout_p: Optional[float] = ..., enable_gqa: bool = ...,
+    return_weights: Literal[True], return_lse: Literal[True],
 ) -> tuple[Tensor, Tensor, Tensor]: ...
 @overload
 def attention(
-    q: Tensor, k: Tensor, v: Tensor, spec: SpecLike = ..., params: Params = ...,
-    *, return_weights: Literal[True], return_lse: No = ..., **options: Any,
+    q: Tensor, k: Tensor, v: Tensor, spec: SpecLike = ..., params: Params = ..., *, causal: bool = ...,
+    window_left: int = ..., window_right: int = ..., key_mask: Maybe = ..., cu_queries: Maybe = ..., cu_keys: Maybe = ...,
+    q_positions: Maybe = ..., k_positions: Maybe = ..., inputs: Inputs = ..., bias: Maybe = ...,
+    scale: Optional[float] = ..., dropout: float = ..., seed: int = ..., keys_are_turned: bool = ..., layout: str = ...,
+    is_causal: Optional[bool] = ..., attn_mask: Maybe = ..., dropout_p: Optional[float] = ..., enable_gqa: bool = ...,
+    return_weights: Literal[True], return_lse: No = ...,
 ) -> tuple[Tensor, Tensor]: ...
 @overload
 def attention(
-    q: Tensor, k: Tensor, v: Tensor, spec: SpecLike = ..., params: Params = ...,
-    *, return_weights: No = ..., return_lse: Literal[True], **options: Any,
+    q: Tensor, k: Tensor, v: Tensor, spec: SpecLike = ..., params: Params = ..., *, causal: bool = ...,
+    window_left: int = ..., window_right: int = ..., key_mask: Maybe = ..., cu_queries: Maybe = ..., cu_keys: Maybe = ...,
+    q_positions: Maybe = ..., k_positions: Maybe = ..., inputs: Inputs = ..., bias: Maybe = ...,
+    scale: Optional[float] = ..., dropout: float = ..., seed: int = ..., keys_are_turned: bool = ..., layout: str = ...,
+    is_causal: Optional[bool] = ..., attn_mask: Maybe = ..., dropout_p: Optional[float] = ..., enable_gqa: bool = ...,
+    return_weights: No = ..., return_lse: Literal[True],
 ) -> tuple[Tensor, Tensor]: ...
 @overload
 def attention(
-    q: Tensor, k: Tensor, v: Tensor, spec: SpecLike = ..., params: Params = ..., **options: Any
+    q: Tensor, k: Tensor, v: Tensor, spec: SpecLike = ..., params: Params = ..., *, causal: bool = ...,
+    window_left: int = ..., window_right: int = ..., key_mask: Maybe = ..., cu_queries: Maybe = ..., cu_keys: Maybe = ...,
+    q_positions: Maybe = ..., k_positions: Maybe = ..., inputs: Inputs = ..., bias: Maybe = ...,
+    scale: Optional[float] = ..., dropout: float = ..., seed: int = ..., keys_are_turned: bool = ..., layout: str = ...,
+    is_causal: Optional[bool] = ..., attn_mask: Maybe = ..., dropout_p: Optional[float] = ..., enable_gqa: bool = ...,
+    return_weights: bool, return_lse: bool,
 ) -> Union[Tensor, tuple[Tensor, ...]]: ...
 
 
-@raises_errors  # type: ignore[misc]  # options stands for the keywords below
+@raises_errors
 def attention(
     q: Tensor,
     k: Tensor,
