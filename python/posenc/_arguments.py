@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from posenc._given import split_registered, with_given
-from posenc.errors import Error, require_tensors, sizes
+from posenc.errors import Error, refuse_misspelled, require_tensors, sizes
 from posenc.spec import Spec, _initial, wanted_inputs, wanted_parameters
 
 SpecLike = Union[str, Spec, Sequence[object]]
@@ -53,6 +53,7 @@ def parameters_of(spec: str, params: Params, heads: int, head_dim: int) -> list[
                 tensors.append(_initial(spec, head_dim, heads, 0, 0)[index])
             continue
         if value is None:
+            refuse_misspelled("params", given, [name])
             raise Error(
                 f"[posenc] params lacks {name!r} of shape {list(shape)}; pass it, or use "
                 "posenc.nn, whose modules own their parameters"
@@ -64,8 +65,9 @@ def parameters_of(spec: str, params: Params, heads: int, head_dim: int) -> list[
             )
         tensors.append(value)
     if given:
-        names = ", ".join(name for name, _, _ in wanted) or "none"
-        raise Error(f"[posenc] params has unknown {sorted(given)}; the spec's are: {names}")
+        names = [name for name, _, _ in wanted]
+        refuse_misspelled("params", given, names)
+        raise Error(f"[posenc] params has unknown {sorted(given)}; the spec's are: {', '.join(names) or 'none'}")
     return tensors
 
 
@@ -78,6 +80,7 @@ def inputs_of(spec: str, inputs: Inputs, heads: int, head_dim: int) -> list[Tens
     missing = [name for name in wanted if name not in given]
     unknown = sorted(name for name in given if name not in wanted)
     if missing or unknown:
+        refuse_misspelled("inputs", unknown, wanted)
         what = f"lacks {missing[0]!r}" if missing else f"has unknown {unknown}"
         raise Error(f"[posenc] inputs {what}; the spec's are: {', '.join(wanted) or 'none'}")
     return [
@@ -152,8 +155,8 @@ def widened(v: Tensor, width: int, spec: str) -> Tensor:
         return v
     if missing < 0:
         raise Error(
-            f"[posenc] v has {v.shape[-1]} channels and q has {width}, but v must not be wider; pad q and k with "
-            "zeros and pass scale"
+            f"[posenc] v must not be wider than q ({width} channels) but has {v.shape[-1]} channels; pad q and k with "
+            "zeros and pass scale", kind="wrong_length"
         )
     canonical = Spec(spec).text
     for field in ("gate_source=value", "values=true"):

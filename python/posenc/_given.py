@@ -13,7 +13,7 @@ from typing import Callable, Mapping, Optional
 import torch
 from torch import Tensor
 
-from posenc.errors import Error
+from posenc.errors import Error, refuse_misspelled
 from posenc.spec import Spec, catalog
 
 
@@ -107,6 +107,7 @@ def distances(queries: int, keys: int, device: torch.device) -> Tensor:
 def _table_of(one: Registered, params: Mapping[str, Tensor], distance: Tensor, heads: int) -> Tensor:
     missing = [p for p in one.params if f"{one.name}.{p}" not in params]
     if missing:
+        refuse_misspelled("params", params, [f"{one.name}.{missing[0]}"])
         raise Error(f"[posenc] params lacks '{one.name}.{missing[0]}' of the registered {one.name}")
     table = one.bias(distance, **{p: params[f"{one.name}.{p}"] for p in one.params})
     if table.dim() == 1:

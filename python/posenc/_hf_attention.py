@@ -143,7 +143,7 @@ def attend(
                 q, spec = turned_q, parts.rest
         k, v, inputs = _hf_cache.update(cache, k, v, inputs, layer, past)
     if turned and call.want_weights:
-        raise Error("[patch] output_attentions with a cache is not known for specs with cope")
+        raise Error("[patch] output_attentions with a cache is not supported for specs with cope; pass use_cache=False")
     seen = read_mask(call.mask, k.shape[2])
     k, v = k[:, :, : seen.keys], v[:, :, : seen.keys]
     inputs = {name: x[:, :, : seen.keys] for name, x in inputs.items()}
@@ -302,7 +302,7 @@ def refuse_unknown(module: torch.nn.Module, options: Mapping[str, Any]) -> None:
     if options.get("is_causal") is False:
         asked.append("is_causal=False")
     if asked:
-        raise Error(f"[patch] {', '.join(asked)} is not known; call posenc.unpatch(model)")
+        raise Error(f"[patch] {', '.join(asked)} is not supported; call posenc.unpatch(model)")
 
 
 def wants_weights(module: torch.nn.Module, options: Mapping[str, Any]) -> bool:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import functools
 import json
 import re
 from contextlib import contextmanager
-from typing import Any, Callable, Iterator, Optional, TypeVar
+from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, TypeVar
 
 import torch
 
@@ -88,6 +89,13 @@ class Error(ValueError, RuntimeError):
         for name in ("kind", "scope", "key", "rule", "value", "hint"):
             setattr(self, name, known.get(name, ""))
 
+    def _of(self, function: str) -> "Error":
+        """What functions share complains as [posenc]; the one that was called puts its name there."""
+        if self.scope == "posenc":
+            self.args = (str(self).replace("[posenc]", f"[{function}]", 1),)
+            self.scope = function
+        return self
+
 
 def _parts(message: str) -> dict[str, str]:
     """From the library where it made the error, else read from the text."""
@@ -115,6 +123,20 @@ def _known(parts: dict[str, str]) -> tuple[str, str]:
         if pattern.search(rule) or pattern.search(f"{key} {rule}"):
             return kind, hint.format(key=key) if key.isidentifier() else ""
     return "invalid", ""
+
+
+def did_you_mean(name: str, names: Sequence[str]) -> str:
+    """A hint with the nearest of the names; empty where none is near."""
+    near = difflib.get_close_matches(name, names, 1)
+    return f"did you mean {near[0]!r}?" if near else ""
+
+
+def refuse_misspelled(argument: str, given: Iterable[str], names: Sequence[str]) -> None:
+    """Says of unknown names that are near to one of the spec's which was meant."""
+    for name in sorted(given):
+        hint = did_you_mean(name, names)
+        if hint and name not in names:
+            raise Error(f"[posenc] {argument} has unknown {name!r}; {hint}")
 
 
 def _type_error(name: str, text: str) -> Optional[TypeError]:
@@ -156,18 +178,23 @@ def raises_errors(function: Function) -> Function:
     def checked(*args: Any, **kwargs: Any) -> Any:
         if _is_compiling():
             return function(*args, **kwargs)
+        name = "Spec" if function.__name__.startswith("_") else function.__name__
         try:
             return function(*args, **kwargs)
-        except Error:
+        except Error as error:
+            error._of(name)
+            raise
+        except TypeError as error:
+            if error.args and str(error).startswith("[posenc] "):
+                error.args = (str(error).replace("[posenc]", f"[{name}]", 1),)
             raise
         except (ValueError, RuntimeError) as error:
             text = str(error)
-            name = function.__name__
-            wrong = _type_error("Spec" if name.startswith("_") else name, text)
+            wrong = _type_error(name, text)
             if wrong is not None:
                 raise wrong from None
             if not text.startswith("[") or text.startswith("[enforce fail"):  # the latter is PyTorch's
                 raise
-            raise Error(text) from None
+            raise Error(text)._of(name) from None
 
     return checked  # type: ignore[return-value]

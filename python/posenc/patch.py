@@ -364,7 +364,7 @@ def _configs(model: nn.Module, found: list[tuple[str, nn.Module]]) -> list[Any]:
 
 def _refuse_features(config: Any, found: list[tuple[str, nn.Module]]) -> None:
     if getattr(config, "is_causal", True) is False and not known_family(found[0][1]).encoder:
-        raise Error("[patch] is_causal=False in the config is not known")
+        raise Error("[patch] is_causal=False in the config is not supported; use attn_implementation=\"posenc\"")
     if type(found[0][1]).__name__ == "FalconAttention" and found[0][1].config.alibi:
         raise Error(
             "[patch] Falcon with alibi=True is unsupported: transformers rounds its biases to "
@@ -372,7 +372,10 @@ def _refuse_features(config: Any, found: list[tuple[str, nn.Module]]) -> None:
         )
     for name, module in found:
         if getattr(module, "slow_but_exact", False) and getattr(module, "pretraining_tp", 1) > 1:
-            raise Error(f"[patch] {name}: slow_but_exact with pretraining_tp > 1 is not known")
+            raise Error(
+                f"[patch] {name}: slow_but_exact with pretraining_tp > 1 is not supported; set slow_but_exact=False in the "
+                "config"
+            )
 
 
 def _other_attention(model: nn.Module) -> list[str]:

@@ -32,6 +32,39 @@ def test_parts_read_from_a_message():
     assert error.key == "v" and error.value == "3"
 
 
+@pytest.mark.parametrize("name, call", [
+    ("attention", lambda q: posenc.attention(q, Q, Q)),
+    ("attention_decode", lambda q: posenc.attention_decode(q, Q, Q)),
+    ("linear_attention", lambda q: posenc.linear_attention(q, Q, Q)),
+    ("rope", lambda q: posenc.rope(q, Q)),
+    ("cope_positions", lambda q: posenc.cope_positions(q, Q, Q, "cope", {"cope.pos_emb": torch.zeros(8, 64)})),
+])
+def test_the_function_that_was_called_is_the_scope(name, call):
+    error = caught(lambda: call(Q[0]))
+    assert (error.scope, error.key, error.kind) == (name, "q", "wrong_length")
+    assert str(error).startswith(f"[{name}] q must be")
+    if name not in ("linear_attention", "rope"):
+        with pytest.raises(TypeError, match=rf"^\[{name}\] params must be a dict"):
+            {"attention": posenc.attention, "attention_decode": posenc.attention_decode,
+             "cope_positions": posenc.cope_positions}[name](Q, Q, Q, "cope", params=3)
+
+
+def test_a_misspelled_name_gets_the_nearest():
+    error = caught(lambda: posenc.attention(Q, Q, Q, "rope + cope", {"cope.posemb": torch.zeros(8, 64)}))
+    assert (error.kind, error.scope, error.hint) == ("unknown_key", "attention", "did you mean 'cope.pos_emb'?")
+    error = caught(lambda: posenc.attention(Q, Q, Q, "alibi", {"alibi.slope": torch.ones(4)}))
+    assert error.hint == "did you mean 'alibi.slopes'?"
+    error = caught(lambda: posenc.attention(Q, Q, Q, "fox", inputs={"fox.logf": Q}, causal=True))
+    assert error.hint == "did you mean 'fox.log_f'?"
+    assert caught(lambda: posenc.attention(Q, Q, Q, "rope", {"xyz": Q})).hint == "the spec's are: none"
+    posenc.register("steep", bias=lambda distance, slope: -slope[:, None] * distance.abs(), params={"slope": torch.ones})
+    try:
+        error = caught(lambda: posenc.attention(Q, Q, Q, "rope + steep", {"steep.slop": torch.ones(4)}, causal=True))
+    finally:
+        posenc.unregister("steep")
+    assert error.hint == "did you mean 'steep.slope'?"
+
+
 def test_an_earlier_error_is_not_mistaken_for_this_one():
     caught(lambda: posenc.Spec("roep"))
     assert caught(lambda: posenc.attention(Q[0], Q, Q)).key == "q"

@@ -181,7 +181,7 @@ def test_weights_past_a_cache():
     attend(*(x[:, :, :5] for x in (q, k, v)), call, cache, 0)
     rest = attend(*(x[:, :, 5:] for x in (q, k, v)), call, cache, 0)[1]
     assert torch.allclose(rest, whole[:, :, 5:], atol=1e-5)
-    with pytest.raises(ValueError, match="not known for specs with cope"):
+    with pytest.raises(ValueError, match="not supported for specs with cope; pass use_cache=False"):
         params = {"cope.pos_emb": torch.zeros(DIM, 4)}
         other = Call("rope + cope(npos_max=4)", 1.0, True, params, want_weights=True)
         attend(q, k, v, other, Cache(), 0)

@@ -176,3 +176,16 @@ def test_biases_see_holes_before_a_cached_token():
 def test_specs_that_cannot_be_served_are_refused():
     with pytest.raises(ValueError, match="sites 2 to 5"):
         build("learned(max_positions=64)")
+
+
+def test_what_is_not_supported_says_what_to_do():
+    with pytest.raises(posenc.Error, match="is_causal=False in the config is not supported; use attn_implementation"):
+        posenc.patch(LlamaForCausalLM(is_causal=False))
+    model = LlamaForCausalLM()
+    posenc.patch(model)
+    layer = model.model.layers[0].self_attn
+    with pytest.raises(posenc.Error, match=r"head_mask is not supported; call posenc.unpatch\(model\)"):
+        layer(torch.zeros(1, 3, 32), position_embeddings=model.model.rotary_emb(torch.zeros(1, 3)), head_mask=torch.ones(4))
+    layer.slow_but_exact, layer.pretraining_tp = True, 2
+    with pytest.raises(posenc.Error, match="is not supported; set slow_but_exact=False"):
+        posenc.patch(model)
