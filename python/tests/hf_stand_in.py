@@ -1,7 +1,8 @@
 """A small Llama as posenc.patch finds it in transformers, for machines without that package.
 
-Names, signatures and the cache are those of transformers 5; attention is eager. `installed` puts modules
-in place of transformers' for the registries that patch imports.
+Names, signatures and the cache are those of transformers 5; attention is eager, or what the registry has by the name in
+the config. `installed` puts modules in place of transformers' for the registries that patch imports, and for the classes
+that pages of the documentation load models with.
 """
 
 import contextlib
@@ -33,12 +34,18 @@ def causal_mask_function(batch_idx, head_idx, q_idx, kv_idx):
 causal_mask_function.__module__ = "transformers.masking_utils"
 
 
-@contextlib.contextmanager
-def installed():
+def modules():
+    """By the names under which they are imported."""
     package, masking = types.ModuleType("transformers"), types.ModuleType("masking_utils")
     package.AttentionInterface = Registry
+    package.AutoModelForCausalLM, package.AutoTokenizer = AutoModelForCausalLM, AutoTokenizer
     masking.AttentionMaskInterface = Masks
-    fakes = {"transformers": package, "transformers.masking_utils": masking}
+    return {"transformers": package, "transformers.masking_utils": masking}
+
+
+@contextlib.contextmanager
+def installed():
+    fakes = modules()
     before = {name: sys.modules.get(name) for name in fakes}
     sys.modules.update(fakes)
     try:
@@ -176,6 +183,10 @@ class LlamaAttention(nn.Module):
         q, k = _turn(q, cos, sin), _turn(k, cos, sin)
         if past_key_values is not None:
             k, v = past_key_values.update(k, v, self.layer_idx)
+        attend = Registry.known.get(self.config._attn_implementation)
+        if attend is not None:
+            out, weights = attend(self, q, k, v, attention_mask, scaling=self.scaling)
+            return self.o_proj(out.flatten(2)), weights
         k, v = (y.repeat_interleave(q.shape[1] // y.shape[1], 1) for y in (k, v))
         weights = (q @ k.transpose(-1, -2) * self.scaling + attention_mask).softmax(-1)
         return self.o_proj((weights @ v).transpose(1, 2).flatten(2)), weights
@@ -252,6 +263,11 @@ class LlamaForCausalLM(nn.Module):
     def forward(self, ids, mask=None, position_ids=None, cache=None):
         return self.lm_head(self.model(ids, mask, position_ids, cache))
 
+    def set_attn_implementation(self, name):
+        if name not in ("eager", *Registry.known):
+            raise ValueError(f"attn_implementation {name!r} is not registered")
+        self.config._attn_implementation_internal = name
+
     @torch.no_grad()
     def generate(self, ids, mask, new_tokens, chunks=(), cache=None):
         """Greedy. Returns the tokens and the logits of each step; the prompt may go in chunks."""
@@ -267,6 +283,29 @@ class LlamaForCausalLM(nn.Module):
             ids = torch.cat([ids, logits.argmax(-1, keepdim=True)], 1)
             mask = torch.cat([mask, torch.ones_like(mask[:, :1])], 1)
         return ids, steps
+
+
+class AutoModelForCausalLM:
+    @staticmethod
+    def from_pretrained(_, attn_implementation="eager"):
+        model = LlamaForCausalLM().eval()
+        model.set_attn_implementation(attn_implementation)
+        return model
+
+
+class AutoTokenizer:
+    """Words, numbered by their letters."""
+
+    @classmethod
+    def from_pretrained(cls, _):
+        return cls()
+
+    def __call__(self, text):
+        self.words = {sum(map(ord, word)) % 61: word for word in text.split()}
+        return {"input_ids": [sum(map(ord, word)) % 61 for word in text.split()]}
+
+    def decode(self, ids):
+        return " ".join(self.words[i] for i in ids)
 
 
 for kind in (LlamaAttention, LlamaRotaryEmbedding):

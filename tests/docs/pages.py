@@ -4,7 +4,8 @@ A comment on the lines directly above a block speaks for it:
 
     <!-- not run: REASON -->      the block is shown, not run
     <!-- file: NAME -->           the block is the content of a file that later blocks of the page use
-    <!-- setup: SCRIPT -->        tests/docs/setup/SCRIPT runs first, in the folder of the page
+    <!-- setup: SCRIPT -->        tests/docs/setup/SCRIPT runs first, in the folder of the page; in the same process
+                                  where the block is Python
 
 and a comment of several lines, wherever it stands, writes a file that the page does not show:
 

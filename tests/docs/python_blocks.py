@@ -6,6 +6,7 @@
 import argparse
 import doctest
 import os
+import runpy
 import sys
 import tempfile
 import traceback
@@ -28,23 +29,36 @@ def problem(block, namespace):
     return None
 
 
+def run_setup(script, _folder):
+    runpy.run_path(str(script))
+
+
+def forget_stand_ins(before):
+    """What a setup put in place of a package is for its page alone."""
+    for name in set(sys.modules) - before:
+        if name.partition(".")[0] == "transformers":
+            del sys.modules[name]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, required=True)
     args = parser.parse_args()
     root, count, problems = args.root.resolve(), 0, []
     for path in page_paths(root):
-        namespace = {"__name__": "__page__"}
+        namespace, modules = {"__name__": "__page__"}, set(sys.modules)
         with tempfile.TemporaryDirectory() as folder:
             os.chdir(folder)
             for block in blocks_of(root, path):
                 if block.language != "python" or not block.runs:
                     continue
                 count += 1
+                prepare(block, Path(folder), run_setup)
                 wrong = problem(block, namespace)
                 if wrong:
                     problems.append(f"{block.place}: {wrong}")
             os.chdir(root)
+        forget_stand_ins(modules)
     print("\n".join(problems + [f"python: {count} blocks, {len(problems)} problem(s)"]))
     sys.exit(1 if problems or not count else 0)
 

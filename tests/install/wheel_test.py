@@ -8,19 +8,47 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
 
-ATTENTION = """
-import torch, posenc
-q = torch.randn(1, 4, 9, 8, requires_grad=True)
-e = torch.zeros(8, 16, requires_grad=True)
-out = posenc.attention(q, q, q, "rope + cope(npos_max=16)", params={"cope.pos_emb": e}, causal=True)
-out.square().sum().backward()
-assert q.grad.abs().sum() > 0 and e.grad.abs().sum() > 0
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "docs"))
+from pages import blocks_of  # noqa: E402
+
+# After the snippets of README: their gradients, and what needs other files of the package.
+PACKAGE = """
+assert q.grad.abs().sum() > 0 and table.grad.abs().sum() > 0
 assert posenc.plot("bias", "alibi", length=16).svg.startswith("<svg")
+assert "posenc view" in posenc.view(posenc.nn.Attention(8, 2, "rope"), torch.randn(3, 8)).html
 print(posenc.__version__, posenc.__file__)
 """
 SYSTEM = re.compile(r"(linux-vdso|lib(c|m|dl|pthread|rt|util|resolv|gcc_s|stdc\+\+)|.*ld-linux.*)\.so")
+
+
+def snippets(root):
+    """The Python of README as one program, each block after its setup."""
+    lines = []
+    for block in blocks_of(root, root / "README.md"):
+        if block.language != "python" or not block.runs:
+            continue
+        if "setup" in block.notes:
+            lines.append(f"import runpy; runpy.run_path({str(root / 'tests/docs/setup' / block.notes['setup'])!r})")
+        lines.append(block.body)
+    check(len(lines) >= 2, "README has no Python that runs")
+    return "\n".join([*lines, PACKAGE])
+
+
+@contextmanager
+def built_explorer(dist):
+    """The files of the explorer; a stand-in for them where `make web` has not run."""
+    made = not dist.is_dir()
+    if made:
+        dist.mkdir(parents=True)
+        (dist / "index.html").write_text("a stand-in for the explorer", encoding="utf-8")
+    try:
+        yield {str(path.relative_to(dist)): path.read_bytes() for path in dist.rglob("*") if path.is_file()}
+    finally:
+        if made:
+            shutil.rmtree(dist)
 
 
 class Environment:
@@ -75,6 +103,12 @@ def check_libraries(environment):
     check(len(lines) > 5 and not foreign, "not in the wheel:", *foreign)
 
 
+def check_explorer(environment, files):
+    folder = environment.package / "share/posenc/explorer"
+    for name, content in files.items():
+        check((folder / name).is_file() and (folder / name).read_bytes() == content, f"the wheel lacks explorer/{name}")
+
+
 def check_programs(environment, version):
     said = environment.run("posenc", "--version")
     check(said.startswith(f"posenc {version} "), said)
@@ -113,14 +147,16 @@ def main():
     parser.add_argument("--version", required=True)
     args = parser.parse_args()
     shutil.rmtree(args.work, ignore_errors=True)
-    subprocess.run([sys.executable, args.root / "tools/wheel.py", args.build, args.work / "dist"], check=True)
+    with built_explorer(args.root / "build/web/dist") as explorer:
+        subprocess.run([sys.executable, args.root / "tools/wheel.py", args.build, args.work / "dist"], check=True)
     (wheel,) = (args.work / "dist").iterdir()
     check_wheel(wheel, args.version)
     environment = Environment(args.work / "venv")
     environment.install(wheel)
     check_libraries(environment)
-    said = environment.run("python", "-c", ATTENTION)
-    check(said.startswith(f"{args.version} {environment.package}"), said)
+    check_explorer(environment, explorer)
+    said = environment.run("python", "-c", snippets(args.root))
+    check(said.splitlines()[-1].startswith(f"{args.version} {environment.package}"), said)
     check_programs(environment, args.version)
     check_other_torch(environment)
     print(f"fine: {wheel.name} installed and used without a compiler")
