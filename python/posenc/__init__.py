@@ -10,6 +10,7 @@ A spec is a list of encodings joined with ``+``, as text or as ``posenc.Rope() +
 and shared with C++ programs.
 """
 
+from posenc._export import export_onnx
 from posenc._given import register, unregister
 from posenc._library import library_path
 from posenc import angles, nn, runs
@@ -44,6 +45,7 @@ __all__ = [
     "catalog",
     "cope_positions",
     "explain",
+    "export_onnx",
     "hf_specs",
     "library_path",
     "linear_attention",

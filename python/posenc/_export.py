@@ -1,4 +1,4 @@
-"""Attention and rotation as standard ONNX operators, for torch.onnx.export.
+"""Attention and rotation as standard ONNX operators, for :func:`export_onnx`.
 
 Tables of rotations and biases are computed by the library for the exported length and stored in the graph, so an
 exported model takes sequences up to that length.
@@ -6,6 +6,7 @@ exported model takes sequences up to that length.
 
 from __future__ import annotations
 
+import inspect
 import math
 from typing import Any, Mapping, Optional
 
@@ -18,6 +19,30 @@ from posenc.spec import Spec
 
 _is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 _ROPE_FIELDS = {"theta", "layout", "rotary_dim", "dim_offset", "inverse", "schedule", "precision"}
+
+
+def export_onnx(model: torch.nn.Module, args: tuple[Any, ...], file: Any, **options: Any) -> None:
+    """``torch.onnx.export`` by tracing, which writes standard operators in place of posenc's.
+
+    PyTorch 2.9 and newer export with ``torch.export`` by default, which keeps posenc's own operators. This passes
+    ``dynamo=False`` where PyTorch has it.
+
+    Args:
+        model: the module.
+        args: what it is called with, with the longest sequence: tables are stored for its length.
+        file: a path, or a file that is open for writing bytes.
+        options: of ``torch.onnx.export``.
+
+    >>> layer = posenc.nn.Attention(32, 4, "rope + alibi", causal=True).eval()
+    >>> posenc.export_onnx(layer, (torch.randn(1, 16, 32),), "layer.onnx", opset_version=14)  # doctest: +SKIP
+    """
+    if options.get("dynamo"):
+        raise Error("[export_onnx] dynamo=True is not supported; leave it out", kind="unsupported", key="dynamo")
+    if "dynamo" in inspect.signature(torch.onnx.export).parameters:
+        options["dynamo"] = False
+    else:
+        options.pop("dynamo", None)
+    torch.onnx.export(model, args, file, **options)
 
 
 def exports_onnx() -> bool:

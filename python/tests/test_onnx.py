@@ -1,4 +1,4 @@
-"""torch.onnx.export: standard operators that compute what the kernels do, or an error that says what is unsupported."""
+"""posenc.export_onnx: standard operators that compute what the kernels do, or an error that says what is unsupported."""
 
 import io
 import warnings
@@ -62,7 +62,7 @@ def exported(model, inputs, **options):
     buffer = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("error", torch.jit.TracerWarning)
-        torch.onnx.export(model, inputs, buffer, opset_version=14, **options)
+        posenc.export_onnx(model, inputs, buffer, opset_version=14, **options)
     return buffer.getvalue()
 
 
@@ -95,6 +95,18 @@ def test_a_module_is_exported_with_its_weights():
     onnx.checker.check_model(model, full_check=True)
     shapes = [list(x.dims) for x in model.graph.initializer]
     assert shapes.count([32, 32]) == 2 and shapes.count([32, 16]) == 2
+
+
+def test_the_exporter_that_traces_is_chosen(monkeypatch):
+    """PyTorch has the keyword since 2.5; since 2.9 its default is the other exporter."""
+    said = []
+    monkeypatch.setattr(torch.onnx, "export", lambda model, args, f, opset_version=17, dynamo=True: said.append((f, dynamo)))
+    posenc.export_onnx(None, (), "new.onnx")
+    monkeypatch.setattr(torch.onnx, "export", lambda model, args, f, opset_version=17: said.append((f, opset_version)))
+    posenc.export_onnx(None, (), "old.onnx", opset_version=14, dynamo=False)
+    assert said == [("new.onnx", False), ("old.onnx", 14)]
+    with pytest.raises(posenc.Error, match="dynamo=True is not supported"):
+        posenc.export_onnx(None, (), "new.onnx", dynamo=True)
 
 
 REFUSED = [
