@@ -115,11 +115,20 @@ class TokenInputs:
             layer = nn.Linear(model_dim, width, bias=biased, device=device, dtype=dtype)
             module.add_module(i.projection, layer)
 
-    def make(self, module: nn.Module, x: Tensor) -> dict[str, Tensor]:
-        """x [B, T, model_dim] to tensors [B, heads, T, channels] by name."""
+    def make(self, module: nn.Module, x: Tensor, earlier: Optional[dict[str, Tensor]] = None) -> dict[str, Tensor]:
+        """x [B, T, model_dim] to tensors [B, heads, T, channels] by name.
+
+        With a cache, ``earlier`` has what layers that read earlier tokens know of them, by name; it is updated. Such a
+        layer has ``history``, the number of these tokens, and a method ``resume(x, earlier)`` as
+        :class:`posenc.angles.SelectiveSteps` has.
+        """
         made = {}
         for i in self.declared:
-            y = getattr(module, i.projection)(x)
+            layer = getattr(module, i.projection)
+            if earlier is not None and getattr(layer, "history", 0) > 0:
+                y, earlier[i.name] = layer.resume(x, earlier.get(i.name))
+            else:
+                y = layer(x)
             y = y.float() if i.float32 and y.dtype != torch.float64 else y
             made[i.name] = i.activate(y.unflatten(-1, (self._heads_of(i), i.channels))).transpose(1, 2)
         return made
@@ -144,6 +153,7 @@ class KeyValueCache:
     keys: Optional[Tensor] = None
     values: Optional[Tensor] = None
     inputs: dict[str, Tensor] = field(default_factory=dict)
+    earlier: dict[str, Tensor] = field(default_factory=dict)  #: of layers that make inputs from several tokens
 
 
 def appended(buffer: Optional[Tensor], length: int, more: Tensor) -> Tensor:

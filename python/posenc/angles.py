@@ -39,8 +39,8 @@ class LowRankSteps(nn.Module):
 class SelectiveSteps(nn.Module):
     """Selective RoPE (arXiv 2511.17388): sigmoid(gate(x)) (W_out silu(conv(W_in x)) + b).
 
-    The convolution reads the last ``kernel`` tokens, so a cache of keys does not suffice to decode: nn.Attention refuses
-    one with this layer.
+    The convolution reads the last ``kernel`` tokens: a :class:`posenc.nn.KeyValueCache` also keeps W_in x of the last
+    ``kernel - 1`` of them.
 
     >>> posenc.angles.SelectiveSteps(64, 4 * 8)(torch.randn(1, 5, 64)).shape
     torch.Size([1, 5, 32])
@@ -55,9 +55,19 @@ class SelectiveSteps(nn.Module):
         self.history = kernel - 1
 
     def forward(self, x: Tensor) -> Tensor:
-        y = nn.functional.pad(self.into(x).transpose(1, 2), (self.history, 0))
-        y = nn.functional.silu(self.conv(y)).transpose(1, 2)
-        return torch.sigmoid(self.gate(x)) * self.out(y)
+        return self.resume(x, None)[0]
+
+    def resume(self, x: Tensor, earlier: Optional[Tensor]) -> tuple[Tensor, Tensor]:
+        """The steps of tokens that follow others, and what the call after this one gets as ``earlier``.
+
+        Args:
+            x: hidden states [B, T, model_dim] of the new tokens.
+            earlier: [B, kernel - 1, rank], W_in x of the tokens before them; None for the first call.
+        """
+        y = self.into(x)
+        rows = torch.cat([y.new_zeros(y.shape[0], self.history, y.shape[2]) if earlier is None else earlier, y], 1)
+        mixed = nn.functional.silu(self.conv(rows.transpose(1, 2))).transpose(1, 2)
+        return torch.sigmoid(self.gate(x)) * self.out(mixed), rows[:, rows.shape[1] - self.history :]
 
 
 class ContextualSteps(nn.Module):

@@ -202,10 +202,10 @@ class Attention(_Projections):
             raise Error("[Attention] a cache needs causal attention; pass causal=True to Attention", kind="conflict")
         for i in self._token_inputs.declared:
             layer = getattr(self, i.projection)
-            if getattr(layer, "history", 0) > 0:
+            if getattr(layer, "history", 0) > 0 and not hasattr(layer, "resume"):
                 raise Error(
-                    f"[Attention] {type(layer).__name__} reads {layer.history} earlier tokens, which a cache does not hold; "
-                    "call the layer without a cache"
+                    f"[Attention] {type(layer).__name__} reads {layer.history} earlier tokens but has no method resume(x, "
+                    "earlier) that goes on from them; add one, or call the layer without a cache", kind="unsupported"
                 )
         start, end = cache.length, cache.length + x.shape[1]
         q = self._split(self.q_proj(x), self.heads)
@@ -215,7 +215,7 @@ class Attention(_Projections):
             k = functional.rope(q, k, self._rotation, positions=places)[1]
         cache.keys = appended(cache.keys, start, k)
         cache.values = appended(cache.values, start, self._split(self.v_proj(x), self.kv_heads))
-        for name, value in self._token_inputs.make(self, x).items():
+        for name, value in self._token_inputs.make(self, x, cache.earlier).items():
             cache.inputs[name] = appended(cache.inputs.get(name), start, value)
         cache.length = end
         out = functional.attention_decode(

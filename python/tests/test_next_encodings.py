@@ -194,13 +194,34 @@ def test_layers_of_angles(make):
     changed = x.clone()
     changed[:, 8:] += 1
     assert torch.allclose(layer(changed)[:, :8], out[:, :8], atol=1e-6)  # causal
-    cache = posenc.nn.KeyValueCache()
-    if getattr(layer.angle_proj, "history", 0):
-        with pytest.raises(ValueError, match="earlier tokens"):
-            layer(x[:, :1], cache=cache)
-        return
-    steps = torch.cat([layer(x[:, :7], cache=cache)] + [layer(x[:, t : t + 1], cache=cache) for t in range(7, 12)], 1)
-    assert torch.allclose(steps, out, atol=1e-5)
+    for chunks in ([7, 1, 1, 1, 1, 1], [1] * 12, [2, 5, 2, 3]):  # shorter and longer than a convolution
+        cache = posenc.nn.KeyValueCache()
+        steps = torch.cat([layer(part, cache=cache) for part in x.split(chunks, 1)], 1)
+        assert torch.allclose(steps, out, atol=1e-5), chunks
+
+
+def test_selective_steps_keep_the_rows_that_the_next_call_reads():
+    steps = angles.SelectiveSteps(32, 8, rank=5, kernel=4)
+    x = torch.randn(2, 9, 32)
+    whole, _ = steps.resume(x, None)
+    first, earlier = steps.resume(x[:, :2], None)
+    second, earlier = steps.resume(x[:, 2:], earlier)
+    assert torch.equal(whole, steps(x)) and torch.allclose(torch.cat([first, second], 1), whole, atol=1e-6)
+    assert torch.allclose(earlier, steps.into(x)[:, -3:], atol=1e-6)
+    one = angles.SelectiveSteps(32, 8, kernel=1)
+    assert one.resume(x, None)[1].shape == (2, 0, 16) and one(x).shape == (2, 9, 8)
+
+
+def test_a_layer_that_cannot_go_on_has_no_cache():
+    class Mean(torch.nn.Linear):
+        history = 3
+
+    layer = posenc.nn.Attention(
+        32, 4, "rope(angles=input, running=true)", causal=True, input_layers={"rope.angles": Mean(32, 16)}
+    )
+    with pytest.raises(posenc.Error, match=r"Mean reads 3 earlier tokens but has no method resume") as caught:
+        layer(torch.randn(1, 1, 32), cache=posenc.nn.KeyValueCache())
+    assert caught.value.kind == "unsupported"
 
 
 def test_mixed_angles_depend_on_the_offset_alone():
