@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import ctypes
 import hashlib
 import html
 import json
@@ -39,9 +40,10 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
 def grey_png(pixels: Tensor) -> bytes:
     """An 8-bit grey picture of bytes [rows, columns]."""
     rows, columns = pixels.shape
-    lines = torch.nn.functional.pad(pixels, (1, 0))  # filter 0 before each line
+    lines = torch.nn.functional.pad(pixels, (1, 0)).contiguous()  # filter 0 before each line
+    data = ctypes.string_at(lines.data_ptr(), lines.numel())
     return (b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", struct.pack(">IIBBBBB", columns, rows, 8, 0, 0, 0, 0))
-            + _chunk(b"IDAT", zlib.compress(bytes(lines.flatten().tolist()), 6)) + _chunk(b"IEND", b""))
+            + _chunk(b"IDAT", zlib.compress(data, 6)) + _chunk(b"IEND", b""))
 
 
 def _maps(weights: Tensor, hidden: Tensor, cells: int) -> dict[str, Any]:
@@ -108,7 +110,8 @@ def page(views: Sequence[Any], names: Sequence[str]) -> str:
         '<meta name="color-scheme" content="light dark">\n<meta name="generator" content="posenc view">\n'
         f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
         f'<header>\n<p class="brand">posenc view</p>\n<h1>Attention of {title}</h1>\n<p class="lead">{size}</p>\n</header>\n'
-        '<main>\n<section id="attention-view" aria-label="attention maps"></section>\n</main>\n'
+        '<main>\n<h2 id="maps">Weights by layer and head</h2>\n'
+        '<section id="attention-view" aria-labelledby="maps"></section>\n</main>\n'
         + _data("color-data", colors)
         + _data("attention-data", _script_json({"records": _records(views, names)}))
         + f"<script>{script}</script>\n</body>\n</html>\n"
