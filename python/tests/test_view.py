@@ -149,6 +149,23 @@ def test_hidden_keys_are_not_painted():
     assert torch.equal(made._hidden[0], ~SEEN.triu(-1))
 
 
+def test_a_weight_that_vanishes_in_one_head_is_not_hidden():
+    layer = posenc.nn.Attention(32, 4, "alibi(trainable=true)", causal=True)
+    with torch.no_grad():
+        layer.pos.alibi.slopes.copy_(torch.tensor([1000.0, 0.1, 0.1, 0.1]))
+    made = posenc.view(layer, torch.randn(7, 32))
+    assert made.weights[0, 0, 3, 1] == 0 and torch.equal(made._hidden[0], ~SEEN)
+
+
+def test_weights_that_a_layer_also_returns_count_once():
+    class Layer(torch.nn.Module):
+        def forward(self, x):
+            q = x[:, None]
+            return posenc.attention(q, q, q, "rope", causal=True, return_weights=True)
+
+    assert posenc.view(Layer(), torch.randn(7, 8)).weights.shape == (1, 1, 7, 7)
+
+
 def test_text_tokens_and_ids():
     model = Reader("rope")
     made = posenc.view(model, "abc", Tokenizer())
@@ -190,6 +207,9 @@ def test_what_cannot_be_viewed(monkeypatch):
         posenc.view(Reader("rope"), IDS)
     assert caught.value.kind == "resource" and _watch.recorder is None
     assert posenc.view(Reader("rope"), IDS, layers=[0], heads=[0]).weights.shape == (1, 1, 7, 7)
+    monkeypatch.setattr(_watch, "MOST_BYTES", 7 * 7 * 4 * 3)  # less than the heads of a layer, which come together
+    with pytest.raises(posenc.Error, match="layers= and heads="):
+        posenc.view(Reader("rope"), IDS, layers=[0], heads=[0])
 
 
 # The page.
