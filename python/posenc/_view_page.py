@@ -109,7 +109,8 @@ def page(views: Sequence[Any], names: Sequence[str]) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<meta name="generator" content="posenc view">\n'
         f"<title>{title}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
-        f'<header>\n<p class="brand">posenc view</p>\n<h1>Attention of {title}</h1>\n<p class="lead">{size}</p>\n</header>\n'
+        f'<header>\n<p class="brand">posenc view</p>\n<h1>Attention of {title}</h1>\n'
+        f'<p class="lead">{size}</p>\n</header>\n'
         '<main>\n<h2 id="maps">Weights by layer and head</h2>\n'
         '<section id="attention-view" aria-labelledby="maps"></section>\n</main>\n'
         + _data("color-data", colors)

@@ -25,13 +25,11 @@ def weights(
         return torch.ops.posenc.attention_weights(q, k, v, spec, params, inputs, **masks)
     q, k, width, keys = q.float(), k.float(), v.shape[-1], k.shape[2]
     units = torch.eye(keys, device=q.device)
-    columns = [
-        torch.ops.posenc.attention(
-            q, k, nn.functional.pad(one, (0, width - one.shape[1])).expand(*k.shape[:2], keys, width), spec, params, inputs,
-            **masks, dropout=0.0, seed=0, keys_are_turned=False,
-        )[0]
-        for one in units.split(width, dim=1)
-    ]
+    columns = []
+    for one in units.split(width, dim=1):
+        values = nn.functional.pad(one, (0, width - one.shape[1])).expand(*k.shape[:2], keys, width)
+        plain = dict(masks, dropout=0.0, seed=0, keys_are_turned=False)
+        columns.append(torch.ops.posenc.attention(q, k, values, spec, params, inputs, **plain)[0])
     return torch.cat(columns, -1)[..., :keys]
 
 

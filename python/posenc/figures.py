@@ -38,7 +38,9 @@ def _error_of(said: str) -> Error:
     option, near = _OPTION.match(message), _NEAR.search(message)
     if option:
         name = option["name"].replace("-", "_")
-        hint = f"did you mean '{near[1].replace('-', '_')}'?" if near else "posenc plot KIND --list names what a kind reads"
+        hint = "posenc plot KIND --list names what a kind reads"
+        if near:
+            hint = f"did you mean '{near[1].replace('-', '_')}'?"
         return Error(f"[plot] {name} is not a known keyword; {hint}", kind="unknown_key", key=name)
     return Error(message if message.startswith("[") else f"[plot] {message.removeprefix('posenc plot: ')}")
 

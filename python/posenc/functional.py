@@ -27,8 +27,8 @@ Maybe = Optional[Tensor]
 @overload
 def attention(
     q: Tensor, k: Tensor, v: Tensor, spec: SpecLike = ..., params: Params = ..., *, causal: bool = ...,
-    window_left: int = ..., window_right: int = ..., key_mask: Maybe = ..., cu_queries: Maybe = ..., cu_keys: Maybe = ...,
-    q_positions: Maybe = ..., k_positions: Maybe = ..., inputs: Inputs = ..., bias: Maybe = ...,
+    window_left: int = ..., window_right: int = ..., key_mask: Maybe = ..., cu_queries: Maybe = ...,
+    cu_keys: Maybe = ..., q_positions: Maybe = ..., k_positions: Maybe = ..., inputs: Inputs = ..., bias: Maybe = ...,
     scale: Optional[float] = ..., dropout: float = ..., seed: int = ..., keys_are_turned: bool = ..., layout: str = ...,
     is_causal: Optional[bool] = ..., attn_mask: Maybe = ..., dropout_p: Optional[float] = ..., enable_gqa: bool = ...,
     return_weights: No = ..., return_lse: No = ...,
@@ -36,8 +36,8 @@ def attention(
 @overload
 def attention(
     q: Tensor, k: Tensor, v: Tensor, spec: SpecLike = ..., params: Params = ..., *, causal: bool = ...,
-    window_left: int = ..., window_right: int = ..., key_mask: Maybe = ..., cu_queries: Maybe = ..., cu_keys: Maybe = ...,
-    q_positions: Maybe = ..., k_positions: Maybe = ..., inputs: Inputs = ..., bias: Maybe = ...,
+    window_left: int = ..., window_right: int = ..., key_mask: Maybe = ..., cu_queries: Maybe = ...,
+    cu_keys: Maybe = ..., q_positions: Maybe = ..., k_positions: Maybe = ..., inputs: Inputs = ..., bias: Maybe = ...,
     scale: Optional[float] = ..., dropout: float = ..., seed: int = ..., keys_are_turned: bool = ..., layout: str = ...,
     is_causal: Optional[bool] = ..., attn_mask: Maybe = ..., dropout_p: Optional[float] = ..., enable_gqa: bool = ...,
     return_weights: Literal[True], return_lse: Literal[True],
@@ -45,8 +45,8 @@ def attention(
 @overload
 def attention(
     q: Tensor, k: Tensor, v: Tensor, spec: SpecLike = ..., params: Params = ..., *, causal: bool = ...,
-    window_left: int = ..., window_right: int = ..., key_mask: Maybe = ..., cu_queries: Maybe = ..., cu_keys: Maybe = ...,
-    q_positions: Maybe = ..., k_positions: Maybe = ..., inputs: Inputs = ..., bias: Maybe = ...,
+    window_left: int = ..., window_right: int = ..., key_mask: Maybe = ..., cu_queries: Maybe = ...,
+    cu_keys: Maybe = ..., q_positions: Maybe = ..., k_positions: Maybe = ..., inputs: Inputs = ..., bias: Maybe = ...,
     scale: Optional[float] = ..., dropout: float = ..., seed: int = ..., keys_are_turned: bool = ..., layout: str = ...,
     is_causal: Optional[bool] = ..., attn_mask: Maybe = ..., dropout_p: Optional[float] = ..., enable_gqa: bool = ...,
     return_weights: Literal[True], return_lse: No = ...,
@@ -54,8 +54,8 @@ def attention(
 @overload
 def attention(
     q: Tensor, k: Tensor, v: Tensor, spec: SpecLike = ..., params: Params = ..., *, causal: bool = ...,
-    window_left: int = ..., window_right: int = ..., key_mask: Maybe = ..., cu_queries: Maybe = ..., cu_keys: Maybe = ...,
-    q_positions: Maybe = ..., k_positions: Maybe = ..., inputs: Inputs = ..., bias: Maybe = ...,
+    window_left: int = ..., window_right: int = ..., key_mask: Maybe = ..., cu_queries: Maybe = ...,
+    cu_keys: Maybe = ..., q_positions: Maybe = ..., k_positions: Maybe = ..., inputs: Inputs = ..., bias: Maybe = ...,
     scale: Optional[float] = ..., dropout: float = ..., seed: int = ..., keys_are_turned: bool = ..., layout: str = ...,
     is_causal: Optional[bool] = ..., attn_mask: Maybe = ..., dropout_p: Optional[float] = ..., enable_gqa: bool = ...,
     return_weights: No = ..., return_lse: Literal[True],
@@ -63,8 +63,8 @@ def attention(
 @overload
 def attention(
     q: Tensor, k: Tensor, v: Tensor, spec: SpecLike = ..., params: Params = ..., *, causal: bool = ...,
-    window_left: int = ..., window_right: int = ..., key_mask: Maybe = ..., cu_queries: Maybe = ..., cu_keys: Maybe = ...,
-    q_positions: Maybe = ..., k_positions: Maybe = ..., inputs: Inputs = ..., bias: Maybe = ...,
+    window_left: int = ..., window_right: int = ..., key_mask: Maybe = ..., cu_queries: Maybe = ...,
+    cu_keys: Maybe = ..., q_positions: Maybe = ..., k_positions: Maybe = ..., inputs: Inputs = ..., bias: Maybe = ...,
     scale: Optional[float] = ..., dropout: float = ..., seed: int = ..., keys_are_turned: bool = ..., layout: str = ...,
     is_causal: Optional[bool] = ..., attn_mask: Maybe = ..., dropout_p: Optional[float] = ..., enable_gqa: bool = ...,
     return_weights: bool, return_lse: bool,

@@ -204,8 +204,9 @@ class Attention(_Projections):
             layer = getattr(self, i.projection)
             if getattr(layer, "history", 0) > 0 and not hasattr(layer, "resume"):
                 raise Error(
-                    f"[Attention] {type(layer).__name__} reads {layer.history} earlier tokens but has no method resume(x, "
-                    "earlier) that goes on from them; add one, or call the layer without a cache", kind="unsupported"
+                    f"[Attention] {type(layer).__name__} reads {layer.history} earlier tokens but has no method "
+                    "resume(x, earlier) that goes on from them; add one, or call the layer without a cache",
+                    kind="unsupported",
                 )
         start, end = cache.length, cache.length + x.shape[1]
         q = self._split(self.q_proj(x), self.heads)

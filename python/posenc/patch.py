@@ -373,8 +373,8 @@ def _refuse_features(config: Any, found: list[tuple[str, nn.Module]]) -> None:
     for name, module in found:
         if getattr(module, "slow_but_exact", False) and getattr(module, "pretraining_tp", 1) > 1:
             raise Error(
-                f"[patch] {name}: slow_but_exact with pretraining_tp > 1 is not supported; set slow_but_exact=False in the "
-                "config"
+                f"[patch] {name}: slow_but_exact with pretraining_tp > 1 is not supported; set slow_but_exact=False "
+                "in the config"
             )
 
 

@@ -98,8 +98,8 @@ def view(
 
     Args:
         model: a module that is called with ids [1, T], or with hidden states [1, T, width].
-        text: text for the tokenizer; a list of ``(token, id)`` pairs; ids as a list or a tensor [T] or [1, T]; or hidden
-            states as a float tensor [T, width] or [1, T, width].
+        text: text for the tokenizer; a list of ``(token, id)`` pairs; ids as a list or a tensor [T] or [1, T]; or
+            hidden states as a float tensor [T, width] or [1, T, width].
         tokenizer: needed for text: one of transformers or tokenizers, or a function from text to ids. With ids it names
             the tokens.
         layers: a number, or several, counted in the order of the attention calls from 0; None for all.
@@ -137,8 +137,10 @@ def _comparable(made: View, other: Any) -> View:
         raise TypeError(f"[view] compare must be a posenc.View or a torch.nn.Module but got {type(other).__name__}")
     for what in ("tokens", "layers", "heads"):
         if getattr(made, what) != getattr(other, what):
-            raise Error(f"[view] compare must have the same {what}; make both views with the same text, layers and heads",
-                        kind="conflict")
+            raise Error(
+                f"[view] compare must have the same {what}; make both views with the same text, layers and heads",
+                kind="conflict",
+            )
     return other
 
 
@@ -174,7 +176,9 @@ def _read(text: Text, tokenizer: Any) -> tuple[Tensor, list[str]]:
     """What the model is called with, and the tokens as text."""
     if isinstance(text, str):
         if tokenizer is None:
-            raise Error("[view] text needs a tokenizer; pass tokenizer=, or the ids of the tokens as text", kind="missing_key")
+            raise Error(
+                "[view] text needs a tokenizer; pass tokenizer=, or the ids of the tokens as text", kind="missing_key"
+            )
         text = _encoded(tokenizer, text)
     if not isinstance(text, Tensor):
         pairs = list(text)
@@ -211,16 +215,18 @@ def _made(
         recorder = _run(model, x, layers, heads, {"output_attentions": True})
     if recorder.seen == 0:
         raise Error(
-            f"[view] {type(model).__name__} computed no self-attention over the {len(tokens)} tokens whose weights can be "
-            "read; use posenc.nn.Attention, posenc.attention, or a model of transformers without torch.compile",
+            f"[view] {type(model).__name__} computed no self-attention over the {len(tokens)} tokens whose weights can "
+            "be read; use posenc.nn.Attention, posenc.attention, or a model of transformers without torch.compile",
             kind="unsupported",
         )
     if layers is not None and layers[-1] >= recorder.seen:
         raise Error(f"[view] layers must be in [0, {recorder.seen - 1}] but got {layers[-1]}", kind="out_of_range")
     sizes = {layer.weights.shape[0] for layer in recorder.kept}
     if len(sizes) > 1:
-        raise Error(f"[view] layers must have as many heads as each other but have {sorted(sizes)}; choose layers= or heads=",
-                    kind="conflict")
+        raise Error(
+            f"[view] layers must have as many heads as each other but have {sorted(sizes)}; choose layers= or heads=",
+            kind="conflict",
+        )
     return View(_name(model, recorder), tokens, recorder.kept, heads)
 
 

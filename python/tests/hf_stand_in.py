@@ -1,8 +1,8 @@
 """A small Llama as posenc.patch finds it in transformers, for machines without that package.
 
 Names, signatures and the cache are those of transformers 5; attention is eager, or what the registry has by the name in
-the config. `installed` puts modules in place of transformers' for the registries that patch imports, and for the classes
-that pages of the documentation load models with.
+the config. `installed` puts modules in place of transformers' for the registries that patch imports, and for the
+classes that pages of the documentation load models with.
 """
 
 import contextlib

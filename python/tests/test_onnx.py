@@ -1,4 +1,4 @@
-"""posenc.export_onnx: standard operators that compute what the kernels do, or an error that says what is unsupported."""
+"""posenc.export_onnx: standard operators that compute what the kernels do, or an error that says why not."""
 
 import io
 import warnings
@@ -100,7 +100,7 @@ def test_a_module_is_exported_with_its_weights():
 def test_the_exporter_that_traces_is_chosen(monkeypatch):
     """PyTorch has the keyword since 2.5; since 2.9 its default is the other exporter."""
     said = []
-    monkeypatch.setattr(torch.onnx, "export", lambda model, args, f, opset_version=17, dynamo=True: said.append((f, dynamo)))
+    monkeypatch.setattr(torch.onnx, "export", lambda model, args, f, dynamo=True: said.append((f, dynamo)))
     posenc.export_onnx(None, (), "new.onnx")
     monkeypatch.setattr(torch.onnx, "export", lambda model, args, f, opset_version=17: said.append((f, opset_version)))
     posenc.export_onnx(None, (), "old.onnx", opset_version=14, dynamo=False)

@@ -185,7 +185,8 @@ def test_what_is_not_supported_says_what_to_do():
     posenc.patch(model)
     layer = model.model.layers[0].self_attn
     with pytest.raises(posenc.Error, match=r"head_mask is not supported; call posenc.unpatch\(model\)"):
-        layer(torch.zeros(1, 3, 32), position_embeddings=model.model.rotary_emb(torch.zeros(1, 3)), head_mask=torch.ones(4))
+        rotation = model.model.rotary_emb(torch.zeros(1, 3))
+        layer(torch.zeros(1, 3, 32), position_embeddings=rotation, head_mask=torch.ones(4))
     layer.slow_but_exact, layer.pretraining_tp = True, 2
     with pytest.raises(posenc.Error, match="is not supported; set slow_but_exact=False"):
         posenc.patch(model)

@@ -98,10 +98,13 @@ def test_several_texts(monkeypatch, tmp_path):
     assert posenc.plot("decay", theta=(100,)).svg == posenc.plot("decay", theta=100).svg
 
 
+LIST = "posenc plot KIND --list names what a kind reads"
+
+
 @drawn
 @pytest.mark.parametrize("kind, encoding, options, expected", [
     ("bias", "alibi", dict(lenght=16), ("unknown_key", "plot", "lenght", "did you mean 'length'?")),
-    ("bias", "alibi", dict(xyzzy=16), ("unknown_key", "plot", "xyzzy", "posenc plot KIND --list names what a kind reads")),
+    ("bias", "alibi", dict(xyzzy=1), ("unknown_key", "plot", "xyzzy", LIST)),
     ("bias", "alib", {}, ("unknown_key", "spec", "encoding", "did you mean 'alibi'?")),
     ("bias", "rope(", {}, ("syntax", "spec", "", "a spec looks like rope(theta=10000, layout=half) + alibi")),
     ("scores", "rope", dict(text=["a"]), ("wrong_length", "plot", "text", "punctuation marks count as words")),

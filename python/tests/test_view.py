@@ -73,7 +73,9 @@ def direct_cope(q, scores, table):
     return (1 - share) * logits.gather(-1, low) + share * logits.gather(-1, high)
 
 
-@pytest.mark.parametrize("spec", ["rope + fox", "alibi + softcap(cap=3) + sink", "stick_breaking", "cope(gate_source=value)"])
+@pytest.mark.parametrize(
+    "spec", ["rope + fox", "alibi + softcap(cap=3) + sink", "stick_breaking", "cope(gate_source=value)"]
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_weights_are_those_of_the_reference(spec, dtype):
     """Also with more keys than channels, and of specs that read the values."""
@@ -275,5 +277,5 @@ def test_a_browser_paints_the_maps(tmp_path):
          "--virtual-time-budget=4000", "--dump-dom", (tmp_path / "page.html").as_uri()],
         capture_output=True, text=True, timeout=120,
     ).stdout
-    assert [name for name in ("left", "right", "difference") if f'data-panel="{name}"' in shown] == ["left", "right", "difference"]
+    assert all(f'data-panel="{name}"' in shown for name in ("left", "right", "difference"))
     assert 'aria-label="layer 1, head 3"' in shown and "(after)" in shown and "7 tokens" in shown
