@@ -9,11 +9,11 @@ POSENC := build/release/bin/posenc
 CPP_FILES = $(shell find src include tests benchmarks examples -name '*.cc' -o -name '*.h' \
               -o -name '*.c' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: help setup build demo test test-cluster web test-web check format format-check tidy rules asan tsan fuzz \
+.PHONY: help setup build demo test test-cluster web explorer test-web check format format-check tidy rules asan tsan fuzz \
         mutate bench bench-web cuda install wheel deb site clean
 .DEFAULT_GOAL := help
 
-help:           ## say what can be made
+help:           ## list the targets
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | \
 	  sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | awk -F '\t' '{printf "  make %-14s %s\n", $$1, $$2}'
 
@@ -25,7 +25,7 @@ build: setup    ## build everything; the program is build/release/bin/posenc
 	@cmake --build --preset $(PRESET) -j$(JOBS)
 
 # Builds the two programs that it runs, and nothing else.
-demo: setup     ## train four encodings to copy, ask them for rows they never saw, and write a page: eight minutes
+demo: setup     ## train four encodings to copy, test them on unseen rows, write a page: eight minutes
 	@cmake --preset $(PRESET) >/dev/null
 	@cmake --build --preset $(PRESET) -j$(JOBS) --target posenc posenc-lab
 	$(POSENC) sweep configs/demo_sweep.yaml --jobs $(JOBS)
@@ -43,6 +43,11 @@ test-cluster: build ## sweeps in a real Slurm, started for the test: two minutes
 web:            ## build the explorer page into build/web/dist
 	@tools/setup.sh build web
 	@JOBS=$(JOBS) tools/build_web.sh
+
+explorer: web   ## build the explorer and the program that serves it, and serve it until Ctrl-C
+	@cmake --preset $(PRESET) >/dev/null
+	@cmake --build --preset $(PRESET) -j$(JOBS) --target posenc
+	@$(POSENC) serve
 
 test-web: build web ## the explorer and the report in a real browser
 	@cd web && npm run --silent test
@@ -108,11 +113,16 @@ cuda:           ## compile and link the CUDA kernels (needs nvcc), and run their
 bench: build    ## run the benchmarks
 	@for b in $(wildcard build/release/bin/benchmarks/*); do echo "== $$b" && "$$b" || exit 1; done
 
-install: build  ## install under PREFIX (default /usr/local)
+# Builds what is installed: no tests and no benchmarks.
+install: setup  ## install under PREFIX (default /usr/local)
+	@cmake --preset $(PRESET) >/dev/null
+	@cmake --build --preset $(PRESET) -j$(JOBS) --target posenc_installed
 	@cmake --install build/release --prefix $(or $(PREFIX),/usr/local)
 
 # For the torch that was built against, here Debian's; `make web` before it adds the explorer.
-wheel: build    ## a self-contained Python wheel in dist/, with the programs
+wheel: setup    ## a self-contained Python wheel in dist/, with the programs
+	@cmake --preset $(PRESET) >/dev/null
+	@cmake --build --preset $(PRESET) -j$(JOBS) --target posenc_installed posenc_python
 	@$(PYTHON) tools/wheel.py build/release dist
 
 deb:            ## Debian packages in dist/: libposenc, libposenc-dev, posenc and python3-posenc

@@ -95,3 +95,11 @@ foreach(pc_file IN LISTS pc_files)
   configure_file(${CMAKE_CURRENT_LIST_DIR}/${pc_file}.in ${PROJECT_BINARY_DIR}/${pc_file} @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${pc_file} DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 endforeach()
+
+# What `make install` and `make wheel` build: all of the above, and nothing that only tests and benchmarks need.
+add_custom_target(posenc_installed)
+foreach(target IN LISTS installed ITEMS posenc_capi posenc_torch posenc posenc-bench posenc-lab posenc_pages)
+  if(TARGET ${target})
+    add_dependencies(posenc_installed ${target})
+  endif()
+endforeach()

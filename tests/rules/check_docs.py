@@ -1,4 +1,4 @@
-"""Every encoding that the program lists has its page docs/encodings/<name>.md."""
+"""Every encoding that the program lists has its page docs/encodings/<name>.md, and README fits on a few screens."""
 
 import argparse
 import json
@@ -6,6 +6,16 @@ import subprocess
 from pathlib import Path
 
 from rules_lib import finish
+
+
+README_LINES = 150
+
+
+def check_readme(root):
+    """The first page stays short: details belong to docs."""
+    lines = len((root / "README.md").read_text(encoding="utf-8").splitlines())
+    if lines > README_LINES:
+        yield f"README.md:{lines}: more than {README_LINES} lines; move details to docs"
 
 
 def listed_encodings(cli):
@@ -27,7 +37,8 @@ def main():
         page = Path("docs/encodings") / f"{name}.md"
         if not (args.root / page).is_file():
             problems.append(f"{page}:1: missing, but the program lists the encoding {name}")
-    finish("docs", problems, len(names))
+    problems += check_readme(args.root)
+    finish("docs", problems, len(names) + 1)
 
 
 if __name__ == "__main__":

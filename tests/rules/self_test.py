@@ -221,6 +221,8 @@ class DocsRule(unittest.TestCase):
             pages = Path(folder) / "docs/encodings"
             pages.mkdir(parents=True)
             (pages / "rope.md").write_text("# RoPE\n")
+            readme = Path(folder) / "README.md"
+            readme.write_text("line\n" * 150)
             program = Path(folder) / "fake.py"
             program.write_text("""print('{"encodings": [{"name": "rope"}, {"name": "new"}]}')""")
             command = ["--root", folder, "--cli", sys.executable, program]
@@ -229,6 +231,9 @@ class DocsRule(unittest.TestCase):
             (pages / "new.md").write_text("# New\n")
             status, output = run("docs", *command)
             self.assertEqual(status, 0, output)
+            readme.write_text("line\n" * 151)
+            status, output = run("docs", *command)
+            self.assertEqual((status, named_lines(output)), (1, {"README.md:151"}))
 
 
 if __name__ == "__main__":
