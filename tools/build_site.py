@@ -19,7 +19,9 @@ from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parent.parent
 # What pages link to. Other folders of the tree are not part of the site.
-STAGED = ["docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "configs", "examples", "include", "src"]
+STAGED = ["docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "packaging", "configs", "examples", "include", "src"]
+# The explorer links its documentation where the root of its page says where that is.
+DOCS_OF_EXPLORER = 'data-docs=""'
 SAMPLE_RUNS = "docs/evidence/copy-small/main"
 LAYERS = {"core": "core", "encodings": "encodings", "kernels": "kernels", "reference": "kernels/ref",
           "weights": "weights", "torch": "torch"}
@@ -127,6 +129,38 @@ def broken_links(site):
     return count, problems
 
 
+def add_explorer(explorer, site):
+    """Copies the explorer next to the pages and tells it where they are.
+
+    >>> import tempfile
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> explorer, site = Path(folder.name) / "dist", Path(folder.name) / "site"
+    >>> explorer.mkdir(), site.mkdir()
+    (None, None)
+    >>> _ = (explorer / "index.html").write_text('<html lang="en" data-docs="">')
+    >>> add_explorer(explorer, site)
+    >>> (site / "explorer/index.html").read_text()
+    '<html lang="en" data-docs="../docs/">'
+    >>> _ = (explorer / "index.html").write_text('<html lang="en">')
+    >>> add_explorer(explorer, site)
+    Traceback (most recent call last):
+    SystemExit: site: the explorer's index.html has no data-docs=""
+    """
+    shutil.copytree(explorer, site / "explorer", dirs_exist_ok=True)
+    page = site / "explorer/index.html"
+    text = page.read_text(encoding="utf-8")
+    if DOCS_OF_EXPLORER not in text:
+        sys.exit(f"site: the explorer's index.html has no {DOCS_OF_EXPLORER}")
+    page.write_text(text.replace(DOCS_OF_EXPLORER, 'data-docs="../docs/"'), encoding="utf-8")
+
+
+def explorer_links(site):
+    """Pages that the explorer links (web/src/page_links.ts) and the site does not have."""
+    names = [page.stem for page in (ROOT / "docs/encodings").glob("*.md") if page.stem != "README"]
+    wanted = [site / "docs/README.html", *(site / f"docs/encodings/{name}.html" for name in sorted(names))]
+    return [f"explorer: {page.relative_to(site)}: no such file" for page in wanted if not page.exists()]
+
+
 def run(command, **options):
     """Runs a command; what it printed is shown if it failed."""
     done = subprocess.run([str(word) for word in command], cwd=ROOT, text=True, stdout=subprocess.PIPE,
@@ -162,9 +196,10 @@ def main():
     run(["sphinx-build", "-q", "-E", "-W", "--keep-going", "-c", "docs/site", "-d", work / "doctrees", *tags, source, site],
         env=environment)
     if explorer.is_dir():
-        shutil.copytree(explorer, site / "explorer")
+        add_explorer(explorer, site)
     run([args.posenc.resolve(), "report", SAMPLE_RUNS, "-o", site / "report.html"])
     count, problems = broken_links(site)
+    problems += explorer_links(site)
     print("\n".join(problems + [f"site: {site / 'index.html'}: {count} links, {len(problems)} broken"]))
     sys.exit(1 if problems or not count else 0)
 

@@ -16,7 +16,8 @@ language = "en"
 
 extensions = ["myst_parser", "breathe", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 source_suffix = {".md": "markdown"}
-include_patterns = ["index.md", "api/*.md", "docs/**", "README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+include_patterns = ["index.md", "api/*.md", "docs/**", "README.md", "CONTRIBUTING.md", "CHANGELOG.md",
+                    "packaging/README.md"]
 exclude_patterns = ["docs/site"]
 
 myst_enable_extensions = ["colon_fence"]

@@ -5,6 +5,7 @@ exactly these lines. A tree named `good` must pass. Run: self_test.py --compiler
 """
 
 import argparse
+import os
 import re
 import shutil
 import subprocess
@@ -234,6 +235,38 @@ class DocsRule(unittest.TestCase):
             readme.write_text("line\n" * 151)
             status, output = run("docs", *command)
             self.assertEqual((status, named_lines(output)), (1, {"README.md:151"}))
+
+
+class SiteRule(unittest.TestCase):
+    """The rule about the pages of the site: this tree passes, and each mistake in a copy of its pages is named."""
+
+    def copy_of_pages(self, folder):
+        tree = HERE.parent.parent
+        for path in tree.iterdir():
+            if path.name not in ("docs", "build") and not path.name.startswith("."):
+                (folder / path.name).symlink_to(path)
+        shutil.copytree(tree / "docs", folder / "docs",
+                        copy_function=lambda a, b: (shutil.copy if a.endswith((".md", ".py")) else os.symlink)(a, b))
+
+    def test_site(self):
+        mistakes = {"docs/site/index.md": ("docs/releases\n", "docs/nowhere\n"),
+                    "docs/tour.md": ("# A tour", "[a](nowhere.md) [b](../web/build.mjs) [c](tour.md#nowhere)\n# A tour"),
+                    "docs/README.md": ("(tour.md)", "(glossary.md)")}
+        expected = {"docs/site/index.md:1", "docs/releases.md:1", "docs/tour.md:1"}
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            self.copy_of_pages(folder)
+            status, output = run("site", "--root", folder)
+            self.assertEqual(status, 0, output)
+            for page, (old, new) in mistakes.items():
+                text = (folder / page).read_text(encoding="utf-8")
+                self.assertIn(old, text)
+                (folder / page).write_text(text.replace(old, new, 1), encoding="utf-8")
+            status, output = run("site", "--root", folder)
+        self.assertEqual((status, named_lines(output)), (1, expected), output)
+        for what in ("which is no page", "in no toctree", "no such file", "no such heading", "not in STAGED",
+                     "does not link it"):
+            self.assertIn(what, output)
 
 
 if __name__ == "__main__":

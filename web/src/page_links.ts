@@ -13,7 +13,7 @@ export function paperLine(paper: string): HTMLElement {
   return line;
 }
 
-/** Where the documentation is, if the site that shows this page has it: data-docs of the root, "../" for example. */
+/** Where the documentation is, if the site that shows this page has it: data-docs of the root, "../docs/" for example. */
 function docsRoot(): string {
   return document.documentElement.dataset['docs'] ?? '';
 }
@@ -32,7 +32,7 @@ function hasLivePage(): boolean {
 
 export function siteLinks(): HTMLElement[] {
   const links: HTMLElement[] = [];
-  if (docsRoot() !== '') links.push(make('a', { href: docsRoot() }, 'Documentation'));
+  if (docsRoot() !== '') links.push(make('a', { href: `${docsRoot()}README.html` }, 'Documentation'));
   if (hasLivePage()) links.push(make('a', { href: '/live/' }, 'Live runs'));
   return links;
 }

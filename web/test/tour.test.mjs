@@ -122,12 +122,12 @@ test('papers are links; documentation is linked where the site says that it has 
   assert.equal(await page.locator('#site-links a').count(), 0);
   await page.route('**/', async (route) => {
     const response = await route.fetch();
-    const body = (await response.text()).replace('data-docs=""', 'data-docs="../"');
+    const body = (await response.text()).replace('data-docs=""', 'data-docs="../docs/"');
     await route.fulfill({ response, body });
   });
   await openView(page, server.url, 'view=bias&spec=alibi');
-  assert.equal(await page.locator('#site-links a').getAttribute('href'), '../');
-  assert.equal(await page.locator('[data-formula="alibi"] a[href="../encodings/alibi.html"]').count(), 1);
+  assert.equal(await page.locator('#site-links a').getAttribute('href'), '../docs/README.html');
+  assert.equal(await page.locator('[data-formula="alibi"] a[href="../docs/encodings/alibi.html"]').count(), 1);
 });
 
 test('on a phone the controls come before the figure', async () => {
