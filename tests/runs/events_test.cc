@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <limits>
 
+#include "runs/result_events.h"
 #include "runs/run_case.h"
 #include "support/event_file.h"
 
@@ -147,6 +148,41 @@ TEST(Events, PythonReadsThem) {
   write_content(path, altered);
   EXPECT_NE(std::system((command + " 2>/dev/null").c_str()), 0);
   EXPECT_THROW(read_event_file(path), std::runtime_error);
+}
+
+// The end of a run, read by the decoder in another language.
+TEST(Events, ResultsAndHyperparameters) {
+  if (std::system("python3 -c '' 2>/dev/null") != 0) GTEST_SKIP() << "there is no python3";
+  const TemporaryFolder folder;
+  const Value config = parse_json(
+      R"({"name": "a", "seed": 3, "model": {"encoding": ["rope", "alibi"], "bias": true},
+          "train": {"lr": 0.5, "optimizer": "adamw"}, "eval": {"samples": 9}})",
+      "config");
+  const Value results = parse_json(
+      R"({"metric": "accuracy", "step": 40, "rows": [
+          {"axis": "train", "length": 70, "value": 0.75},
+          {"axis": "longer", "length": 140, "schedule": "yarn", "value": 0.5},
+          {"axis": "longer", "length": 280, "skipped": "too long"}]})",
+      "results");
+  std::string path;
+  {
+    EventWriter events(folder.path(), 40);
+    path = events.path();
+    add_result_events(events, config, results);
+  }
+  const std::string out = folder / "out";
+  ASSERT_EQ(std::system(("python3 " POSENC_TEST_DATA_DIR "/runs/read_events.py '" + path + "' > '" +
+                         out + "'")
+                            .c_str()),
+            0);
+  EXPECT_EQ(file_content(out),
+            "version brain.Event:2\nstart 41 1\n"
+            "scalar results/train_70/accuracy 40 0.75\n"
+            "scalar results/longer_140_yarn/accuracy 40 0.5\n"
+            "plugin hparams _hparams_/session_start_info\n"
+            "  seed=3.0\n  model.encoding='[\"rope\",\"alibi\"]'\n  model.bias=True\n"
+            "  train.lr=0.5\n  train.optimizer='adamw'\n"
+            "plugin hparams _hparams_/session_end_info\n  status 1\n");
 }
 
 }  // namespace

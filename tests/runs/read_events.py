@@ -59,6 +59,29 @@ def fields(message):
             at += size
 
 
+def hyperparameter(entry):
+    """name=value of an entry of SessionStartInfo.hparams, whose value is a google.protobuf.Value."""
+    name, value = (dict(fields(entry))[number] for number in (1, 2))
+    ((kind, content),) = fields(value)
+    shown = {2: lambda: struct.unpack("<d", content)[0], 3: lambda: repr(content.decode()), 4: lambda: bool(content)}
+    return f"{name.decode()}={shown[kind]()}"
+
+
+def print_plugin(value):
+    """A summary of the plugin hparams (HParamsPluginData), or of another one by its name."""
+    tensor = dict(fields(value[8]))
+    if tensor[1] != 1 or len(tensor[5]) != 4:
+        sys.exit(f"{value[1].decode()}: the tensor is not one float")
+    plugin = dict(fields(dict(fields(value[9]))[1]))
+    print("plugin", plugin[1].decode(), value[1].decode())
+    for number, message in fields(plugin[2]):
+        for field, content in fields(message):
+            if number == 3 and field == 1:
+                print(" ", hyperparameter(content))
+            if number == 4 and field == 1:
+                print("  status", content)
+
+
 def main():
     with open(sys.argv[1], "rb") as file:
         payloads = list(records(file.read()))
@@ -70,6 +93,9 @@ def main():
             print("start", event[2], dict(fields(event[7]))[1])
         if 5 in event:
             value = dict(fields(dict(fields(event[5]))[1]))
+            if 9 in value:
+                print_plugin(value)
+                continue
             (number,) = struct.unpack("<f", value[2])
             print("scalar", value[1].decode(), event[2], number)
 

@@ -12,11 +12,16 @@
 
 #include "posenc/core/error.h"
 #include "runs/files.h"
+#include "runs/protobuf.h"
 
 namespace posenc::runs {
 namespace {
 
 namespace fs = std::filesystem;
+using protobuf::bytes_field;
+using protobuf::double_field;
+using protobuf::float_field;
+using protobuf::integer_field;
 
 // Castagnoli's polynomial, bits reversed.
 constexpr std::array<std::uint32_t, 256> make_crc_table() {
@@ -29,41 +34,6 @@ constexpr std::array<std::uint32_t, 256> make_crc_table() {
   return table;
 }
 constexpr std::array<std::uint32_t, 256> kCrcTable = make_crc_table();
-
-template <class Word>
-std::string little_endian(Word word) {
-  std::string bytes;
-  for (std::size_t i = 0; i < sizeof(Word); ++i)
-    bytes += static_cast<char>(word >> (8 * i) & 0xffU);
-  return bytes;
-}
-
-// Protobuf's wire format: a key of field number and kind, then the value.
-enum Wire : std::uint64_t { kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5 };
-
-std::string varint(std::uint64_t number) {
-  std::string bytes;
-  for (; number >= 0x80; number >>= 7) bytes += static_cast<char>((number & 0x7fU) | 0x80U);
-  return bytes + static_cast<char>(number);
-}
-
-std::string key(std::uint64_t field, Wire wire) { return varint(field << 3 | wire); }
-
-std::string bytes_field(std::uint64_t field, std::string_view bytes) {
-  return key(field, kBytes) + varint(bytes.size()) + std::string(bytes);
-}
-
-std::string integer_field(std::uint64_t field, std::int64_t number) {
-  return key(field, kVarint) + varint(static_cast<std::uint64_t>(number));
-}
-
-std::string double_field(std::uint64_t field, double number) {
-  return key(field, kFixed64) + little_endian(std::bit_cast<std::uint64_t>(number));
-}
-
-std::string float_field(std::uint64_t field, float number) {
-  return key(field, kFixed32) + little_endian(std::bit_cast<std::uint32_t>(number));
-}
 
 constexpr std::int64_t kSessionStart = 1;
 constexpr std::size_t kBufferSize = std::size_t{1} << 16;
@@ -104,9 +74,9 @@ std::uint32_t masked_crc32c(std::string_view data) {
 }
 
 std::string event_record(std::string_view payload) {
-  const std::string length = little_endian(static_cast<std::uint64_t>(payload.size()));
-  return length + little_endian(masked_crc32c(length)) + std::string(payload) +
-         little_endian(masked_crc32c(payload));
+  const std::string length = protobuf::little_endian(payload.size(), 8);
+  return length + protobuf::little_endian(masked_crc32c(length), 4) + std::string(payload) +
+         protobuf::little_endian(masked_crc32c(payload), 4);
 }
 
 std::string version_event(double wall_time) {
@@ -122,6 +92,20 @@ std::string scalar_event(double wall_time, std::int64_t step, std::string_view t
   const std::string summary_value = bytes_field(1, tag) + float_field(2, value);
   return double_field(1, wall_time) + integer_field(2, step) +
          bytes_field(5, bytes_field(1, summary_value));
+}
+
+// TensorBoard wants a tensor in every summary: here a float of zero.
+std::string plugin_event(double wall_time, std::string_view tag, std::string_view plugin,
+                         std::string_view content) {
+  constexpr std::int64_t kFloat = 1, kTensorData = 2;
+  const std::string one_element = bytes_field(2, integer_field(1, 1));
+  const std::string tensor = integer_field(1, kFloat) + bytes_field(2, one_element) +
+                             bytes_field(5, protobuf::little_endian(0, 4));
+  const std::string metadata = bytes_field(1, bytes_field(1, plugin) + bytes_field(2, content)) +
+                               integer_field(4, kTensorData);
+  const std::string summary_value =
+      bytes_field(1, tag) + bytes_field(8, tensor) + bytes_field(9, metadata);
+  return double_field(1, wall_time) + bytes_field(5, bytes_field(1, summary_value));
 }
 
 EventWriter::EventWriter(const fs::path& dir, std::optional<std::int64_t> resumed_at) {
@@ -143,7 +127,15 @@ EventWriter::~EventWriter() {
 }
 
 void EventWriter::scalar(std::string_view tag, std::int64_t step, double value) {
-  buffer_ += event_record(scalar_event(now(), step, tag, static_cast<float>(value)));
+  add(scalar_event(now(), step, tag, static_cast<float>(value)));
+}
+
+void EventWriter::plugin(std::string_view tag, std::string_view plugin, std::string_view content) {
+  add(plugin_event(now(), tag, plugin, content));
+}
+
+void EventWriter::add(std::string_view payload) {
+  buffer_ += event_record(payload);
   if (buffer_.size() >= kBufferSize) flush();
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/bind.h"
 #include "runs/environment.h"
+#include "runs/result_events.h"
 #include "train/data_check.h"
 #include "train/preflight.h"
 #include "train/results.h"
@@ -118,6 +119,13 @@ class RunEvaluation {
   std::map<std::string, std::int64_t> parameters_;
 };
 
+// A file of its own for TensorBoard; one that says that nothing of the training is discarded.
+void note_results(const runs::RunDirectory& run, const Value& results) {
+  runs::EventWriter events(run.path(), *results.find("step")->get_if<std::int64_t>());
+  runs::add_result_events(events, config::load_config(run.config_path().string()).tree, results);
+  events.flush();
+}
+
 }  // namespace
 
 void check_schedule(const std::string& name) {
@@ -132,6 +140,7 @@ std::optional<Evaluated> evaluate_run(const std::filesystem::path& run, const Ev
 void keep_results(const runs::RunDirectory& run, const Evaluated& found) {
   runs::write_scores(runs::scores_path(run.path()), found.scores);
   run.write_results(found.results);
+  note_results(run, found.results);
   const runs::RunStatus status = run.status();
   const auto last = runs::CheckpointReader(run.checkpoints_path()).load_latest();
   if (status.state == runs::RunState::kFinished || status.state == runs::RunState::kDiverged ||

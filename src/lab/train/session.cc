@@ -397,8 +397,10 @@ void Session::write_results(const std::vector<EvalRow>& rows) {
   if (options_.evaluate) {
     runs::write_scores(runs::scores_path(directory_->path()), tallies_of(loaded_, rows));
   }
-  directory_->write_results(
-      results_value(evaluated, *task_, count_parameters(*trainer_.model()), figures, rows));
+  const Value results =
+      results_value(evaluated, *task_, count_parameters(*trainer_.model()), figures, rows);
+  directory_->write_results(results);
+  if (log_ && options_.evaluate) log_->add_results(loaded_.tree, results);
   keep_attention();
 }
 

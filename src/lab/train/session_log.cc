@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "runs/result_events.h"
 #include "train/values.h"
 
 namespace posenc::train {
@@ -58,6 +59,11 @@ void SessionLog::add(const EvalRow& row, Metric metric, std::int64_t step, bool 
                                           {"high", number(e.interval.high)}})});
   const std::string place = in_domain ? "" : fmt::format("/{}_{}", row.axis, row.length);
   events_->scalar(fmt::format("eval{}/{}", place, name), step, e.value);
+}
+
+void SessionLog::add_results(const Value& config, const Value& results) {
+  runs::add_result_events(*events_, config, results);
+  events_->flush();
 }
 
 void SessionLog::flush() {

@@ -36,6 +36,8 @@ class SessionLog {
 
   void add(const TrainRow& row);
   void add(const EvalRow& row, Metric metric, std::int64_t step, bool in_domain);
+  // The end of an evaluation: results by condition, and the config as hyperparameters, for TensorBoard alone.
+  void add_results(const Value& config, const Value& results);
   void flush();
 
  private:
