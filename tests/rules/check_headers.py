@@ -1,7 +1,7 @@
 """Every public header compiles alone, first in a file, and twice in a row (its guard works), without a warning.
 
 A header named *_c.h is for C: it must compile as C99 and as C++11 too. Headers of libtorch have warnings of their
-own, so those that include them are only compiled.
+own, so those that include them are only compiled. --clang: a second compiler for all but those.
 """
 
 import argparse
@@ -29,13 +29,14 @@ def check_header(args, include_root, root, header, strict):
     """The problem of one header, or None."""
     name = header.relative_to(include_root).as_posix()
     text = f"#include <{name}>\n#include <{name}>\n"
-    for language, standard, flags in languages_of(header, strict):
-        ok, diagnostics = compile_source(args, header, text, language, standard, flags)
-        if not ok:
-            lines = diagnostics.splitlines()
-            first = next((line for line in lines if "error" in line), diagnostics)
-            where = f"{header.relative_to(root)}:1"
-            return f"{where}: does not compile alone as {standard}: {first}"
+    for compiler in [args.compiler, *([args.clang] if args.clang and strict else [])]:
+        for language, standard, flags in languages_of(header, strict):
+            ok, diagnostics = compile_source(args, header, text, language, standard, flags, compiler)
+            if not ok:
+                lines = diagnostics.splitlines()
+                first = next((line for line in lines if "error" in line), diagnostics)
+                where = f"{header.relative_to(root)}:1"
+                return f"{where}: does not compile alone as {standard} with {Path(compiler).name}: {first}"
     return None
 
 
@@ -43,6 +44,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, required=True)
     parser.add_argument("--table", type=Path, help="default: <root>/cmake/PosencLayers.cmake")
+    parser.add_argument("--clang", default="", help="clang++, where there is one")
     parser.add_argument("--torch", action="store_true", help="the flags reach libtorch's headers")
     add_compiler_options(parser)
     args = parser.parse_args()

@@ -12,9 +12,9 @@ def add_compiler_options(parser):
     parser.add_argument("--flag", action="append", default=[], help="one more compiler flag")
 
 
-def compile_source(args, source, text=None, language="c++", standard="c++20", flags=()):
+def compile_source(args, source, text=None, language="c++", standard="c++20", flags=(), compiler=None):
     """(succeeded, diagnostics) of compiling a file, or `text` under the file's name."""
-    command = [args.compiler, f"-std={standard}", "-fsyntax-only", "-fno-diagnostics-color"]
+    command = [compiler or args.compiler, f"-std={standard}", "-fsyntax-only", "-fno-diagnostics-color"]
     command += [f"-I{folder}" for folder in args.include] + args.flag + [*flags, "-x", language]
     command.append("-" if text is not None else str(source))
     environment = dict(os.environ, LC_ALL="C")  # diagnostics in English, quotes in ASCII

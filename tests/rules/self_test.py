@@ -133,6 +133,16 @@ class CompilingRules(unittest.TestCase):
         status, output = run("headers", "--root", FIXTURES / "headers/good", *common)
         self.assertEqual(status, 0, output)
 
+    def test_headers_with_a_second_compiler(self):
+        with tempfile.TemporaryDirectory() as folder:
+            clang = Path(folder) / "clang++"
+            clang.write_text("#!/bin/sh\necho 'error: not for clang' >&2\nexit 1\n")
+            clang.chmod(0o755)
+            status, output = run("headers", "--root", FIXTURES / "headers/good", "--compiler", OPTIONS.compiler,
+                                 "--table", OPTIONS.table, "--clang", clang)
+        self.assertEqual(status, 1, output)
+        self.assertIn("with clang++: error: not for clang", output)
+
     def test_negative(self):
         for name, expected in [("compiles", "compiles, but must fail"),
                                ("wrong_reason", "fails, but not with"),
