@@ -68,6 +68,7 @@ void use_help_layout(CLI::App& app) {
   auto layout = std::make_shared<Layout>();
   layout->label("SUBCOMMAND", "VERB");
   app.formatter(layout);
+  app.set_help_flag("-h,--help", "print this help");
 }
 
 }  // namespace posenc::command

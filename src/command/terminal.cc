@@ -1,6 +1,7 @@
 #include "command/terminal.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <array>
@@ -16,6 +17,11 @@ bool has_colours(int file) {
   const bool plain =
       terminal == nullptr || *terminal == '\0' || std::string_view(terminal) == "dumb";
   return !plain && (refused == nullptr || *refused == '\0') && ::isatty(file) == 1;
+}
+
+std::size_t terminal_width(int file) {
+  winsize size{};
+  return ::ioctl(file, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 std::string coloured(std::string_view text, Colour colour) {

@@ -24,6 +24,18 @@ TEST(CliBench, PrintsRowsWithEveryKey) {
   EXPECT_GT(rows[0]["ms"], 0.0);
 }
 
+TEST(CliBench, MistakesNameTheVerbAndWhatIsNear) {
+  for (const auto& [arguments, says] :
+       {std::pair("bench cup", "'cup' is not a verb of posenc bench; did you mean 'cpu'?"),
+        std::pair("bench cpu --fliter x",
+                  "posenc bench cpu: --fliter is not an option of posenc "
+                  "bench cpu; did you mean '--filter'?")}) {
+    const auto result = run(arguments);
+    EXPECT_EQ(result.code, 2);
+    EXPECT_NE(result.out.find(says), std::string::npos) << result.out;
+  }
+}
+
 TEST(CliBench, ListsItsRowsAndMeasuresNothing) {
   const auto result = run("bench cpu --list --filter decode");
   ASSERT_EQ(result.code, 0) << result.out;
@@ -86,7 +98,7 @@ TEST(CliBench, MistakesAreOneLine) {
   EXPECT_NE(unknown.out.find("--filter matches no row"), std::string::npos) << unknown.out;
   const auto option = run("bench cpu --second 3");
   EXPECT_EQ(option.code, 2);
-  EXPECT_NE(option.out.find("see posenc bench --help"), std::string::npos) << option.out;
+  EXPECT_NE(option.out.find("did you mean '--seconds'?"), std::string::npos) << option.out;
   const auto help = run("bench --help");
   EXPECT_EQ(help.code, 0);
   EXPECT_NE(help.out.find("cpu"), std::string::npos);

@@ -38,7 +38,7 @@ std::string unwrapped(const std::string& text) {
 }
 
 TEST(Cli, MistakesExitWithTwoAndOneLineThatHelps) {
-  const std::array<std::pair<const char*, const char*>, 21> cases = {{
+  const std::array<std::pair<const char*, const char*>, 27> cases = {{
       {"", "see posenc --help"},
       {"frobnicate", "'frobnicate' is not a verb of posenc; known: init, list, inspect"},
       {"trian", "'trian' is not a verb of posenc; did you mean 'train'?"},
@@ -53,7 +53,7 @@ TEST(Cli, MistakesExitWithTwoAndOneLineThatHelps) {
       {"list rotary", "did you mean 'rope'?"},
       {"list ntk-aware", "did you mean 'ntk'?"},
       {"list --nope", "--nope"},
-      {"inspect", "[--encoding,--hf] is required"},
+      {"inspect", "[inspect] SPEC is required; add a spec such as rope"},
       {"inspect --encoding rope", "add --head-dim 64"},
       {"inspect --encoding rop --head-dim 8", "did you mean 'rope'?"},
       {"inspect --encoding rope --head-dim 7", "head_dim must be even but got 7"},
@@ -62,6 +62,15 @@ TEST(Cli, MistakesExitWithTwoAndOneLineThatHelps) {
       {"inspect --encoding rope --head-dim 8 --positions 0,a", "--positions must hold integers"},
       {"inspect --encoding t5 --head-dim 8 --relative 5:1", "must go upwards"},
       {"inspect --hf /nonexistent/config.json", "/nonexistent/config.json"},
+      {"inspect rope", "add --head-dim 64"},
+      {"inspect rop --head-dim 8", "did you mean 'rope'?"},
+      {"train x --ste y",
+       "posenc train: --ste is not an option of posenc train; did you mean '--set'?"},
+      {"eval x --shedule yarn",
+       "posenc eval: --shedule is not an option of posenc eval; "
+       "did you mean '--schedule'?"},
+      {"generate x --promt y", "did you mean '--prompt'?"},
+      {"train", "posenc train: CONFIG is required; see posenc train --help"},
   }};
   for (const auto& [arguments, says] : cases) {
     const Result result = run(arguments);
@@ -93,7 +102,7 @@ TEST(Cli, VersionSaysWhatTheBuildHas) {
 TEST(Cli, ListDocumentsOneName) {
   const std::string rope = run("list rope").out;
   for (const char* says : {"rope: rotary position embedding", "arXiv 2104.09864", "theta=10000",
-                           "posenc inspect --encoding \"rope\" --head-dim 64"}) {
+                           "posenc inspect \"rope\" --head-dim 64"}) {
     EXPECT_NE(rope.find(says), std::string::npos) << says << " in " << rope;
   }
   EXPECT_EQ(rope.find("alibi"), std::string::npos) << "only what was asked for";

@@ -280,5 +280,32 @@ TEST(SampleVerb, ALeakIsAnnouncedByEveryVerb) {
   EXPECT_EQ(run("sample " + config + corrected).out.find("warning"), std::string::npos);
 }
 
+// Of a training and of each evaluation after it.
+TEST(EvalVerb, AddsResultsAndHyperparametersForTensorBoard) {
+  const TemporaryFolder folder;
+  const std::string config = folder / "c.yaml";
+  write_content(config,
+                "task: parity\nmodel: {dim: 16, heads: 2, layers: 1}\n"
+                "train: {length: 24, batch: 2, steps: 1}\neval: {factors: [1, 2], samples: 2}\n");
+  const std::string out = folder / "run";
+  ASSERT_EQ(run("train " + config + " --out " + out).code, 0);
+  ASSERT_EQ(run("eval " + out).code, 0);
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(out)) {
+    const std::string path = entry.path().string();
+    if (path.find("tfevents") == std::string::npos) continue;
+    ++files;
+    const std::string command =
+        "python3 " POSENC_TEST_DATA_DIR "/runs/read_events.py " + path + " > " + (folder / "read");
+    ASSERT_EQ(std::system(command.c_str()), 0);
+    const std::string read = file_content(folder / "read");
+    for (const char* says : {"\nscalar results/longer_48/accuracy 1 ", "\n  model.dim=16.0\n",
+                             "\nplugin hparams _hparams_/session_end_info\n  status 1\n"}) {
+      EXPECT_NE(read.find(says), std::string::npos) << says << " in " << read;
+    }
+  }
+  EXPECT_EQ(files, 2);
+}
+
 }  // namespace
 }  // namespace posenc::testing

@@ -156,10 +156,14 @@ TEST(PlotVerb, APdfIsWrittenByItsEnding) {
 
 TEST(PlotVerb, MistakesAreOneLineAndLeaveNoFile) {
   const TemporaryFolder folder;
-  const std::array<std::pair<const char*, const char*>, 16> cases = {{
+  const std::array<std::pair<const char*, const char*>, 18> cases = {{
       {"", "KIND is required; posenc plot --list names them"},
       {"decy", "did you mean 'decay'?"},
       {"decy --list", "did you mean 'decay'?"},
+      {"rope",
+       "KIND is the kind of figure but got the encoding 'rope'; posenc plot KIND --encoding rope, "
+       "where KIND is one of sinusoidal, "},
+      {"alibi --list", "where KIND is one of "},
       {"decay --perplexity 5", "perplexity is not read by decay; it reads encodings"},
       {"decay --theta 1e4,x", "theta[1] must be a number but got 'x'"},
       {"decay --theta 1e4,", "theta[1] must be a number but got ''"},

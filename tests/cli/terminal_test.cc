@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdlib>
+#include <sstream>
 
 #include "cli/run_cli.h"
 #include "core/plain_text.h"
@@ -74,9 +75,11 @@ TEST(Terminal, TensorsAreListedWithoutObeyingTheirNames) {
 }
 
 // What the program writes to a terminal of its own.
-std::string on_terminal(const std::vector<std::string>& words, const char* no_color) {
+std::string on_terminal(const std::vector<std::string>& words, const char* no_color,
+                        unsigned short columns = 0) {
   int terminal = -1;
-  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, nullptr);
+  const winsize size{.ws_row = 24, .ws_col = columns, .ws_xpixel = 0, .ws_ypixel = 0};
+  const pid_t child = ::forkpty(&terminal, nullptr, nullptr, &size);
   if (child == 0) {
     ::setenv("TERM", "xterm", 1);
     no_color == nullptr ? ::unsetenv("NO_COLOR") : ::setenv("NO_COLOR", no_color, 1);
@@ -114,6 +117,49 @@ TEST(Terminal, StatesHaveColours) {
   const std::string table = on_terminal({"runs", "list", folder / "runs"}, nullptr);
   EXPECT_NE(table.find("\x1b[32mfinished\x1b[0m"), std::string::npos) << table;
   EXPECT_NE(table.find("\x1b[31mdiverged\x1b[0m"), std::string::npos) << table;
+}
+
+std::size_t widest_line(const std::string& text) {
+  std::istringstream lines(text);
+  std::size_t widest = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    widest = std::max(widest, character_count(line));
+  }
+  return widest;
+}
+
+// Paths and specs without blanks are broken, too: no line is folded by the terminal.
+TEST(Terminal, OfEightyColumnsIsNotExceeded) {
+  const TemporaryFolder folder;
+  const std::string deep = folder / "a_folder_with_a_long_name/and_another_one_below_it";
+  write_run(deep + "/rope_cope_npos_max_64", {.encoding = "rope(theta=500000) + cope(npos_max=64)",
+                                              .rows = {{"train", 1, 0.9, 0.8, 0.95, ""},
+                                                       {"longer", 2, 0.7, 0.6, 0.75, ""},
+                                                       {"longer", 16, 0.5, 0.4, 0.6, ""}}});
+  const std::vector<std::vector<std::string>> commands = {
+      {"list"},
+      {"plot", "--list"},
+      {"plot", "decay", "--list"},
+      {"data", "--list"},
+      {"reproduce", "--root", POSENC_TEST_DATA_DIR "/.."},
+      {"runs", "list", folder.path()},
+      {"compare", folder.path()},
+      {"inspect", "rope(theta=500000) + alibi", "--head-dim", "64", "--positions", "0,1,7"}};
+  for (const std::vector<std::string>& words : commands) {
+    const std::string shown = on_terminal(words, "1", 80);
+    EXPECT_LE(widest_line(shown), 80U) << shown;
+    EXPECT_GT(widest_line(shown), 40U) << shown;
+  }
+}
+
+// A program that reads a pipe gets a row per line.
+TEST(Terminal, PipesHaveWholeRows) {
+  const TemporaryFolder folder;
+  const std::string name(120, 'n');
+  write_run(folder / name, {.rows = {{"train", 1, 0.9, 0.8, 0.95, ""}}});
+  EXPECT_NE(run("runs list " + folder.path()).out.find(name), std::string::npos);
+  EXPECT_EQ(on_terminal({"runs", "list", folder.path()}, "1", 80).find(name), std::string::npos);
 }
 
 }  // namespace

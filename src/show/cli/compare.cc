@@ -17,7 +17,12 @@
 namespace posenc::cli {
 namespace {
 
-constexpr std::size_t kWidth = 100;  // of a terminal
+constexpr std::size_t kWidth = 100;  // of a file or a pipe
+
+std::size_t output_width() {
+  const std::size_t terminal = command::terminal_width(STDOUT_FILENO);
+  return terminal == 0 ? kWidth : terminal;
+}
 
 struct CompareOptions {
   std::vector<std::string> folders;
@@ -30,10 +35,11 @@ struct CompareOptions {
 
 // Lines that are moved in by `indent`, broken between words; what follows the first a little further.
 void print_wrapped(const std::string& text, const std::string& indent) {
+  const std::size_t width = output_width();
   std::string line = indent;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find(' ', begin), text.size());
-    if (line.size() + end - begin > kWidth && line.find_first_not_of(' ') != std::string::npos) {
+    if (line.size() + end - begin > width && line.find_first_not_of(' ') != std::string::npos) {
       print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
       line = indent + "   ";
     }
@@ -45,7 +51,7 @@ void print_wrapped(const std::string& text, const std::string& indent) {
 
 void print_terminal(const report::TextTable& whole) {
   print_title(whole.title);
-  for (const report::TextTable& part : report::fitted(whole, kWidth)) {
+  for (const report::TextTable& part : report::fitted(whole, output_width())) {
     Table table(part.header);
     for (const auto& row : part.rows) table.add(row);
     print("\n");

@@ -72,7 +72,7 @@ std::int64_t count(const ConvertReport& report, TensorAction action) {
 }
 
 std::string heads_text(const weights::HeadShape& heads) {
-  std::string text = fmt::format("heads of {}, channels {} to {} turn", heads.head_dim,
+  std::string text = fmt::format("heads of {}, channels {} to {} rotate", heads.head_dim,
                                  heads.dim_offset, heads.dim_offset + heads.rotary_dim - 1);
   if (heads.heads > 0) text += fmt::format(", {} heads", heads.heads);
   if (heads.kv_heads > 0) text += fmt::format(", {} of k and v", heads.kv_heads);

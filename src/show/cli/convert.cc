@@ -134,9 +134,9 @@ void add_layout_options(CLI::App* verb, ConvertOptions& options, CLI::Option* la
       verb->add_option("--head-dim", heads.head_dim, "channels per head")->check(size),
       verb->add_option("--heads", heads.heads, "attention heads")->check(size),
       verb->add_option("--kv-heads", heads.kv_heads, "heads of k and v")->check(size),
-      verb->add_option("--rotary-dim", heads.rotary_dim, "channels that turn (default: all)")
+      verb->add_option("--rotary-dim", heads.rotary_dim, "channels that rotate (default: all)")
           ->check(size),
-      verb->add_option("--dim-offset", heads.dim_offset, "first channel that turns")
+      verb->add_option("--dim-offset", heads.dim_offset, "first channel that rotates")
           ->check(CLI::Range(0, 1 << 20)),
       add_patterns(verb, "--q-proj", options.to_layout.q, "projections of q, if not known by name"),
       add_patterns(verb, "--k-proj", options.to_layout.k, "projections of k"),

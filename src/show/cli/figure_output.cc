@@ -25,8 +25,7 @@ void add_figure_options(CLI::App& verb, FigureOutput& output) {
   verb.add_option("--scale", output.scale, "pixels of a PNG per unit of the SVG")
       ->check(CLI::Range(0.25, 8.0))
       ->capture_default_str();
-  verb.add_option("--columns", output.columns, "panels beside each other")
-      ->check(CLI::Range(1, 12));
+  verb.add_option("--columns", output.columns, "panels per row")->check(CLI::Range(1, 12));
   verb.add_option("--panel-width", output.panel_width, "of each, in pixels; heights in proportion")
       ->check(CLI::Range(80.0, 2000.0));
 }

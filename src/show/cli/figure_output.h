@@ -25,7 +25,7 @@ void add_figure_options(CLI::App& verb, FigureOutput& output);
 // Refuses endings that nothing is written for, so that nobody waits for a figure in vain.
 void check(const FigureOutput& output);
 
-// Writes each file at once or not at all, and prints its name; to `unnamed` where no -o says otherwise.
+// Writes each file atomically, and prints its name; to `unnamed` where no -o says otherwise.
 // Everything is computed before the first file is written.
 void write(draw::Figure figure, const FigureOutput& output, const std::string& unnamed);
 

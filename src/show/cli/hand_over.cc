@@ -30,7 +30,7 @@ int hand_over(const std::string& name, std::vector<std::string> words) {
                                .key = program,
                                .rule = "could not be started",
                                .value = "",
-                               .hint = "it is built and installed beside posenc, with libtorch"});
+                               .hint = "it is built and installed next to posenc, with libtorch"});
 }
 
 // Takes every word that follows, help included.

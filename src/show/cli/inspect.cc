@@ -70,7 +70,7 @@ std::vector<Named> read_encoding(const InspectOptions& options) {
   if (options.head_dim == 0) {
     throw Error(ErrorKind::kMissingKey, {.scope = "inspect",
                                          .key = "--head-dim",
-                                         .rule = "is required with --encoding",
+                                         .rule = "is required with a spec",
                                          .value = "",
                                          .hint = "add --head-dim 64"});
   }
@@ -81,23 +81,33 @@ std::vector<Named> read_encoding(const InspectOptions& options) {
 }
 
 void print_specs(const std::vector<Named>& specs, InspectRequest request, bool json) {
+  const std::size_t terminal = command::terminal_width(STDOUT_FILENO);
   nlohmann::ordered_json layers;
   for (const Named& named : specs) {
     request.shape = named.shape;
     request.scale = named.scale;
     const Inspection inspection = inspect(named.spec, request);
     if (specs.size() == 1) {
-      json ? print_json(inspection_json(inspection)) : print("{}\n", inspection_text(inspection));
+      json ? print_json(inspection_json(inspection))
+           : print("{}\n", inspection_text(inspection, terminal));
     } else if (json) {
       layers["layers"][named.layer] = nlohmann::ordered_json::parse(inspection_json(inspection));
     } else {
-      print("layers    {}\n{}\n", named.layer, inspection_text(inspection));
+      print("layers    {}\n{}\n", named.layer, inspection_text(inspection, terminal));
     }
   }
   if (!layers.is_null()) print_json(layers.dump(2));
 }
 
 int run_inspect(const InspectOptions& options) {
+  if (options.encoding.empty() && options.hf.empty()) {
+    throw Error(ErrorKind::kMissingKey,
+                {.scope = "inspect",
+                 .key = "SPEC",
+                 .rule = "is required",
+                 .value = "",
+                 .hint = "add a spec such as rope, or --hf config.json of a model"});
+  }
   std::vector<Named> specs = options.hf.empty() ? read_encoding(options) : read_hf(options);
   for (Named& named : specs) {
     if (!options.precision.empty()) {
@@ -115,13 +125,15 @@ void add_inspect(CLI::App& app, Action& chosen) {
   CLI::App* verb =
       app.add_subcommand("inspect", "Show frequencies, tables, slopes and buckets of an encoding");
   auto options = std::make_shared<InspectOptions>();
-  auto* source = verb->add_option_group("what to inspect");
-  source->add_option(
-      "--encoding", options->encoding,
-      "a spec, such as \"rope(theta=500000) + alibi\"; also as YAML or JSON, or @file");
-  source->add_option("--hf", options->hf, "config.json of a Hugging Face model");
-  source->require_option(1);
-  verb->add_option("--head-dim", options->head_dim, "channels per head (with --encoding)")
+  CLI::Option* spec =
+      verb->add_option("SPEC", options->encoding,
+                       "such as \"rope(theta=500000) + alibi\"; also as YAML or JSON, or @file");
+  CLI::Option* encoding =
+      verb->add_option("--encoding", options->encoding, "the same as an option")->excludes(spec);
+  verb->add_option("--hf", options->hf, "config.json of a Hugging Face model, in place of a spec")
+      ->excludes(spec)
+      ->excludes(encoding);
+  verb->add_option("--head-dim", options->head_dim, "channels per head (with a spec)")
       ->check(CLI::Range(1, 1 << 20));
   verb->add_option("--heads", options->heads, "attention heads (default 1, or the model's)")
       ->check(CLI::Range(1, 1 << 20));
@@ -141,10 +153,10 @@ void add_inspect(CLI::App& app, Action& chosen) {
   verb->add_flag("--json", options->json, "machine-readable");
   verb->footer(
       "Examples:\n"
-      "  posenc inspect --encoding \"rope + alibi\" --head-dim 64 --heads 8\n"
-      "  posenc inspect --encoding \"rope(schedule=linear(factor=4))\" --head-dim 64 \\\n"
+      "  posenc inspect \"rope + alibi\" --head-dim 64 --heads 8\n"
+      "  posenc inspect \"rope(schedule=linear(factor=4))\" --head-dim 64 \\\n"
       "    --positions 0,1,7\n"
-      "  posenc inspect --encoding t5 --head-dim 64 --relative -600:600 --json\n"
+      "  posenc inspect t5 --head-dim 64 --relative -600:600 --json\n"
       "  posenc inspect --hf config.json --seq-len 8192 --precision hf --json\n");
   verb->callback([&chosen, options] { chosen = [options] { return run_inspect(*options); }; });
 }

@@ -51,7 +51,8 @@ std::vector<std::vector<std::int64_t>> parse_positions(const std::string& text);
 std::pair<std::int64_t, std::int64_t> parse_range(const std::string& option,
                                                   const std::string& text);
 
-std::string inspection_text(const Inspection& inspection);
+// `terminal`: its width, or 0 where nothing is left out for it.
+std::string inspection_text(const Inspection& inspection, std::size_t terminal = 0);
 std::string inspection_json(const Inspection& inspection);
 
 }  // namespace posenc::cli

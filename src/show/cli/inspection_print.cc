@@ -89,10 +89,9 @@ std::string position_text(const std::vector<std::int64_t>& position) {
 std::string frequency_table(const RotaryInspection& r, std::int64_t seq_len) {
   constexpr std::size_t kMostRows = 16;
   const std::vector<double> lambda = wavelengths(r.rotary);
-  const std::vector<double> turns = rotations_at(r.rotary, seq_len);
+  const std::vector<double> rotations = rotations_at(r.rotary, seq_len);
   const bool several_axes = r.rotary.axes.axes > 1;
-  std::vector<std::string> header = {"pair", "channels", "inv_freq", "wavelength",
-                                     fmt::format("turns at {}", seq_len)};
+  std::vector<std::string> header = {"pair", "channels", "inv_freq", "wavelength", "rotations"};
   if (several_axes) header.emplace_back("axis");
   if (!r.regimes.empty()) header.emplace_back("schedule");
   Table table(header);
@@ -101,7 +100,7 @@ std::string frequency_table(const RotaryInspection& r, std::int64_t seq_len) {
     const auto channels = r.rotary.channels(static_cast<std::int64_t>(p));
     std::vector<std::string> row = {
         std::to_string(p), fmt::format("{}, {}", channels[0], channels[1]),
-        short_number(r.rotary.inv_freq[0][p]), short_number(lambda[p]), short_number(turns[p])};
+        short_number(r.rotary.inv_freq[0][p]), short_number(lambda[p]), short_number(rotations[p])};
     if (several_axes) row.push_back(std::to_string(r.rotary.axes.axis_of_pair[p]));
     if (!r.regimes.empty()) row.emplace_back(name_of(r.regimes[p]));
     table.add(std::move(row));
@@ -112,10 +111,9 @@ std::string frequency_table(const RotaryInspection& r, std::int64_t seq_len) {
   return table.text() + note;
 }
 
-std::string angle_table(const Inspection& inspection, const RotaryInspection& r) {
-  constexpr std::size_t kMostPairs = 4;
+std::string angle_table(const Inspection& inspection, const RotaryInspection& r,
+                        std::size_t pairs) {
   constexpr std::size_t kMostPositions = 16;
-  const std::size_t pairs = std::min(kMostPairs, r.cos[0][0].size());
   std::vector<std::string> header = {"position"};
   for (std::size_t p = 0; p < pairs; ++p) header.push_back(fmt::format("cos {0}, sin {0}", p));
   Table table(header);
@@ -129,7 +127,19 @@ std::string angle_table(const Inspection& inspection, const RotaryInspection& r)
   return table.text();
 }
 
-std::string rotary_text(const Inspection& inspection, const RotaryInspection& r) {
+// As many pairs as fit into a terminal.
+std::string angle_table(const Inspection& inspection, const RotaryInspection& r,
+                        std::size_t most_pairs, std::size_t terminal) {
+  const std::size_t pairs = std::min(most_pairs, r.cos[0][0].size());
+  std::string text = angle_table(inspection, r, pairs);
+  const std::size_t rule = text.find('\n') + 1;
+  const bool fits = terminal == 0 || text.find('\n', rule) - rule <= terminal;
+  return fits || pairs == 1 ? text : angle_table(inspection, r, pairs - 1, terminal);
+}
+
+std::string rotary_text(const Inspection& inspection, const RotaryInspection& r,
+                        std::size_t terminal) {
+  constexpr std::size_t kMostPairs = 4;
   std::string out = fmt::format(
       "\n{}: rotates channels {} to {} of {}, pairs {}, attention factor {}\n", r.name,
       r.rotary.dim_offset, r.rotary.dim_offset + r.rotary.rotary_dim - 1, r.rotary.head_dim,
@@ -152,7 +162,7 @@ std::string rotary_text(const Inspection& inspection, const RotaryInspection& r)
                        r.rotary.groups(), inspection.shape.heads);
   }
   return out + "\n" + frequency_table(r, inspection.lengths.sequence) + "\n" +
-         angle_table(inspection, r);
+         angle_table(inspection, r, kMostPairs, terminal);
 }
 
 std::string slopes_text(const std::vector<double>& slopes) {
@@ -217,7 +227,7 @@ std::string inputs_text(const Inspection& inspection) {
     table.add({i.info.name, fmt::format("[B, {}, Tk, {}]", heads_of(i.info), i.info.channels),
                i.info.float32 ? "float32" : "as q", made_by(i.info)});
   }
-  return "\ninputs of attention besides q, k and v\n" + table.text();
+  return "\ninputs of attention, in addition to q, k and v\n" + table.text();
 }
 
 Json inputs_json(const Inspection& inspection) {
@@ -261,13 +271,13 @@ std::string inspection_json(const Inspection& inspection) {
   return json.dump(2);
 }
 
-std::string inspection_text(const Inspection& inspection) {
+std::string inspection_text(const Inspection& inspection, std::size_t terminal) {
   std::string out =
       fmt::format("encoding  {}\nhash      {}\nshape     {} heads of {}\nlength    {}\n",
                   to_text(inspection.spec), hash(inspection.spec), inspection.shape.heads,
                   inspection.shape.head_dim, inspection.lengths.sequence);
   if (inspection.scale) out += fmt::format("scale     {}\n", *inspection.scale);
-  for (const RotaryInspection& r : inspection.rotary) out += rotary_text(inspection, r);
+  for (const RotaryInspection& r : inspection.rotary) out += rotary_text(inspection, r, terminal);
   if (inspection.slopes) out += slopes_text(*inspection.slopes);
   if (inspection.buckets) out += buckets_text(inspection);
   return out + parameters_text(inspection) + inputs_text(inspection);

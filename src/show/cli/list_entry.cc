@@ -49,10 +49,16 @@ void print_fields(const CatalogEntry& entry) {
   }
 }
 
-// One per kind of output: a table of numbers for what inspect knows, a training for what it does not.
+// Broken where a shell goes on with the next line, so that it can be copied; specs may have blanks anywhere.
 std::string example_of(const CatalogEntry& entry) {
-  return fmt::format("posenc inspect --encoding \"{}\" --head-dim 64 --heads 8",
-                     example_spec(entry.traits.name));
+  constexpr std::size_t kContinuation = 2;
+  std::string command = command::wrapped(
+      fmt::format("posenc inspect \"{}\" --head-dim 64 --heads 8", example_spec(entry.traits.name)),
+      command::kWidth - kContinuation, 4);
+  for (std::size_t at = 0; (at = command.find('\n', at)) != std::string::npos; at += 3) {
+    command.insert(at, " \\");
+  }
+  return command;
 }
 
 }  // namespace

@@ -5,10 +5,10 @@
 #include <array>
 #include <exception>
 
-#include "cli/mistakes.h"
 #include "cli/print.h"
 #include "cli/verbs.h"
 #include "command/help.h"
+#include "command/mistakes.h"
 #include "core/failure.h"
 #include "posenc/core/error.h"
 
@@ -19,7 +19,7 @@ constexpr const char* kExamples =
     "Examples:\n"
     "  posenc init study\n"
     "  posenc list rope\n"
-    "  posenc inspect --encoding \"rope(theta=500000) + alibi\" --head-dim 64 --heads 8\n"
+    "  posenc inspect \"rope(theta=500000) + alibi\" --head-dim 64 --heads 8\n"
     "  posenc train configs/demo.yaml --set model.encoding=\"rope + cope\" \\\n"
     "    --out runs/mine\n"
     "  posenc sweep configs/demo_sweep.yaml --jobs 2\n"
@@ -48,20 +48,21 @@ std::vector<std::string> words_of(int argc, char** argv) {
 int run(int argc, char** argv) {
   CLI::App app("posenc: positional encodings in attention, exact and comparable", "posenc");
   command::use_help_layout(app);
-  app.set_version_flag("-v,--version", version_text(), "show version, commit and build");
+  app.set_version_flag("-v,--version", version_text(), "print version, commit and build");
   app.footer(kExamples);
   app.require_subcommand(1);
   Action chosen;
   for (const auto add : kVerbs) add(app, chosen);
   std::vector<std::string> words = words_of(argc, argv);
   try {
-    check_verbs(app, words);
+    command::check_verbs(app, words);
     std::reverse(words.begin(), words.end());  // as CLI11 reads them
     app.parse(words);
   } catch (const CLI::Success& asked_for) {
     return app.exit(asked_for);  // --help, --version
   } catch (const CLI::ParseError& problem) {
-    return report_mistake(app, problem);
+    print_error("{}", command::mistake_text(app, problem));
+    return kMistake;
   }
   return chosen();
 }

@@ -1,9 +1,10 @@
-// posenc plot: figures of encodings, as SVG, PNG and CSV.
+// posenc plot: figures of encodings, as SVG, PNG, PDF and CSV.
 #include "plots/plot.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
 #include <memory>
 
@@ -14,6 +15,7 @@
 #include "cli/verbs.h"
 #include "core/bind.h"
 #include "posenc/core/error.h"
+#include "posenc/encodings/encoding.h"
 
 namespace posenc::cli {
 namespace {
@@ -68,9 +70,29 @@ void print_fields(const plots::KindInfo& kind) {
     table.add({option_name(doc.name), list_text(defaults[f].value),
                range.empty() ? doc.type : doc.type + " " + range, doc.doc});
   }
-  print("{}: {}\n\n", kind.name, kind.doc);
+  print("{}\n\n", fitted_line(fmt::format("{}: {}", kind.name, kind.doc)));
   print_table(table);
   print("\nExample:\n  {}\n", kind.example);
+}
+
+// An encoding in the place of the kind is not a misspelt kind.
+void check_kind(const std::string& word) {
+  const std::vector<plots::KindInfo>& kinds = plots::plot_kinds();
+  const bool known =
+      std::any_of(kinds.begin(), kinds.end(), [&](const auto& kind) { return kind.name == word; });
+  const std::vector<CatalogEntry> encodings = encoding_catalog();
+  const bool encoding = std::any_of(encodings.begin(), encodings.end(),
+                                    [&](const auto& e) { return e.traits.name == word; });
+  if (known || !encoding) return;
+  std::vector<std::string_view> names;
+  for (const plots::KindInfo& kind : kinds) names.push_back(kind.name);
+  throw Error(ErrorKind::kUnknownKey,
+              {.scope = "plot",
+               .key = "KIND",
+               .rule = "is the kind of figure",
+               .value = fmt::format("the encoding '{}'", word),
+               .hint = fmt::format("posenc plot KIND --encoding {}, where KIND is one of {}", word,
+                                   fmt::join(names, ", "))});
 }
 
 int run_plot(const PlotOptions& options) {
@@ -85,6 +107,7 @@ int run_plot(const PlotOptions& options) {
                                          .value = "",
                                          .hint = "posenc plot --list names them"});
   }
+  check_kind(options.kind);
   if (options.list) {
     print_fields(plots::kind_info(options.kind));
     return kFine;
@@ -107,7 +130,7 @@ void add_fields(CLI::App& verb, PlotOptions& options) {
 }  // namespace
 
 void add_plot(CLI::App& app, Action& chosen) {
-  CLI::App* verb = app.add_subcommand("plot", "Draw figures of encodings as SVG, PNG and CSV");
+  CLI::App* verb = app.add_subcommand("plot", "Draw figures of encodings as SVG, PNG, PDF and CSV");
   auto options = std::make_shared<PlotOptions>();
   verb->add_option("KIND", options->kind, "what to draw; posenc plot --list names the kinds");
   verb->add_flag("--list", options->list, "the kinds; after a KIND, what it reads");

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "cli/table.h"
+#include "command/help.h"
 #include "command/terminal.h"
 #include "core/plain_text.h"
 
@@ -24,15 +25,22 @@ void print(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
 // A document of JSON and a line break.
 inline void print_json(std::string_view json) { fmt::print("{}\n", printable_json(json)); }
 
-// Cells are plain already; on a terminal the header is bold and states have colours.
+// Cells are plain already; on a terminal lines fit, the header is bold and states have colours.
 inline void print_table(const Table& table, const std::string& indent = "  ") {
-  fmt::print("{}", table.text(indent, command::has_colours(STDOUT_FILENO)));
+  fmt::print("{}", table.text(indent, command::has_colours(STDOUT_FILENO),
+                              command::terminal_width(STDOUT_FILENO)));
+}
+
+// One line, or as many as it takes on a terminal.
+inline std::string fitted_line(std::string_view text) {
+  const std::size_t terminal = command::terminal_width(STDOUT_FILENO);
+  return terminal == 0 ? one_line(text) : command::wrapped(one_line(text), terminal);
 }
 
 // A title, bold on a terminal.
 inline void print_title(std::string_view title) {
   const bool colours = command::has_colours(STDOUT_FILENO);
-  fmt::print("{}\n", command::coloured(one_line(title),
+  fmt::print("{}\n", command::coloured(fitted_line(title),
                                        colours ? command::Colour::kBold : command::Colour::kNone));
 }
 

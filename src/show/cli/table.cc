@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <numeric>
 #include <utility>
 
 #include "command/help.h"
@@ -39,46 +40,75 @@ Colour colour_of_state(std::string_view state) {
   return Colour::kNone;
 }
 
-}  // namespace
-
-std::string Table::line(std::size_t row, const std::vector<std::size_t>& width,
-                        const std::string& indent, bool colours) const {
-  std::string line = indent;
-  std::size_t used = indent.size();  // without colours
-  for (std::size_t c = 0; c < rows_[row].size(); ++c) {
-    const bool last = c + 1 == rows_[row].size();
-    std::string cell = rows_[row][c];
-    // Broken once it is known where the column begins, if that leaves room for a few words.
-    if (last && row > 0 && used + 20 <= width_) cell = command::wrapped(cell, width_, used);
-    const std::size_t blanks = last ? 0 : width[c] - character_count(cell);
-    used += width[c] + 2;
-    const bool right = row > 0 && is_number(cell);
-    Colour colour = Colour::kNone;
-    if (colours && row == 0) colour = Colour::kBold;
-    if (colours && row > 0 && rows_[0][c] == "state") colour = colour_of_state(cell);
-    const std::size_t before = !right ? 0 : width[c] - character_count(cell);
-    line += std::string(before, ' ') + command::coloured(cell, colour) +
-            std::string(right ? 0 : blanks, ' ') + (last ? "" : "  ");
+// At most `width` characters a line, broken between words where it can be.
+std::vector<std::string> broken(const std::string& cell, std::size_t width) {
+  std::vector<std::string> lines(1);
+  std::size_t used = 0;
+  for (const char c : command::wrapped(cell, width)) {
+    const bool starts_character = (static_cast<unsigned char>(c) & 0xc0U) != 0x80U;
+    if (c == '\n' || (starts_character && used == width)) {
+      lines.emplace_back();
+      used = 0;
+      if (c == '\n') continue;
+    }
+    lines.back() += c;
+    used += starts_character ? 1 : 0;
   }
-  line.erase(line.find_last_not_of(' ') + 1);
-  return line + "\n";
+  return lines;
 }
 
-std::string Table::text(const std::string& indent, bool colours) const {
+// The widest columns give way first; none becomes narrower than a word or two.
+void shrink(std::vector<std::size_t>& width, std::size_t room) {
+  constexpr std::size_t kNarrowest = 12;
+  for (;;) {
+    const std::size_t used = std::accumulate(width.begin(), width.end(), std::size_t{0});
+    const auto widest = std::max_element(width.begin(), width.end());
+    if (used <= room || *widest <= kNarrowest) return;
+    --*widest;
+  }
+}
+
+}  // namespace
+
+// A row of several lines where a cell is broken.
+std::string Table::line(std::size_t row, const std::vector<std::size_t>& width,
+                        const std::string& indent, bool colours) const {
+  std::vector<std::vector<std::string>> cells;
+  std::size_t height = 1;
+  for (std::size_t c = 0; c < rows_[row].size(); ++c) {
+    cells.push_back(broken(rows_[row][c], width[c]));
+    height = std::max(height, cells.back().size());
+  }
+  std::string out;
+  for (std::size_t h = 0; h < height; ++h) {
+    std::string line = indent;
+    for (std::size_t c = 0; c < cells.size(); ++c) {
+      const std::string cell = h < cells[c].size() ? cells[c][h] : "";
+      const std::string blanks(width[c] - character_count(cell), ' ');
+      Colour colour = Colour::kNone;
+      if (colours && row == 0) colour = Colour::kBold;
+      if (colours && row > 0 && rows_[0][c] == "state") colour = colour_of_state(rows_[row][c]);
+      const std::string shown = command::coloured(cell, colour);
+      line += (row > 0 && is_number(rows_[row][c]) ? blanks + shown : shown + blanks) + "  ";
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + "\n";
+  }
+  return out;
+}
+
+std::string Table::text(const std::string& indent, bool colours, std::size_t terminal) const {
   std::vector<std::size_t> width(rows_.front().size(), 0);
   for (const auto& row : rows_) {
     for (std::size_t c = 0; c < row.size(); ++c)
       width[c] = std::max(width[c], character_count(row[c]));
   }
-  std::size_t before = indent.size();
-  for (std::size_t c = 0; c + 1 < width.size(); ++c) before += width[c] + 2;
+  const std::size_t between = indent.size() + 2 * (width.size() - 1);
+  const std::size_t limit = width_ != 0 ? width_ : terminal;
+  if (limit > between) shrink(width, limit - between);
   std::string rule = indent;
-  for (std::size_t c = 0; c < width.size(); ++c) {
-    const bool last = c + 1 == width.size();
-    const std::size_t room = last && before + 20 <= width_ ? width_ - before : width[c];
-    rule += std::string(std::min(width[c], room), '-') + (last ? "" : "  ");
-  }
-  std::string out = line(0, width, indent, colours) + rule + "\n";
+  for (const std::size_t w : width) rule += std::string(w, '-') + "  ";
+  std::string out = line(0, width, indent, colours) + rule.substr(0, rule.size() - 2) + "\n";
   for (std::size_t r = 1; r < rows_.size(); ++r) out += line(r, width, indent, colours);
   return out;
 }

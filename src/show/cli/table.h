@@ -10,7 +10,7 @@ namespace posenc::cli {
 
 class Table {
  public:
-  // `width`: the last column is broken between words, so that lines stay within it; 0 breaks nothing.
+  // `width`: cells are broken so that lines stay within it; 0: within the terminal.
   explicit Table(std::vector<std::string> header, std::size_t width = 0)
       : rows_{std::move(header)}, width_(width) {}
   // A cell is one line, whatever name it shows.
@@ -18,8 +18,9 @@ class Table {
     for (std::string& cell : row) cell = one_line(cell);
     rows_.push_back(std::move(row));
   }
-  // Every line starts with `indent`; the header is underlined.
-  [[nodiscard]] std::string text(const std::string& indent = "  ", bool colours = false) const;
+  // Every line starts with `indent`; the header is underlined. `terminal`: its width, or 0 for lines of any length.
+  [[nodiscard]] std::string text(const std::string& indent = "  ", bool colours = false,
+                                 std::size_t terminal = 0) const;
 
  private:
   [[nodiscard]] std::string line(std::size_t row, const std::vector<std::size_t>& width,

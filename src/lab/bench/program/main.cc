@@ -12,6 +12,7 @@
 #include "bench/program/figures.h"
 #include "bench/program/training_table.h"
 #include "command/help.h"
+#include "command/mistakes.h"
 #include "command/verb_doc.h"
 #include "core/failure.h"
 #include "core/plain_text.h"
@@ -161,11 +162,12 @@ int run_program(int argc, char** argv) {
     return 0;
   }
   try {
+    command::check_verbs(app, {argv + 1, argv + argc});
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for) {
     return app.exit(asked_for);
   } catch (const CLI::ParseError& problem) {
-    fmt::print(stderr, "posenc bench: {}; see posenc bench --help\n", one_line(problem.what()));
+    fmt::print(stderr, "{}\n", command::mistake_text(app, problem));
     return kMistake;
   }
   return train->parsed() ? run_training(training) : run_bench(arguments);

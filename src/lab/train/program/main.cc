@@ -8,6 +8,7 @@
 #include <array>
 
 #include "command/help.h"
+#include "command/mistakes.h"
 #include "command/verb_doc.h"
 #include "core/failure.h"
 #include "core/open_file.h"
@@ -111,7 +112,7 @@ int continue_prompt(const Arguments& a) {
 void add_common(CLI::App& verb, Arguments& a) {
   verb.add_option("--threads", a.threads, "threads; 0: as many as cores")
       ->check(CLI::NonNegativeNumber);
-  verb.add_option("--progress", a.progress, "auto, bar, plain, json or quiet")
+  verb.add_option("--progress", a.progress, "how progress is shown")
       ->check(CLI::IsMember({"auto", "bar", "plain", "json", "quiet"}));
 }
 
@@ -221,11 +222,12 @@ int run_program(int argc, char** argv) {
     return kFine;
   }
   try {
+    command::check_verbs(app, {argv + 1, argv + argc});
     app.parse(argc, argv);
   } catch (const CLI::Success& asked_for) {
     return app.exit(asked_for);
   } catch (const CLI::ParseError& problem) {
-    fmt::print(stderr, "posenc: {}; see --help\n", one_line(problem.what()));
+    fmt::print(stderr, "{}\n", command::mistake_text(app, problem));
     return kMistake;
   }
   const std::vector<std::string> words(argv + 1, argv + argc);

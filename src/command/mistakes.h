@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-namespace posenc::cli {
+namespace posenc::command {
 
 // CLI11 would only say that a verb is missing, not that this one does not exist.
 void check_verbs(const CLI::App& app, const std::vector<std::string>& words);
 
-// Prints the mistake; the exit code.
-int report_mistake(const CLI::App& app, const CLI::ParseError& problem);
+// The mistake in one line that begins with the program and its verb: "posenc train: --ste is not an option of ...".
+std::string mistake_text(const CLI::App& app, const CLI::ParseError& problem);
 
-}  // namespace posenc::cli
+}  // namespace posenc::command

@@ -1,12 +1,11 @@
-#include "cli/mistakes.h"
+#include "command/mistakes.h"
 
 #include <fmt/format.h>
 
-#include "cli/print.h"
-#include "cli/verbs.h"
 #include "core/bind.h"
+#include "core/plain_text.h"
 
-namespace posenc::cli {
+namespace posenc::command {
 namespace {
 
 // The nearest of the names as a question; empty where none is near.
@@ -52,7 +51,7 @@ std::string option_text(const CLI::App& verb, const std::string& words) {
 
 void check_verbs(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* level = &app;
-  std::string path = "posenc";
+  std::string path = app.get_name();
   for (const std::string& word : words) {
     if (word.starts_with('-') || level->get_require_subcommand_min() == 0) return;
     std::vector<std::string> names;
@@ -65,23 +64,19 @@ void check_verbs(const CLI::App& app, const std::vector<std::string>& words) {
       const std::vector<std::string_view> views(names.begin(), names.end());
       throw CLI::ParseError(
           fmt::format("'{}' is not a verb of {}; {}", word, path, suggestion(word, views)),
-          kMistake);
+          static_cast<int>(CLI::ExitCodes::ExtrasError));
     }
     level = found;
     path += " " + word;
   }
 }
 
-int report_mistake(const CLI::App& app, const CLI::ParseError& problem) {
-  std::string words = "posenc";
+std::string mistake_text(const CLI::App& app, const CLI::ParseError& problem) {
+  std::string words = app.get_name();
   const CLI::App& verb = innermost(app, words);
   const std::string option = option_text(verb, words);
-  if (!option.empty()) {
-    print_error("{}: {}", words, option);
-  } else {
-    print_error("{}: {}; see {} --help", words, problem.what(), words);
-  }
-  return kMistake;
+  if (!option.empty()) return one_line(fmt::format("{}: {}", words, option));
+  return one_line(fmt::format("{}: {}; see {} --help", words, problem.what(), words));
 }
 
-}  // namespace posenc::cli
+}  // namespace posenc::command
