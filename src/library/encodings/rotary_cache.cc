@@ -59,7 +59,7 @@ RotaryCache::Block RotaryCache::kept_block(Role role, std::int64_t first, std::i
         ErrorKind::kResource,
         {.scope = "cache",
          .key = "max_bytes",
-         .rule = fmt::format("({}) has no room for {} more rows of {} bytes beside the {} kept",
+         .rule = fmt::format("({}) has no room for {} more rows of {} bytes with {} kept",
                              policy_.max_bytes, rows, row_bytes, bytes_),
          .value = "",
          .hint = "raise max_bytes, or use mode=on_demand"});

@@ -12,7 +12,7 @@
 namespace posenc::plots {
 namespace {
 
-// The sum of a spec's biases, with parameters at their start values.
+// The sum of a spec's biases, with parameters at their initial values.
 class BiasSum {
  public:
   BiasSum(const PlotRequest& request, const NamedSpec& named)

@@ -229,8 +229,8 @@ std::string parameters_text(const PlotRequest& request, const std::vector<NamedS
   }
   std::string text;
   if (random) {
-    text +=
-        fmt::format(" Learned parameters have their random start values (seed {}).", request.seed);
+    text += fmt::format(" Learned parameters have their random initial values (seed {}).",
+                        request.seed);
   }
   if (!drawn.empty()) {
     text += fmt::format(
