@@ -94,7 +94,10 @@ TEST(Launch, ReadsAStepOfSlurm) {
 TEST(Launch, ABatchScriptOfSlurmIsOneProcess) {
   EXPECT_FALSE(launch_of(without(kSlurm, "SLURM_STEP_NUM_TASKS")).launched());
   EXPECT_FALSE(launch_of(with(kSlurm, "SLURM_STEP_NUM_TASKS", "1")).launched());
-  EXPECT_EQ(launch_of({{"SLURM_JOB_ID", "7"}, {"SLURM_RESTART_COUNT", "1"}}).restarts, 1);
+  const Launch again = launch_of({{"SLURM_JOB_ID", "7"}, {"SLURM_RESTART_COUNT", "1"}});
+  EXPECT_EQ(again.restarts, 1);
+  EXPECT_TRUE(again.scheduled);
+  EXPECT_FALSE(launch_of({}).scheduled);
 }
 
 TEST(Launch, ReadsOpenMpi) {

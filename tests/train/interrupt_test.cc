@@ -149,5 +149,27 @@ train: {length: 1000000, batch: 1, steps: 1}
   EXPECT_EQ(status.step, 0);
 }
 
+// A batch script of Slurm that trains without srun: a job that has saved must not count as failed.
+TEST_F(Interrupt, AJobOfSlurmThatHasSavedEndsWithZero) {
+  const Folder folder;
+  const std::string config = folder.write("config.yaml", R"(task: parity
+model: {encoding: none, layers: 1, dim: 4, heads: 1, mlp_ratio: 1}
+train: {length: 8, batch: 2, steps: 100000000, checkpoint_every: 10}
+)");
+  const std::string run = folder / "run";
+  ::setenv("SLURM_JOB_ID", "7", 1);
+  LabProcess process({"train", config, "--out", run, "--no-eval"});
+  ::unsetenv("SLURM_JOB_ID");
+  for (int look = 0; look < 3000 && !runs::RunDirectory::exists(run); ++look) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  ASSERT_TRUE(runs::RunDirectory::exists(run));
+  process.send(SIGTERM);
+  ASSERT_TRUE(ends(process, std::chrono::seconds(60)));
+  EXPECT_EQ(process.wait(), 0);
+  EXPECT_EQ(runs::RunDirectory::open(run, runs::Access::kRead).status().state,
+            runs::RunState::kStopped);
+}
+
 }  // namespace
 }  // namespace posenc::testing

@@ -59,6 +59,29 @@ TEST_F(Parallel, TwoAndFourProcessesTrainTheSameRun) {
   }
 }
 
+// Parameters of every kind: tables, slopes, networks, projections of inputs, parameters that layers share.
+TEST_F(Parallel, ParametersOfEncodingsTrainAsInOneProcess) {
+  for (const char* spec : {"fire", "fox", "t5", "kerple", "path", "relative_query(extent=4)",
+                           "'cope(npos_max=8, share_layers=true)'", "learned(max_positions=32)"}) {
+    const std::string model = std::string("--no-eval --set model.encoding=") + spec;
+    const std::string one = train("one", model);
+    expect_near(metric_column(one, "loss"),
+                metric_column(train("two", model + " --procs 2"), "loss"), 5e-6);
+    remove_tree(folder_ / "one");
+    remove_tree(folder_ / "two");
+  }
+}
+
+TEST_F(Parallel, AShardedOptimizerGoesOnUnderAnotherNumberOfProcesses) {
+  const std::string fixed =
+      " --set train.reduction=deterministic --set train.chunks=4 --set train.shard_optimizer=true";
+  const TensorBytes whole = last_tensors(train("whole", "--procs 2" + fixed));
+  const std::string first = " --set 'train.stages=[{length: 12, batch: 16, steps: 8}]'";
+  (void)train("run", "--no-eval --procs 2" + first + fixed);
+  (void)train("run", "--procs 4 --resume" + fixed);
+  EXPECT_TRUE(last_tensors(folder_ / "run") == whole);
+}
+
 TEST_F(Parallel, AnEvaluationIsThatOfOneProcess) {
   const std::string run = train("run");
   const std::string scores = read_file(run + "/scores.bin");
@@ -183,13 +206,60 @@ TEST_F(Parallel, ARankThatThrowsIsNamedWithItsError) {
   EXPECT_NE(out.find("rank 0 ended with 1"), std::string::npos) << out;
 }
 
-TEST_F(Parallel, RanksWithDifferentConfigsAreRefused) {
+// The second stage needs memory that the limit, set during the first, does not leave.
+TEST_F(Parallel, ARankOutOfMemoryEndsTheJobAndIsNamed) {
+  std::vector<std::string> words = words_of_long_run("run", "60");
+  words.insert(words.end(), {"--set",
+                             "train.stages=[{length: 12, batch: 16, steps: 1000}, "
+                             "{length: 1024, batch: 64, steps: 1000}]",
+                             "--set", "model.encoding=none"});
+  LabProcess process(words, folder_ / "said");
+  wait_for_checkpoint(process, folder_ / "run");
+  const std::vector<pid_t> ranks = children_of(process.id());
+  ASSERT_EQ(ranks.size(), 2U);
+  const rlimit none_more{.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
+  ASSERT_EQ(prlimit(ranks.back(), RLIMIT_AS, &none_more, nullptr), 0);
+  EXPECT_EQ(process.wait(), 1);
+  const auto said = lines_of(read_file(folder_ / "said"));
+  ASSERT_EQ(said.size(), 1U) << read_file(folder_ / "said");
+  EXPECT_EQ(said[0].find("posenc: rank 1 failed: "), 0U) << said[0];
+  EXPECT_NE(said[0].find("memory"), std::string::npos) << said[0];
+}
+
+TEST_F(Parallel, RanksWithDifferentConfigsOrOptionsAreRefused) {
   const std::string words = "train " + config_ + " --progress quiet --out " + (folder_ / "run");
-  const std::string out = HandStartedRanks(free_port()).run({words, words + " --set train.lr=0.5"});
-  EXPECT_NE(out.find("posenc: [ranks] config must be the same on all ranks"), std::string::npos)
-      << out;
+  for (const auto& [more, what] : std::map<std::string, std::string>{
+           {" --set train.lr=0.5", "config"}, {" --no-eval", "options"}}) {
+    const std::string out = HandStartedRanks(free_port()).run({words, words + more});
+    EXPECT_NE(out.find("posenc: [ranks] " + what + " must be the same on all ranks"),
+              std::string::npos)
+        << out;
+    EXPECT_EQ(lines_of(out).size(), 3U) << out;
+    EXPECT_FALSE(fs::exists(folder_ / "run"));
+  }
+}
+
+// The same path on two hosts, with other texts in it.
+TEST_F(Parallel, RanksWithDifferentDataAreRefused) {
+  const std::string config =
+      folder_.write("text.yaml",
+                    "task: {language_model: {path: text}}\n"
+                    "model: {encoding: rope, layers: 1, dim: 16, heads: 2}\n"
+                    "train: {length: 16, batch: 4, steps: 4, timeout: 30}\n");
+  for (const char* host : {"here", "there"}) {
+    fs::create_directories(folder_ / (std::string(host) + "/text"));
+    for (const char* name : {"a.txt", "b.txt", "c.txt"}) {
+      folder_.write(std::string(host) + "/text/" + name, std::string(4000, *host));
+    }
+  }
+  const std::string words = "train " + config + " --no-eval --progress quiet --out run";
+  const std::string out =
+      HandStartedRanks(free_port())
+          .run({words, words}, {"cd " + (folder_ / "here;"), "cd " + (folder_ / "there;")});
+  EXPECT_NE(out.find("must be the same on all ranks"), std::string::npos) << out;
+  EXPECT_NE(out.find("data"), std::string::npos) << out;
   EXPECT_EQ(lines_of(out).size(), 3U) << out;
-  EXPECT_FALSE(fs::exists(folder_ / "run"));
+  EXPECT_FALSE(fs::exists(folder_ / "here/run"));
 }
 
 TEST_F(Parallel, MistakesAreSaidByRank0Alone) {
@@ -201,9 +271,9 @@ TEST_F(Parallel, MistakesAreSaidByRank0Alone) {
   };
   refused(run_lab(words + " --procs 3"), "divisible by the number of processes (3)");
   refused(run_lab(words + " --procs 2 --set model.attention_dropout=0.1"), "attention_dropout");
-  refused(
-      run_lab(words + " --procs 8 --set train.reduction=deterministic --set train.chunks=4", ""),
-      "");
+  const std::string fixed = " --set train.reduction=deterministic --set train.chunks=4";
+  refused(run_lab(words + " --procs 8 --set train.batch=32 --set train.stages=[]" + fixed),
+          "[train] chunks must be a multiple of the number of processes (8) but got 4");
   refused(run_lab(words, "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 "), "MASTER_ADDR is missing");
   EXPECT_EQ(run_lab(words, "RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 ").out, "");
   refused(run_lab(words + " --procs 2",
@@ -215,6 +285,18 @@ TEST_F(Parallel, MistakesAreSaidByRank0Alone) {
   refused(run_lab(quick, "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 " + place + " "),
           "rank 1 did not join within 2 s");
   EXPECT_EQ(run_lab(quick, "RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 " + place + " ").out, "");
+  refused(run_lab(words + " --nope", "RANK=0 WORLD_SIZE=2 LOCAL_RANK=0 " + place + " "), "--nope");
+  EXPECT_EQ(run_lab(words + " --nope", "RANK=1 WORLD_SIZE=2 LOCAL_RANK=0 " + place + " ").out, "");
+}
+
+// The bits of products follow the number of threads.
+TEST_F(Parallel, DeterministicRanksHaveTheSameThreads) {
+  const std::string words = "train " + config_ + " --progress quiet --out " + (folder_ / "run") +
+                            " --set train.reduction=deterministic --threads ";
+  const std::string out = HandStartedRanks(free_port()).run({words + "1", words + "2"});
+  EXPECT_NE(out.find("posenc: [ranks] threads must be the same on all ranks"), std::string::npos)
+      << out;
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 
 bool installed(const std::string& program) {

@@ -162,7 +162,8 @@ Launch read_launch(const Environment& environment) {
     return open_mpi(environment);
   }
   if (in_step_of_several(environment)) return slurm(environment);
-  return {.restarts = number_or(environment, "SLURM_RESTART_COUNT", 0)};
+  return {.restarts = number_or(environment, "SLURM_RESTART_COUNT", 0),
+          .scheduled = environment("SLURM_JOB_ID").has_value()};
 }
 
 int claimed_rank(const Environment& environment) {

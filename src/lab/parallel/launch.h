@@ -31,6 +31,8 @@ struct Launch {
   std::string file;           // where rank 0 writes address and port instead
   bool store_exists = false;  // a launcher's own process listens there, not rank 0
   int restarts = 0;           // how often the job was started before
+  // A job of Slurm, which takes every exit code but 0 for a failure.
+  bool scheduled = false;
 
   [[nodiscard]] bool launched() const { return launcher != Launcher::kNone; }
   [[nodiscard]] bool leads() const { return rank == 0; }

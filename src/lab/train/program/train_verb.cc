@@ -75,6 +75,10 @@ void require_same_program(parallel::Ranks& ranks, const config::Loaded& loaded,
       "options",
       fmt::format("{}{}", options.resume ? "--resume " : "", options.evaluate ? "" : "--no-eval"),
       "start all ranks with the same options");
+  if (loaded.config.train.reduction != config::Reduction::kDeterministic) return;
+  ranks.require_same("threads", std::to_string(options.threads),
+                     "the bits of train.reduction: deterministic follow --threads: give all ranks "
+                     "the same number");
 }
 
 // The bits of products follow the number of threads, so one that does not follow the number of processes is the default
@@ -98,15 +102,17 @@ TrainOptions train_options(const Arguments& a, const config::Loaded& loaded,
 }
 
 // A scheduler that stops a job wants 0 for one that has saved.
-int exit_code_of(Outcome outcome, const StopRequest& stop, parallel::Ranks* ranks) {
+int exit_code_of(Outcome outcome, const StopRequest& stop, const parallel::Launch& launch,
+                 parallel::Ranks* ranks) {
   if (outcome == Outcome::kDiverged) return kFailure;
   if (outcome == Outcome::kFinished) return kFine;
   if (ranks != nullptr) return ranks->any(stop.exit_code() == kTimeIsUp) ? kTimeIsUp : kFine;
+  if (launch.scheduled && stop.signal_number() != 0) return kFine;
   return stop.exit_code() != 0 ? stop.exit_code() : kFailure;
 }
 
-int train_here(const Arguments& a, const config::Loaded& loaded, const TrainOptions& options,
-               const StopRequest& stop) {
+int train_here(const Arguments& a, const parallel::Launch& launch, const config::Loaded& loaded,
+               const TrainOptions& options, const StopRequest& stop) {
   const bool leads = options.ranks == nullptr || options.ranks->leads();
   const auto mode = leads ? mode_of(a.progress) : runs::Progress::Mode::kQuiet;
   runs::Progress progress(mode, output_of(mode));
@@ -116,7 +122,7 @@ int train_here(const Arguments& a, const config::Loaded& loaded, const TrainOpti
   if (outcome == Outcome::kFinished) {
     progress.message(fmt::format("finished: {}", options.out.string()));
   }
-  return exit_code_of(outcome, stop, options.ranks);
+  return exit_code_of(outcome, stop, launch, options.ranks);
 }
 
 // One of several processes. What goes wrong on rank 0 is said by it; on another rank it is reported, and rank 0 says it.
@@ -134,7 +140,7 @@ int train_as_rank(const Arguments& a, const parallel::Launch& launch, const conf
   options.ranks = &ranks;
   try {
     require_same_program(ranks, loaded, options);
-    const int code = train_here(a, loaded, options, stop);
+    const int code = train_here(a, launch, loaded, options, stop);
     ranks.leave();
     return code;
   } catch (const std::exception& failure) {
@@ -169,7 +175,7 @@ int train(const Arguments& a, const std::vector<std::string>& command_line) {
   const TrainOptions options = train_options(a, loaded, launch, command_line);
   if (launch.launched()) return train_as_rank(a, launch, loaded, options, stop);
   check_share(loaded.config, launch);
-  return train_here(a, loaded, options, stop);
+  return train_here(a, launch, loaded, options, stop);
 }
 
 }  // namespace posenc::train
