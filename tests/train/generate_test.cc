@@ -7,6 +7,7 @@
 #include "posenc/core/rng.h"
 #include "pretrained/export.h"
 #include "runs/attention_record.h"
+#include "tokens/token_writer.h"
 #include "tokens/tokenizer.h"
 #include "train/lab_process.h"
 
@@ -158,6 +159,39 @@ TEST_F(GenerateRuns, ContinueWithTheTokenizerOfAHuggingFaceFolder) {
   const Value first = parse_json(cached.out, "cached");
   EXPECT_EQ(*first.find("tokens"), *parse_json(again.out, "again").find("tokens"));
   EXPECT_LT(first.find("prompt_tokens")->get_if<Value::List>()->size(), 9U);
+}
+
+// A run on token files speaks with their tokenizer, named as a corpus or by their path, and takes it along when exported.
+TEST_F(GenerateRuns, ContinueWithTheTokenizerOfTokenFiles) {
+  const std::string golden = std::string(POSENC_TEST_DATA_DIR) + "/golden/tokenizers/gpt2.json";
+  const tokens::Tokenizer tokenizer = tokens::Tokenizer::read(golden);
+  tokens::TokenWriter writer(
+      tokenizer, {.folder = folder_ / "whales", .validation_share = 0.3, .test_share = 0.3});
+  for (int i = 0; i < 60; ++i) {
+    std::string text;
+    for (int word = 0; word < 60; ++word) text += " whale " + std::to_string(i * word);
+    writer.add({"d" + std::to_string(i), text});
+  }
+  (void)writer.finish();
+  ::setenv("POSENC_DATA", (folder_ / "").c_str(), 1);
+  const auto trained = train(", encoding: rope",
+                             "{language_model: {tokens: whales, longest_context: 32, scored: 4}}");
+  ASSERT_EQ(trained.code, 0) << trained.out;
+  const std::string words = " --prompt 'the whale' --tokens 5 --greedy --json --progress quiet";
+  const auto by_name = testing::run_lab("generate " + run() + words);
+  ASSERT_EQ(by_name.code, 0) << by_name.out;
+  const auto looked =
+      testing::run_lab("attention " + run() + " --text 'the whale' --progress quiet --out " +
+                       (folder_ / "record.safetensors"));
+  EXPECT_EQ(looked.code, 0) << looked.out;
+  const auto exported = pretrained::export_hf(run(), folder_ / "hf", {});
+  EXPECT_NE(std::find(exported.files.begin(), exported.files.end(), "tokenizer.json"),
+            exported.files.end());
+  const auto from_folder = testing::run_lab("generate " + (folder_ / "hf") + words);
+  ::unsetenv("POSENC_DATA");
+  ASSERT_EQ(from_folder.code, 0) << from_folder.out;
+  EXPECT_EQ(*parse_json(by_name.out, "run").find("tokens"),
+            *parse_json(from_folder.out, "folder").find("tokens"));
 }
 
 TEST_F(GenerateRuns, AttentionOfOnesOwnText) {

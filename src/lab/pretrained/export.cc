@@ -16,6 +16,7 @@
 #include "system/file_errors.h"
 #include "system/files.h"
 #include "system/folders.h"
+#include "tasks/corpus_files.h"
 
 namespace posenc::pretrained {
 namespace {
@@ -107,13 +108,27 @@ std::int64_t write_weights(const std::string& path, const std::vector<TensorRule
   return std::ssize(files);
 }
 
-// The words of the model, where the weights came with them.
-void copy_tokenizer(const std::string& init_from, const fs::path& out,
+// Where the tokenizer of a run is: next to its token files, or where its weights came from.
+fs::path tokenizer_folder(config::LabConfig config) {
+  constexpr int kLongestChain = 100;  // of runs that start from runs
+  for (int i = 0; i < kLongestChain; ++i) {
+    const auto* text = std::get_if<tasks::LanguageModel>(&config.task);
+    if (text != nullptr && !text->tokens.empty()) return tasks::path_or_corpus(text->tokens);
+    const std::string from = config.train.init_from;
+    if (from.empty() || !runs::RunDirectory::exists(from)) return from;
+    const auto run = runs::RunDirectory::open(from, runs::Access::kRead);
+    config = config::load_config(run.config_path().string()).config;
+  }
+  return {};
+}
+
+void copy_tokenizer(const config::LabConfig& config, const fs::path& out,
                     std::vector<std::string>& files) {
-  if (init_from.empty()) return;
+  const fs::path folder = tokenizer_folder(config);
+  if (folder.empty()) return;
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"}) {
     std::error_code ignored;
-    const fs::path from = fs::path(init_from) / name;
+    const fs::path from = folder / name;
     if (!fs::is_regular_file(from, ignored)) continue;
     atomic_write((out / name).string(), read_file(from.string()));
     files.emplace_back(name);
@@ -140,7 +155,7 @@ Exported export_hf(const std::string& run, const std::string& out, const ExportO
   atomic_write((fs::path(out) / kConfigFile).string(), json);
   folders.keep();
   exported.files = {kConfigFile, kWeightsFile};
-  copy_tokenizer(config.train.init_from, out, exported.files);
+  copy_tokenizer(config, out, exported.files);
   const Value written = parse_json(json, kConfigFile);
   exported.model_type = *written.find("model_type")->get_if<std::string>();
   return exported;

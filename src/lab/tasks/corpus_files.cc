@@ -138,6 +138,12 @@ std::string corpus_folder(std::string_view name) {
   return (folder / name).string();
 }
 
+std::string path_or_corpus(const std::string& given) {
+  std::error_code ignored;
+  const std::string named = corpus_folder(given);
+  return !fs::exists(given, ignored) && fs::exists(named, ignored) ? named : given;
+}
+
 LoadedFiles load_files(const CorpusFiles& files, std::string_view scope) {
   Finder finder(files, scope);
   const std::vector<FoundFile> found = finder.find();

@@ -73,5 +73,7 @@ LoadedFiles load_files(const CorpusFiles& files, std::string_view scope);
 // Where `posenc data NAME` puts a corpus: $POSENC_DATA/NAME, else NAME in posenc's folder of the
 // user's data ($XDG_DATA_HOME/posenc or ~/.local/share/posenc).
 std::string corpus_folder(std::string_view name);
+// A folder that a config names by its path or, where there is no such path, as a corpus.
+std::string path_or_corpus(const std::string& given);
 
 }  // namespace posenc::tasks

@@ -248,13 +248,7 @@ void require_no_file_fields(const LanguageModel& config) {
 
 std::unique_ptr<Task> make_token_task(const LanguageModel& config) {
   require_no_file_fields(config);
-  std::string folder = config.tokens;
-  std::error_code code;
-  if (!std::filesystem::exists(folder, code)) {
-    const std::string named = corpus_folder(config.tokens);
-    if (std::filesystem::exists(named, code)) folder = named;
-  }
-  auto files = std::make_shared<const tokens::TokenFiles>(folder);
+  auto files = std::make_shared<const tokens::TokenFiles>(path_or_corpus(config.tokens));
   const tokens::TokenIndex& index = files->index();
   if (index.tokens() * index.token_bytes <= kAlwaysVerified) files->verify();
   TaskInfo info{.name = std::string(kName),

@@ -6,6 +6,7 @@
 
 #include "core/bind.h"
 #include "posenc/core/error.h"
+#include "tasks/corpus_files.h"
 #include "tokens/tokenizer.h"
 
 namespace posenc::train {
@@ -107,7 +108,9 @@ class Words : public TextTokens {
 template <class LanguageModel>
 std::unique_ptr<TextTokens> language_tokens(const LanguageModel& config) {
   if constexpr (requires { config.tokens; }) {
-    if (!config.tokens.empty()) return std::make_unique<BytePairs>(config.tokens, false);
+    if (!config.tokens.empty()) {
+      return std::make_unique<BytePairs>(tasks::path_or_corpus(config.tokens), false);
+    }
   }
   return std::make_unique<Bytes>();
 }
