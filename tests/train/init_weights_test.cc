@@ -33,10 +33,11 @@ constexpr const char* kBase =
     "train: {length: 16, batch: 4, steps: 3}\n"
     "eval: {samples: 2, factors: [1]}\n";
 
-std::string config_text(const std::string& init_from, const std::string& model = "") {
+std::string config_text(const std::string& init_from, const std::string& model = "",
+                        int length = 16) {
   return "task: {flip_flop: {}}\n" + (model.empty() ? "" : "model: {" + model + "}\n") +
-         "train: {init_from: " + init_from +
-         ", length: 16, batch: 2, steps: 1, lr: 1e-30, weight_decay: 0}\n"
+         "train: {init_from: " + init_from + ", length: " + std::to_string(length) +
+         ", batch: 2, steps: 1, lr: 1e-30, weight_decay: 0}\n"
          "eval: {samples: 2, factors: [1]}\n";
 }
 
@@ -45,8 +46,8 @@ struct Loaded {
   InitReport report;
 };
 
-Loaded load(const std::string& init_from, const std::string& fields = "") {
-  const auto config = config::parse_config(config_text(init_from, fields), "a.yaml").config;
+Loaded load(const std::string& init_from, const std::string& fields = "", int length = 16) {
+  const auto config = config::parse_config(config_text(init_from, fields, length), "a.yaml").config;
   const auto task = tasks::make_task(config.task);
   Loaded loaded;
   loaded.model = model::Transformer(config.model, model_context(config, *task));
@@ -143,6 +144,18 @@ TEST(InitWeights, SayWhereTheyCannot) {
   const Loaded longer = load(golden_folder("gpt2"), "encoding: learned(max_positions=40)");
   EXPECT_NE(longer.report.encoding.find("still computes the same"), std::string::npos)
       << longer.report.encoding;
+}
+
+// A schedule that changes nothing up to 64 tokens is not the same model for a training at 128.
+TEST(InitWeights, CompareAsManyTokensAsATrainingHas) {
+  const std::string later =
+      "encoding: \"rope(schedule=dynamic(factor=4, max_position_embeddings=64))\"";
+  const std::string short_rows = load(golden_folder("llama"), later, 64).report.encoding;
+  EXPECT_NE(short_rows.find("still computes the same (logits of 64 tokens"), std::string::npos)
+      << short_rows;
+  const std::string long_rows = load(golden_folder("llama"), later, 128).report.encoding;
+  EXPECT_NE(long_rows.find("does not compute the same (logits of 128 tokens"), std::string::npos)
+      << long_rows;
 }
 
 // --- as a user runs it -----------------------------------------------------------------------------

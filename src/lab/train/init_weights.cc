@@ -183,7 +183,7 @@ at::Tensor probe(std::int64_t length, std::int64_t vocabulary) {
 std::string compared(model::Transformer& model, const WeightSource& source,
                      const ModelConfig& source_model, const config::LabConfig& config,
                      const tasks::Task& task) {
-  constexpr std::int64_t kProbe = 64;
+  constexpr std::int64_t kProbe = 512;  // schedules may change only beyond a length
   constexpr double kSame = 1e-4;
   config::LabConfig before = config;
   before.model = source_model;
