@@ -3,59 +3,20 @@
 //
 //   build/release/bin/benchmarks/data_pipeline [--benchmark_filter=rows]
 //
-// Text is words of random letters with the frequencies of natural ones (Zipf), so that nothing needs to be fetched. The
-// bar for rows: 1 M tokens/s, which is what a fast GPU trains on.
+// The bar for rows: 1 M tokens/s, which is what a fast GPU trains on; benchmarks/torch/loader.cc measures whole steps.
 #include <benchmark/benchmark.h>
-#include <unistd.h>
 
-#include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <string>
 
-#include "posenc/core/rng.h"
 #include "tasks/task.h"
-#include "tokens/token_writer.h"
-#include "tokens/train.h"
+#include "token_folder.h"
 
 namespace {
 
-using posenc::Rng;
 namespace tokens = posenc::tokens;
-
-constexpr std::int64_t kWords = 50000;
-constexpr std::int64_t kTextBytes = 8 << 20;
-constexpr std::int64_t kFileTokens = std::int64_t{160} << 20;  // 320 MB
-
-std::string make_text(std::int64_t bytes) {
-  Rng rng(1);
-  std::vector<std::string> words(kWords);
-  for (std::string& word : words) {
-    const std::int64_t letters = rng.integer(2, 11);
-    for (std::int64_t i = 0; i < letters; ++i) word += static_cast<char>('a' + rng.integer(0, 25));
-  }
-  std::string text;
-  while (std::ssize(text) < bytes) {
-    const double place = std::pow(static_cast<double>(kWords), rng.uniform());  // rank 1 / rank
-    text += words[static_cast<std::size_t>(place) - 1];
-    text += rng.integer(0, 11) == 0 ? ".\n" : " ";
-  }
-  return text;
-}
-
-const std::string& text() {
-  static const std::string made = make_text(kTextBytes);
-  return made;
-}
-
-const tokens::Tokenizer& tokenizer() {
-  static const tokens::Tokenizer trained = [] {
-    tokens::Trainer trainer({.vocabulary = 16384});
-    trainer.add(std::string_view(text()).substr(0, 2 << 20));
-    return tokens::Tokenizer(trainer.train());
-  }();
-  return trained;
-}
+using posenc::benchmarks::text;
+using posenc::benchmarks::TokenFolder;
+using posenc::benchmarks::tokenizer;
 
 void count(benchmark::State& state, std::int64_t tokens_made, std::int64_t bytes) {
   state.counters["tokens/s"] =
@@ -131,30 +92,6 @@ void merge_long_word(benchmark::State& state) {
   }
   state.SetBytesProcessed(state.range(0) * static_cast<std::int64_t>(state.iterations()));
 }
-
-// Token files of the text, over and over, in a folder that goes with the program.
-class TokenFolder {
- public:
-  TokenFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "posenc_data_XXXXXX").string();
-    root_ = ::mkdtemp(name.data());
-    tokens::TokenWriter writer(tokenizer(),
-                               {.folder = path(), .validation_share = 0, .test_share = 0});
-    const std::int64_t copies = kFileTokens / std::ssize(tokenizer().encode(text())) + 1;
-    for (std::int64_t i = 0; i < copies; ++i) {
-      tokens::SourceDocument document{std::to_string(i), text()};
-      writer.add(document);
-    }
-    (void)writer.finish();
-  }
-  ~TokenFolder() { std::filesystem::remove_all(root_); }
-  TokenFolder(TokenFolder&&) = delete;
-  TokenFolder& operator=(TokenFolder&&) = delete;
-  [[nodiscard]] std::string path() const { return root_ + "/tokens"; }
-
- private:
-  std::string root_;
-};
 
 void rows(benchmark::State& state) {
   static const TokenFolder folder;
