@@ -73,6 +73,18 @@ TEST(TimedCases, SmallTwinsMatchTheReference) {
   }
 }
 
+// `posenc bench cpu` reports the time of every encoding of attention over plain.
+TEST(TimedCases, HaveEveryEncodingOfAttention) {
+  std::vector<std::string> timed;
+  for (const TimedCase& row : timed_cases()) {
+    if (row.c.op == Operation::kAttention && row.with_backward && !row.plain.empty()) {
+      timed.push_back(row.c.spec);
+    }
+  }
+  ASSERT_FALSE(timed.empty());
+  EXPECT_EQ(with_every_encoding(timed), timed);
+}
+
 // The judge itself: a value that is off by little more than allowed, a NaN, a missing one.
 TEST(Compare, SeesWhatIsWrong) {
   const std::vector<Result> want = {{"out", ResultKind::kValue, {1.0, -2.0, 0.5}}};

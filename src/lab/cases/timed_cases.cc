@@ -109,17 +109,47 @@ void add_decode(const std::string& spec, std::vector<TimedCase>& all) {
   all.push_back(row);
 }
 
-}  // namespace
+// With libtorch's composition at both widths.
+const std::vector<std::string>& composed_specs() {
+  static const std::vector<std::string> kSpecs = {
+      "none",
+      "rope",
+      "alibi",
+      "t5",
+      "kerple",
+      "fire",
+      "relative",
+      "cope",
+      "fox",
+      "sink",
+      "softcap",
+      "temperature",
+      "relative_query(extent=1024, source=input, rank=16)",
+      "relative_query(extent=128, beyond=clip)",
+      "stick_breaking",
+      "path",
+      "wall"};
+  return kSpecs;
+}
 
-std::vector<TimedCase> timed_cases() {
-  std::vector<TimedCase> all;
-  add_rope(all);
+// Every other encoding, and forms that run other code than the default.
+std::vector<std::string> other_specs() {
+  std::vector<std::string> specs = composed_specs();
+  const auto composed = static_cast<std::ptrdiff_t>(specs.size());
+  for (const char* spec :
+       {"relative_query(side=key)", "relative_query(vectors=true)", "fox(bidirectional=true)",
+        "rope(angles=input)", "rope(angles=input, running=true)", "rope(values=true)"}) {
+    specs.emplace_back(spec);
+  }
+  specs = with_every_encoding(std::move(specs));
+  specs.erase(specs.begin(), specs.begin() + composed);
+  return specs;
+}
+
+void add_all_attention(std::vector<TimedCase>& all) {
   for (const std::int64_t d : {64, 128}) {
     for (const bool with_backward : {false, true}) {
-      for (const char* spec :
-           {"none", "rope", "alibi", "t5", "kerple", "fire", "relative", "cope", "fox", "sink",
-            "softcap", "temperature", "relative_query(extent=1024, source=input, rank=16)",
-            "relative_query(extent=128, beyond=clip)", "stick_breaking", "path", "wall"}) {
+      for (const std::string& spec : composed_specs()) {
         add_attention(spec, spec, 0.0, d, with_backward, all);
       }
       add_attention("cope(closed gates)", "cope", 1.0, d, with_backward, all);
@@ -127,9 +157,26 @@ std::vector<TimedCase> timed_cases() {
       add_attention("rope+cope", "rope + cope", 0.0, d, with_backward, all);
     }
   }
+  for (const std::string& spec : other_specs()) {
+    for (const bool with_backward : {false, true}) {
+      add_attention(spec, spec, 0.0, 64, with_backward, all);
+      all.back().baseline = false;
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<TimedCase> timed_cases() {
+  std::vector<TimedCase> all;
+  add_rope(all);
+  add_all_attention(all);
   add_long_cope(all);
   add_linear_attention(all);
-  for (const char* spec : {"none", "alibi", "t5", "cope"}) add_decode(spec, all);
+  for (const char* spec : {"none", "alibi", "t5", "cope", "fox", "relative_query", "stick_breaking",
+                           "rope(angles=input)", "grape_ap"}) {
+    add_decode(spec, all);
+  }
   return all;
 }
 
