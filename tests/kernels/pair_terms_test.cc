@@ -6,8 +6,10 @@
 #include <numbers>
 
 #include "cases/attention_data.h"
+#include "cases/compare.h"
 #include "posenc/core/error.h"
 #include "support/attention_case.h"
+#include "support/simd_targets.h"
 
 namespace posenc {
 namespace {
@@ -110,6 +112,22 @@ TEST(Relative2d, PlacesArePatchesInTheOrderOfReading) {
   EXPECT_NE(places.forward().out, given.forward().out);
 }
 
+// Coordinates that no 32 bits hold, within a block of queries and between its keys.
+TEST(Relative2d, CoordinatesMayBeFarApart) {
+  for (const char* spec : {"relative_2d(init_std=1)", "relative_2d(separable=true, init_std=1)"}) {
+    cases::AttentionProblem problem(
+        cases::Case{.spec = spec, .causal = false, .positions = cases::PositionForm::kIds64});
+    for (std::vector<std::int64_t>* ids : {&problem.data.q_ids, &problem.data.k_ids}) {
+      for (std::size_t t = 30; t < 50; ++t) ids->at(t) += std::int64_t{1} << 50;
+    }
+    problem.forward();
+    problem.backward();
+    const cases::Comparison found =
+        cases::compare(DType::kFloat32, problem.results(true), problem.expected(true));
+    EXPECT_TRUE(found.fine()) << spec << " " << found.mismatch;
+  }
+}
+
 TEST(Relative2d, SeparableTablesAreASumOfTheFullOne) {
   AttentionCase apart =
       random_case("relative_2d(height=2, width=4, separable=true)", kShape, causal(), 5);
@@ -166,11 +184,67 @@ TEST(GrapeAp, SumsOfManyStepsStayExact) {
   problem.data.parameters[0][0][0] = 8.0;
   cases::Tensor& p = problem.data.inputs.at(0);
   p.assign(std::vector<double>(static_cast<std::size_t>(keys), std::sqrt(14.0)));
-  problem.forward();
-  const auto found = problem.results(false);
   const auto want = problem.expected(false);
-  for (std::size_t r = 0; r < found.size(); ++r) {
-    EXPECT_LE(largest_mixed_error(found[r].values, want[r].values), 2e-6) << found[r].name;
+  testing::for_each_simd_target([&] {
+    problem.forward();
+    const auto found = problem.results(false);
+    for (std::size_t r = 0; r < found.size(); ++r) {
+      EXPECT_LE(largest_mixed_error(found[r].values, want[r].values), 2e-6) << found[r].name;
+    }
+  });
+}
+
+// A step of 1e20 leaves nothing of the keys before it, whatever it costs.
+TEST(GrapeAp, AStepMayCostEverything) {
+  cases::AttentionProblem problem(
+      cases::Case{.spec = "grape_ap(rank=1, scale=1, separate=true)", .heads = 1, .kv_heads = 1});
+  problem.data.parameters[0][0][0] = 1.0;
+  problem.data.inputs.at(0).assign(std::vector<double>(70, -1e20));
+  std::vector<double> e(70, -1e-20);
+  e[40] = 1e18;
+  problem.data.inputs.at(1).assign(e);
+  const auto want = problem.expected(false);
+  testing::for_each_simd_target([&] {
+    problem.forward();
+    EXPECT_LE(largest_mixed_error(problem.results(false)[0].values, want[0].values), 3e-6);
+  });
+}
+
+// Token 5 is hidden and tokens from 100 on see key 100; both have a NaN in what the term reads of keys.
+TEST(PairTerms, NanShowsInTheRowsThatSeeIt) {
+  constexpr std::size_t kHidden = 5, kSeen = 100, kTokens = 200, kDim = 16;
+  for (const char* spec :
+       {"grape_ap(rank=3, separate=true)", "relative_query(extent=20, beyond=clip, side=key)"}) {
+    cases::AttentionProblem problem(cases::Case{.spec = spec,
+                                                .heads = 1,
+                                                .kv_heads = 1,
+                                                .queries = kTokens,
+                                                .keys = kTokens,
+                                                .padding = true});
+    std::vector<std::uint8_t>& mask = problem.data.key_mask;
+    std::fill(mask.begin(), mask.end(), std::uint8_t{1});
+    mask[kHidden] = 0;
+    const bool reads_input = !problem.data.inputs.empty();
+    cases::Tensor& read = reads_input ? problem.data.inputs.at(1) : problem.data.k;
+    std::vector<double> values = read.values();
+    const std::size_t width = values.size() / kTokens;
+    values[kHidden * width] = values[kSeen * width] = NAN;
+    read.assign(values);
+    testing::for_each_simd_target([&] {
+      problem.forward();
+      problem.backward();
+      for (const cases::Result& result : problem.results(true)) {
+        const auto at = [&](std::size_t token) { return result.values.at(token * kDim); };
+        if (result.name == "out" || result.name == "dq") {
+          for (std::size_t r = 0; r < kTokens; ++r) {
+            EXPECT_EQ(std::isnan(at(r)), r >= kSeen) << spec << " " << result.name << " " << r;
+          }
+        }
+        if (result.name == "dk" || result.name == "dv") {
+          EXPECT_EQ(at(kHidden), 0.0) << result.name;
+        }
+      }
+    });
   }
 }
 

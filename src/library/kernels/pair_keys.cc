@@ -3,147 +3,174 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/thread_pool.h"
+#include "kernels/cpu/pair_simd.h"
 #include "kernels/pair_terms.h"
 
 namespace posenc {
 namespace {
 
-bool row_is_finite(const float* values, std::size_t count) {
-  return std::all_of(values, values + count, [](float x) { return std::isfinite(x); });
-}
+using cpu::KeyProblem;
 
 class KeyProducts : public PairTerm {
  public:
-  KeyProducts(const AttentionSetup& setup, std::size_t encoding)
-      : PairTerm(setup, encoding), span_(static_cast<std::size_t>(setup.distances.span())) {
-    fill_table();
+  KeyProducts(const AttentionSetup& setup, std::size_t encoding) : PairTerm(setup, encoding) {
+    find_distances();
+    fill_tables();
     fill_keys();
+    if (relative().beyond == RelativeQuery::Beyond::kClip) fill_ends();
   }
 
   [[nodiscard]] bool reads_keys() const override { return true; }
 
   void add(const PairBlock& block, float* values) const override {
-    const float* table = table_of(block.head);
-    for (std::int64_t j = block.first_key; j < block.end_key; ++j) {
-      const float* key = key_row(block, j);
-      float* to = values + static_cast<std::size_t>(j) * cpu::kQueryBlock;
-      const std::size_t column = column_of(block, j);
-      for (std::size_t c = 0; c < dim(); ++c) {
-        const float* entries = table + c * span_ + column;
-        for (std::size_t r = 0; r < cpu::kQueryBlock; ++r) to[r] += key[c] * entries[r];
-      }
-    }
+    cpu::add_key_products(problem(block), range_of(block), values);
   }
 
   [[nodiscard]] PairGradients zero_gradients(const Segment& /*segment*/) const override {
     return {.numbers = {},
-            .table = std::vector<float>(group_tables() * dim() * span_),
+            .table = std::vector<float>(group_tables() * columns_ * width()),
             .rows = {},
             .sums = {}};
   }
 
   void add_gradients(const PairBlock& block, const float* dvalues, PairGradients& to,
                      float* dkeys) const override {
-    const float* table = table_of(block.head);
-    const std::int64_t in_group = config<RelativeQuery>().per_head ? block.head % group() : 0;
-    float* dtable = to.table.data() + static_cast<std::size_t>(in_group) * dim() * span_;
-    for (std::int64_t j = block.first_key; j < block.end_key; ++j) {
-      const float* from = dvalues + static_cast<std::size_t>(j) * cpu::kQueryBlock;
-      if (std::all_of(from, from + cpu::kQueryBlock, [](float x) { return x == 0.0f; })) continue;
-      float* dkey = dkeys + static_cast<std::size_t>(j) * setup().padded_dim;
-      for (std::size_t c = 0; c < dim(); ++c) {
-        const std::size_t at = c * span_ + column_of(block, j);
-        dkey[c] += add_products(from, key_row(block, j)[c], table + at, dtable + at);
-      }
-    }
+    const std::int64_t in_group = relative().per_head ? block.head % group() : 0;
+    float* dtable = to.table.data() + static_cast<std::size_t>(in_group) * columns_ * width();
+    cpu::key_gradients(problem(block), range_of(block), dvalues, dkeys, dtable);
   }
 
   void add_to_parameters(const PairGradients& from, std::int64_t kv_head,
                          Parameters& to) const override {
-    const auto& relative = config<RelativeQuery>();
-    const double factor = relative.factor(static_cast<double>(setup().scale));
-    const auto entries = static_cast<std::size_t>(relative.entries());
+    const double factor = relative().factor(static_cast<double>(setup().scale));
+    const auto entries = static_cast<std::size_t>(relative().entries());
     const std::size_t first =
-        relative.per_head ? static_cast<std::size_t>(kv_head * group()) * dim() : 0;
-    for (std::size_t row = 0; row < group_tables() * dim(); ++row) {
-      for (std::size_t n = 0; n < span_; ++n) {
-        const std::int64_t entry =
-            relative.entry(static_cast<std::int64_t>(n) - setup().distances.before);
+        relative().per_head ? static_cast<std::size_t>(kv_head * group()) * dim() : 0;
+    for (std::size_t table = 0; table < group_tables(); ++table) {
+      for (std::size_t n = 0; n < columns_; ++n) {
+        const std::int64_t entry = entry_of(n);
         if (entry < 0) continue;
-        to[0][(first + row) * entries + static_cast<std::size_t>(entry)] +=
-            factor * static_cast<double>(from.table[row * span_ + n]);
+        const float* row = from.table.data() + (table * columns_ + n) * width();
+        for (std::size_t c = 0; c < dim(); ++c) {
+          to[0][(first + table * dim() + c) * entries + static_cast<std::size_t>(entry)] +=
+              factor * static_cast<double>(row[c]);
+        }
       }
     }
   }
 
  private:
+  [[nodiscard]] const RelativeQuery& relative() const { return config<RelativeQuery>(); }
   [[nodiscard]] std::size_t dim() const { return setup().dim; }
+  [[nodiscard]] std::size_t width() const { return setup().padded_dim; }
   [[nodiscard]] std::size_t group_tables() const {
-    return config<RelativeQuery>().per_head ? static_cast<std::size_t>(group()) : 1;
+    return relative().per_head ? static_cast<std::size_t>(group()) : 1;
   }
-  [[nodiscard]] const float* table_of(std::int64_t head) const {
-    const std::size_t at =
-        config<RelativeQuery>().per_head ? static_cast<std::size_t>(head) * dim() * span_ : 0;
-    return table_.data() + at;
+  [[nodiscard]] std::size_t tables() const {
+    return relative().per_head ? static_cast<std::size_t>(setup().state->shape.heads) : 1;
   }
-  [[nodiscard]] std::size_t column_of(const PairBlock& block, std::int64_t key) const {
-    return static_cast<std::size_t>(block.place(0) - key + setup().distances.before);
+  // The entry that a column holds; -1 for none.
+  [[nodiscard]] std::int64_t entry_of(std::size_t column) const {
+    return relative().entry(static_cast<std::int64_t>(column) + first_);
   }
-  [[nodiscard]] const float* key_row(const PairBlock& block, std::int64_t key) const {
+
+  [[nodiscard]] KeyProblem problem(const PairBlock& block) const {
     const ConstTensorView& k = setup().call->k;
-    const std::int64_t head = block.segment.batch * k.heads() + block.head / group();
-    return keys_.data() +
-           static_cast<std::size_t>(head * k.tokens() + block.segment.first_key + key) * dim();
+    const std::int64_t matrix = block.segment.batch * k.heads() + block.head / group();
+    const auto row = static_cast<std::size_t>(matrix * k.tokens() + block.segment.first_key);
+    const std::size_t table = relative().per_head ? static_cast<std::size_t>(block.head) : 0;
+    KeyProblem problem;
+    problem.dim = dim();
+    problem.padded_dim = width();
+    problem.keys = {keys_.data() + row * width(), width()};
+    problem.table = table_.data() + table * dim() * columns_;
+    problem.transposed = transposed_.data() + table * columns_ * width();
+    problem.columns = columns_;
+    problem.finite = finite_;
+    problem.first = first_;
+    problem.lowest = lowest_;
+    problem.highest = highest_;
+    if (below_.empty()) return problem;
+    const std::size_t end = table * (keys_.size() / width()) + row;
+    problem.below = below_.data() + end;
+    problem.above = above_.data() + end;
+    return problem;
   }
 
-  // Adds `key` times the gradient of a row of values to that of the table; returns what the key gets. An entry or a key
-  // behind a gradient of 0 may be NaN.
-  static float add_products(const float* gradient, float key, const float* entries, float* to) {
-    float sum = 0.0f;
-    if (std::isfinite(key) && row_is_finite(entries, cpu::kQueryBlock)) {
-      for (std::size_t r = 0; r < cpu::kQueryBlock; ++r) to[r] += key * gradient[r];
-      for (std::size_t r = 0; r < cpu::kQueryBlock; ++r) sum += gradient[r] * entries[r];
-      return sum;
-    }
-    for (std::size_t r = 0; r < cpu::kQueryBlock; ++r) {
-      if (gradient[r] == 0.0f) continue;
-      to[r] += key * gradient[r];
-      sum += gradient[r] * entries[r];
-    }
-    return sum;
+  // The distances of the call that the table distinguishes.
+  void find_distances() {
+    const DistanceRange& range = setup().distances;
+    const std::int64_t reach = relative().reach();
+    lowest_ = std::max(relative().bidirectional ? -reach : 0, range.lowest_seen);
+    highest_ = std::min(reach, range.places);
+    first_ = lowest_ - KeyProblem::kBefore;
+    const auto count = static_cast<std::size_t>(highest_ + KeyProblem::kPast + 1 - first_);
+    const std::size_t lanes = cpu::vector_lanes();
+    columns_ = (count + lanes - 1) / lanes * lanes;
   }
 
-  // The table by distance, scaled; 0 where a distance has no entry.
-  void fill_table() {
-    const auto& relative = config<RelativeQuery>();
-    const double factor = relative.factor(static_cast<double>(setup().scale));
-    const auto entries = static_cast<std::size_t>(relative.entries());
-    const std::size_t rows = parameters()[0].size() / entries;
-    table_.assign(rows * span_, 0.0f);
-    for (std::size_t n = 0; n < span_; ++n) {
-      const std::int64_t entry =
-          relative.entry(static_cast<std::int64_t>(n) - setup().distances.before);
-      for (std::size_t row = 0; entry >= 0 && row < rows; ++row) {
+  // By distance, scaled; 0 where a distance has no entry.
+  void fill_tables() {
+    const double factor = relative().factor(static_cast<double>(setup().scale));
+    const auto entries = static_cast<std::size_t>(relative().entries());
+    table_.assign(tables() * dim() * columns_, 0.0f);
+    transposed_.assign(tables() * columns_ * width(), 0.0f);
+    for (std::size_t n = 0; n < columns_; ++n) {
+      const std::int64_t entry = entry_of(n);
+      for (std::size_t row = 0; entry >= 0 && row < tables() * dim(); ++row) {
         const double value = parameters()[0][row * entries + static_cast<std::size_t>(entry)];
-        table_[row * span_ + n] = static_cast<float>(factor * value);
+        const auto scaled = static_cast<float>(factor * value);
+        finite_ = finite_ && std::isfinite(scaled);
+        table_[row * columns_ + n] = scaled;
+        transposed_[(row / dim() * columns_ + n) * width() + row % dim()] = scaled;
       }
     }
   }
 
   void fill_keys() {
     const ConstTensorView& k = setup().call->k;
-    keys_.resize(static_cast<std::size_t>(k.batch() * k.heads() * k.tokens()) * dim());
-    float* to = keys_.data();
-    for (std::int64_t b = 0; b < k.batch(); ++b) {
-      for (std::int64_t h = 0; h < k.heads(); ++h) {
-        for (std::int64_t t = 0; t < k.tokens(); ++t, to += dim()) read_row(k, b, h, t, dim(), to);
+    keys_.resize(static_cast<std::size_t>(k.batch() * k.heads() * k.tokens()) * width());
+    parallel_for(k.batch() * k.heads(), [&](std::int64_t matrix, int) {
+      float* to = keys_.data() + static_cast<std::size_t>(matrix * k.tokens()) * width();
+      for (std::int64_t t = 0; t < k.tokens(); ++t, to += width()) {
+        read_row(k, matrix / k.heads(), matrix % k.heads(), t, width(), to);
       }
-    }
+    });
   }
 
-  std::size_t span_;          // distances
-  std::vector<float> table_;  // [tables][dim][span]
-  std::vector<float> keys_;   // [B, Hkv, Tk, dim], before site 2
+  // Products of every key with the entries at both ends.
+  void fill_ends() {
+    const std::size_t rows = keys_.size() / width();
+    below_.resize(tables() * rows);
+    above_.resize(below_.size());
+    parallel_for(static_cast<std::int64_t>(tables()), [&](std::int64_t table, int) {
+      const float* low = transposed_.data() + static_cast<std::size_t>(table) * columns_ * width();
+      const float* high = low + (columns_ - 1) * width();
+      for (std::size_t row = 0; row < rows; ++row) {
+        const float* key = keys_.data() + row * width();
+        float below = 0.0f;
+        float above = 0.0f;
+        for (std::size_t c = 0; c < dim(); ++c) {
+          below += key[c] * low[c];
+          above += key[c] * high[c];
+        }
+        below_[static_cast<std::size_t>(table) * rows + row] = below;
+        above_[static_cast<std::size_t>(table) * rows + row] = above;
+      }
+    });
+  }
+
+  std::int64_t lowest_ = 0;
+  std::int64_t highest_ = 0;
+  std::int64_t first_ = 0;    // distance of the first column
+  std::size_t columns_ = 0;   // distances
+  bool finite_ = true;        // the whole table
+  AlignedFloats table_;       // [tables][dim][columns]
+  AlignedFloats transposed_;  // [tables][columns][padded_dim]
+  AlignedFloats keys_;        // [B, Hkv, Tk, padded_dim], before site 2
+  AlignedFloats below_;       // [tables][B, Hkv, Tk]; empty where far keys get nothing
+  AlignedFloats above_;
 };
 
 }  // namespace

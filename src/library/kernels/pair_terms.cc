@@ -7,6 +7,11 @@ namespace posenc {
 PairTerm::PairTerm(const AttentionSetup& setup, std::size_t encoding)
     : setup_(setup), encoding_(encoding) {}
 
+cpu::PairRange range_of(const PairBlock& block) {
+  return {block.place(0), block.queries.count, static_cast<std::size_t>(block.first_key),
+          static_cast<std::size_t>(block.end_key)};
+}
+
 PairBlock pair_block(const AttentionSetup& setup, const Segment& segment, std::int64_t head,
                      const cpu::QueryBlock& queries) {
   const cpu::HeadProblem p = setup.problem(segment, head);
@@ -39,8 +44,12 @@ void fill_pairs(const AttentionSetup& setup, const Segment& segment, std::int64_
                 const cpu::QueryBlock& queries, AlignedFloats& values) {
   if (setup.pairs.empty()) return;
   const PairBlock block = pair_block(setup, segment, head, queries);
-  const auto keys = static_cast<std::size_t>(segment.keys);
-  std::fill_n(values.begin(), keys * cpu::kQueryBlock, 0.0f);
+  // Tiles are read whole.
+  const auto tile = static_cast<std::int64_t>(cpu::kKeyBlock);
+  const std::int64_t first = block.first_key / tile * tile;
+  const std::int64_t end = (block.end_key + tile - 1) / tile * tile;
+  std::fill_n(values.begin() + first * static_cast<std::int64_t>(cpu::kQueryBlock),
+              (end - first) * static_cast<std::int64_t>(cpu::kQueryBlock), 0.0f);
   for (const auto& term : setup.pairs) term->add(block, values.data());
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/attention_plan.h"
+#include "kernels/cpu/pair_simd.h"
 
 namespace posenc {
 
@@ -22,6 +23,7 @@ struct PairBlock {
     return segment.place_offset() + static_cast<std::int64_t>(queries.first + r);
   }
 };
+cpu::PairRange range_of(const PairBlock& block);
 PairBlock pair_block(const AttentionSetup& setup, const Segment& segment, std::int64_t head,
                      const cpu::QueryBlock& queries);
 

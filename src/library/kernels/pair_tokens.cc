@@ -1,7 +1,6 @@
 // A token term of both sides for a block of queries: differences of sums over the tokens up to the query, or over those
 // before a key after it.
-#include <cmath>
-
+#include "kernels/cpu/pair_simd.h"
 #include "kernels/pair_terms.h"
 
 namespace posenc {
@@ -23,18 +22,8 @@ class TwoSidedTerm : public PairTerm {
   }
 
   void add(const PairBlock& block, float* values) const override {
-    const double* sums = sums_.data() + first_of(block.segment, block.head);
-    const double* keys = keys_.data() + first_of(block.segment, block.head);
-    for (std::int64_t j = block.first_key; j < block.end_key; ++j) {
-      float* to = values + static_cast<std::size_t>(j) * cpu::kQueryBlock;
-      const double before = j > 0 ? sums[j - 1] : 0.0;
-      const double unknown = keys[j] - sums[j];  // 0, or NaN
-      for (std::size_t r = 0; r < block.queries.count; ++r) {
-        const std::int64_t i = block.place(r);
-        const double term = j <= i ? sums[i] - sums[j] : before - (i > 0 ? sums[i - 1] : 0.0);
-        to[r] += static_cast<float>(term + unknown);
-      }
-    }
+    const std::size_t first = first_of(block.segment, block.head);
+    cpu::add_two_sided({sums_.data() + first, keys_.data() + first}, range_of(block), values);
   }
 
   [[nodiscard]] PairGradients zero_gradients(const Segment& segment) const override {
@@ -48,20 +37,7 @@ class TwoSidedTerm : public PairTerm {
   void add_gradients(const PairBlock& block, const float* dvalues, PairGradients& to,
                      float* /*dkeys*/) const override {
     double* sums = to.sums.data() + (block.head % group()) * block.segment.keys;
-    for (std::int64_t j = block.first_key; j < block.end_key; ++j) {
-      const float* from = dvalues + static_cast<std::size_t>(j) * cpu::kQueryBlock;
-      for (std::size_t r = 0; r < block.queries.count; ++r) {
-        const auto gradient = static_cast<double>(from[r]);
-        const std::int64_t i = block.place(r);
-        if (j <= i) {
-          sums[i] += gradient;
-          sums[j] -= gradient;
-          continue;
-        }
-        if (j > 0) sums[j - 1] += gradient;
-        if (i > 0) sums[i - 1] -= gradient;
-      }
-    }
+    cpu::two_sided_gradients(range_of(block), dvalues, sums);
   }
 
   void add_to_parameters(const PairGradients& /*from*/, std::int64_t /*kv_head*/,

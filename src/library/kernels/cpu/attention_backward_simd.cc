@@ -226,6 +226,13 @@ std::size_t find_carries(const HeadProblem& p, const QueryBlock& b, const Backwa
   return range.first_tile;
 }
 
+// Tiles that nothing is computed for have no gradient.
+void clear_skipped(const HeadProblem& p, const QueryBlock& b, const KeyRange& range, Workspace& w) {
+  constexpr std::size_t kTile = kKeyBlock * kQueryBlock;
+  const std::size_t first = visible_tiles(p, b).first_tile;
+  std::fill_n(w.dpairs.data() + first * kTile, (range.first_tile - first) * kTile, 0.0f);
+}
+
 void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const BackwardInputs& in,
                          Workspace& w, const BackwardOutputs& out) {
   const bool has_cope = p.cope.npos > 0;
@@ -257,7 +264,7 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
     std::fill_n(out.drelative_rows, kQueryBlock * p.relative.channel_stride, 0.0f);
   }
   if (p.breaks_sticks) find_sticks(p, b, in, range, w);
-  std::fill(w.dpairs.begin(), w.dpairs.end(), 0.0f);
+  if (p.has_pairs) clear_skipped(p, b, range, w);
   const bool finite_queries = queries_are_finite(p, b, in);
   PerQuery prefix{};
   if (in.prefix != nullptr) std::copy_n(in.prefix, kQueryBlock, prefix.begin());

@@ -1,4 +1,4 @@
-// exp, sigmoid and tanh on vectors of float32. Included once per target.
+// exp, log1p, sigmoid and tanh on vectors of float32. Included once per target.
 #if defined(POSENC_KERNELS_CPU_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef POSENC_KERNELS_CPU_MATH_INL_H_
 #undef POSENC_KERNELS_CPU_MATH_INL_H_
@@ -45,6 +45,22 @@ HWY_INLINE hn::Vec<D> fast_sigmoid(D d, hn::Vec<D> x) {
   const auto e = fast_exp(d, hn::Neg(hn::Abs(x)));
   const auto positive = hn::Div(one, hn::Add(one, e));
   return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(e, positive), positive);
+}
+
+// ln(1 + x) for x in [0, 1], as x times a polynomial (error below 1e-8 of the value, but for rounding).
+template <class D>
+HWY_INLINE hn::Vec<D> fast_log1p(D d, hn::Vec<D> x) {
+  auto p = hn::Set(d, -0.00317605693f);
+  p = hn::MulAdd(p, x, hn::Set(d, 0.0195425269f));
+  p = hn::MulAdd(p, x, hn::Set(d, -0.0563736121f));
+  p = hn::MulAdd(p, x, hn::Set(d, 0.105436237f));
+  p = hn::MulAdd(p, x, hn::Set(d, -0.15269667f));
+  p = hn::MulAdd(p, x, hn::Set(d, 0.196632742f));
+  p = hn::MulAdd(p, x, hn::Set(d, -0.249516163f));
+  p = hn::MulAdd(p, x, hn::Set(d, 0.333297105f));
+  p = hn::MulAdd(p, x, hn::Set(d, -0.499998926f));
+  p = hn::MulAdd(p, x, hn::Set(d, 1.0f));
+  return hn::Mul(p, x);
 }
 
 // tanh, by e^-2|x|; near 0, where that would cancel, by its series to x^9 (error below 1e-8 of the value).
