@@ -143,6 +143,28 @@ TEST(Wall, GatesAreExactWhereSumsAreLarge) {
 }
 
 // One query after the other with a cache of all tokens so far, against all queries in one call.
+// What is set to 0 among products of gates must not be a small gradient.
+TEST(Wall, GradientsMayBeOfAnyScale) {
+  constexpr double kScale = 0x1.0p-70;
+  const cases::Case c{.spec = "wall", .heads = 1, .kv_heads = 1, .queries = 300, .keys = 300};
+  cases::AttentionProblem whole(c);
+  cases::AttentionProblem small(c);
+  std::vector<double> gradient = small.data.grad_out.values();
+  for (double& x : gradient) x *= kScale;
+  small.data.grad_out.assign(gradient);
+  for (cases::AttentionProblem* problem : {&whole, &small}) {
+    problem->forward();
+    problem->backward();
+  }
+  const auto want = whole.results(true);
+  auto found = small.results(true);
+  ASSERT_EQ(found.size(), want.size());
+  for (std::size_t r = 2; r < want.size(); ++r) {  // past out and lse
+    for (double& x : found[r].values) x /= kScale;
+    EXPECT_LE(largest_difference(found[r].values, want[r].values), 1e-6) << want[r].name;
+  }
+}
+
 TEST(Chain, DecodingWithACacheIsTheWhole) {
   for (const char* spec : {"path", "wall", "path + fox + stick_breaking"}) {
     const cases::Case whole{

@@ -74,7 +74,7 @@ inline void pass_row_backward(const HeadProblem& p, const Tile& tile, const floa
   if (p.chain.kind == ChainKind::kGates) {
     for (std::size_t c = 0; c < p.dim; ++c) {
       dmatrix[c] += dy[c] * y[c];
-      dy[c] *= matrix[c];
+      dy[c] = without_faded(dy[c] * matrix[c], kFadedGradient);
     }
     return;
   }
@@ -163,9 +163,9 @@ void meet_key_backward(const HeadProblem& p, const QueryBlock& b, std::size_t ke
         step_sum = hn::Sub(step_sum, hn::IfThenElseZero(active, both));
         g = hn::IfThenElse(active, hn::NegMulAdd(x, dalong, g), g);
       } else {
-        const auto faded = hn::Mul(x, g);
-        step_sum = hn::Add(step_sum, hn::IfThenElseZero(active, hn::Mul(faded, query)));
-        g = hn::IfThenElse(active, faded, g);
+        const auto before = without_faded(d, hn::Mul(x, g), kFadedGradient);
+        step_sum = hn::Add(step_sum, hn::IfThenElseZero(active, hn::Mul(before, query)));
+        g = hn::IfThenElse(active, before, g);
       }
       const auto ds = hn::LoadU(d, dscores + v);
       // Ne is false for NaN on AVX, and a NaN gradient counts.

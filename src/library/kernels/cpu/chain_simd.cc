@@ -70,8 +70,10 @@ void fade_keys(const ChainTile& t, float* keys, float* matrix) {
     const float* k = t.k.data + s * t.k.stride;
     for (std::size_t c = 0; c < t.padded_dim; c += hn::Lanes(d)) {
       const auto fade = hn::LoadU(d, matrix + c);
-      hn::StoreU(hn::Mul(fade, hn::LoadU(d, k + c)), d, keys + s * t.padded_dim + c);
-      hn::StoreU(hn::Mul(fade, hn::LoadU(d, step_at(t, s) + c)), d, matrix + c);
+      const auto key = without_faded(d, hn::Mul(fade, hn::LoadU(d, k + c)));
+      hn::StoreU(key, d, keys + s * t.padded_dim + c);
+      const auto next = without_faded(d, hn::Mul(fade, hn::LoadU(d, step_at(t, s) + c)));
+      hn::StoreU(next, d, matrix + c);
     }
   }
 }
@@ -126,7 +128,7 @@ void fade_backward(const ChainTile& t, const ChainTileGradients& to, float* scra
     for (std::size_t c = 0; c < t.dim; ++c) {
       const std::size_t at = s * t.padded_dim + c;
       to.dk[at] += to.keys[at] == 0.0f ? 0.0f : to.keys[at] * fade[c];
-      fade[c] *= step_at(t, s)[c];
+      fade[c] = without_faded(fade[c] * step_at(t, s)[c]);
     }
   }
   for (std::size_t c = 0; c < t.dim; ++c) {

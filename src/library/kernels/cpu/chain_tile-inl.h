@@ -8,6 +8,7 @@
 #endif
 
 #include "kernels/cpu/gemm-inl.h"
+#include "kernels/cpu/math-inl.h"
 #include "kernels/cpu/score_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -96,8 +97,8 @@ inline void make_step(const HeadProblem& p, const QueryBlock& b, std::size_t key
     const auto scaled = hn::Set(d, factor * step[c]);
     for (std::size_t v = steppers.first_vector(); v < steppers.end(); v += hn::Lanes(d)) {
       const auto before = hn::LoadU(d, from + v);
-      const auto after =
-          householder ? hn::NegMulAdd(scaled, hn::LoadU(d, along + v), before) : hn::Mul(x, before);
+      const auto after = householder ? hn::NegMulAdd(scaled, hn::LoadU(d, along + v), before)
+                                     : without_faded(d, hn::Mul(x, before));
       hn::StoreU(hn::IfThenElse(steppers.mask(v), after, before), d, row + v);
     }
   }
@@ -129,8 +130,8 @@ inline void pass_tile(const HeadProblem& p, const QueryBlock& b, const Tile& til
       const Df d;
       for (std::size_t i = 0; i < p.dim * kQueryBlock; i += hn::Lanes(d)) {
         const auto gate = hn::Set(d, matrix[i / kQueryBlock]);
-        hn::StoreU(hn::Mul(gate, hn::LoadU(d, w.q_transposed.data() + i)), d,
-                   w.chain_next.data() + i);
+        const auto query = hn::LoadU(d, w.q_transposed.data() + i);
+        hn::StoreU(without_faded(d, hn::Mul(gate, query)), d, w.chain_next.data() + i);
       }
     }
     for (std::size_t c = 0; b.count < kQueryBlock && c < p.dim; ++c) {

@@ -63,6 +63,18 @@ HWY_INLINE hn::Vec<D> fast_log1p(D d, hn::Vec<D> x) {
   return hn::Mul(p, x);
 }
 
+// Products of many gates: 0 once they change no score. Arithmetic on denormal numbers is many times slower on some
+// processors, and a product of two that are left is still normal. Gradients may be of any scale, so less of them goes.
+constexpr float kFaded = 0x1.0p-60f;
+constexpr float kFadedGradient = 0x1.0p-110f;
+template <class D>
+HWY_INLINE hn::Vec<D> without_faded(D d, hn::Vec<D> x, float limit = kFaded) {
+  return hn::IfThenZeroElse(hn::Lt(hn::Abs(x), hn::Set(d, limit)), x);
+}
+inline float without_faded(float x, float limit = kFaded) {
+  return x < limit && x > -limit ? 0.0f : x;
+}
+
 // tanh, by e^-2|x|; near 0, where that would cancel, by its series to x^9 (error below 1e-8 of the value).
 template <class D>
 HWY_INLINE hn::Vec<D> fast_tanh(D d, hn::Vec<D> x) {
