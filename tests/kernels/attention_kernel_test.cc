@@ -82,11 +82,11 @@ TEST(AttentionKernel, ExplainNeedsNoTensors) {
   const AttentionShapes prompt{.heads = 4, .kv_heads = 2, .queries = 100, .keys = 100};
   EXPECT_EQ(
       explain(parse_spec("rope + alibi"), prompt),
-      "fused, rope while reading rows, toeplitz table (alibi); backward: fused; memory 55.7 KiB, "
-      "backward 267.1 KiB");
+      "fused, rope while reading rows, toeplitz table (alibi); backward: fused; memory 57.4 KiB, "
+      "backward 271.5 KiB");
   const AttentionShapes step{.heads = 4, .kv_heads = 2, .queries = 1, .keys = 100};
   EXPECT_EQ(explain(parse_spec("alibi"), step),
-            "decode, toeplitz table (alibi); backward: fused; memory 4.1 KiB, backward 108.3 KiB");
+            "decode, toeplitz table (alibi); backward: fused; memory 10.7 KiB, backward 110.4 KiB");
   EXPECT_THROW((void)explain(parse_spec("rope(rotary_dim=128)"), prompt), Error);
   EXPECT_THROW((void)explain(parse_spec("sinusoidal"), prompt), Error);
 }

@@ -8,6 +8,7 @@
 #include "cases/attention_data.h"
 #include "cases/table.h"
 #include "kernels/path_trace.h"
+#include "support/allocations.h"
 
 namespace posenc {
 namespace {
@@ -61,12 +62,73 @@ TEST(CapabilityTest, BytesGrowWithTheLength) {
         << spec;
     EXPECT_GT(whole.backward.bytes, whole.forward.bytes) << spec;
   }
-  // Two tensors of rows of 64 floats, of two key heads.
-  EXPECT_EQ(capability(parse_spec("none"), {.queries = 512, .keys = 512}).forward.bytes, 0);
-  const std::int64_t rows = 2 * 512 * 64 * 4;
+  // A list of 8 blocks of queries for each head.
+  const std::int64_t list = 8 * 24;
+  EXPECT_EQ(capability(parse_spec("none"), {.queries = 512, .keys = 512}).forward.bytes, list);
+  // Rows of 64 floats of two key heads, and the positions of both sides.
+  const std::int64_t rows = 2 * 512 * 64 * 4 + 2 * 512 * 8;
   EXPECT_EQ(capability(parse_spec("rope"), {.heads = 2, .kv_heads = 2, .queries = 512, .keys = 512})
                 .forward.bytes,
-            rows);
+            rows + 2 * list);
+}
+
+// What a call holds at two lengths; the difference leaves out tiles and parameters, whose size does not change.
+struct Held {
+  explicit Held(const Case& c) : problem(c), said(capability(problem.call())) {
+    const auto peak = [](const auto& body) {
+      return static_cast<std::int64_t>(testing::peak_bytes_of(body));
+    };
+    forward = peak([&] { problem.forward(); });
+    if (c.op == cases::Operation::kAttention) backward = peak([&] { problem.backward(); });
+  }
+  AttentionProblem problem;
+  Capability said;
+  std::int64_t forward = 0;
+  std::int64_t backward = 0;
+};
+
+Case with_length(const Case& from, std::int64_t tokens) {
+  Case c = from;
+  if (c.queries == c.keys) c.queries = tokens;
+  c.keys = tokens;
+  c.policy.mode = CachePolicy::Mode::kOnDemand;  // the plan's tables are not the call's
+  return c;
+}
+
+void expect_bound(std::int64_t grown, std::int64_t said, const std::string& what) {
+  EXPECT_LE(grown, said) << what;
+  EXPECT_LE(said, 2 * grown) << what;
+}
+
+// One row of each spec, with keys of fewer heads, and the decode rows.
+std::vector<Case> measured_cases() {
+  std::vector<Case> rows;
+  for (const cases::Operation op : {cases::Operation::kAttention, cases::Operation::kDecode}) {
+    std::set<std::string> seen;
+    for (const Case& c : cases::checked_cases(op)) {
+      if (c.dtype != DType::kFloat32 || c.heads == c.kv_heads || !seen.insert(c.spec).second) {
+        continue;
+      }
+      rows.push_back(c);
+      if (op == cases::Operation::kAttention) rows.back().queries = rows.back().keys;
+    }
+  }
+  return rows;
+}
+
+TEST(CapabilityTest, BytesAreAnUpperBoundOfWhatACallHolds) {
+  for (const Case& c : measured_cases()) {
+    const std::int64_t tokens = c.op == cases::Operation::kDecode ? 1024 : 256;
+    const Held half(with_length(c, tokens));
+    if (half.said.forward.path == AttentionPath::kReference) continue;
+    const Held whole(with_length(c, 2 * tokens));
+    const std::string name = cases::name_of(c);
+    expect_bound(whole.forward - half.forward, whole.said.forward.bytes - half.said.forward.bytes,
+                 name);
+    if (half.backward == 0) continue;
+    expect_bound(whole.backward - half.backward,
+                 whole.said.backward.bytes - half.said.backward.bytes, name + " backward");
+  }
 }
 
 TEST(CapabilityTest, ExplicitPositionsAreKnownBeforeThereAreTensors) {

@@ -8,6 +8,8 @@ namespace posenc {
 TokenSums token_sums(const TokenForm& form, std::span<const double> x,
                      std::span<const std::uint8_t> real) {
   TokenSums sums;
+  sums.at_query.reserve(x.size());
+  sums.at_key.reserve(x.size());
   double sum = 0.0;
   for (std::size_t t = 0; t < x.size(); ++t) {
     const bool hidden = !real.empty() && real[t] == 0;

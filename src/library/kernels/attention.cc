@@ -23,6 +23,9 @@ struct Task {
 std::vector<Task> tasks_of(const AttentionSetup& setup) {
   std::vector<Task> tasks;
   const auto block = static_cast<std::int64_t>(cpu::kQueryBlock);
+  std::int64_t count = 0;
+  for (const Segment& s : setup.segments) count += (s.queries + block - 1) / block;
+  tasks.reserve(static_cast<std::size_t>(count * setup.state->shape.heads));
   for (std::size_t s = 0; s < setup.segments.size(); ++s) {
     const std::int64_t blocks = (setup.segments[s].queries + block - 1) / block;
     for (std::int64_t b = blocks; b-- > 0;) {

@@ -135,8 +135,9 @@ std::int64_t chain_bytes(const AttentionCall& call, std::int64_t row_bytes) {
   std::int64_t tiles = 0;
   for (const Segment& s : segments_of(call)) tiles += static_cast<std::int64_t>(tiles_of(s));
   const std::int64_t rows = call.k.batch() * call.k.tokens() * 2;
-  return state.kv_heads * row_bytes *
-         (rows + tiles * (householder ? state.shape.head_dim : std::int64_t{1}));
+  const std::int64_t factors = call.k.batch() * call.k.tokens() * std::int64_t{sizeof(float)};
+  return state.kv_heads * (factors + row_bytes * (rows + tiles * (householder ? state.shape.head_dim
+                                                                              : std::int64_t{1})));
 }
 
 std::int64_t chain_task_bytes(const AttentionCall& call, std::int64_t row_bytes) {

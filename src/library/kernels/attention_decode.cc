@@ -14,7 +14,7 @@
 namespace posenc {
 namespace {
 
-constexpr std::int64_t kChunk = 512;  // keys of one task: the rows of a chunk stay in cache
+constexpr std::int64_t kChunk = kDecodeChunk;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 

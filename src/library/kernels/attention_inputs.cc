@@ -90,6 +90,8 @@ void fill_query_factors(AttentionSetup& setup) {
   const AttentionPlan::State& state = *setup.state;
   if (state.temperatures.empty()) return;
   const AttentionCall& call = *setup.call;
+  setup.query_factors.reserve(
+      static_cast<std::size_t>(call.q.batch() * state.shape.heads * call.q.tokens()));
   for (std::int64_t b = 0; b < call.q.batch(); ++b) {
     for (std::int64_t h = 0; h < state.shape.heads; ++h) {
       for (std::int64_t t = 0; t < call.q.tokens(); ++t) {
@@ -104,6 +106,7 @@ void fill_query_factors(AttentionSetup& setup) {
 // One number per key of a segment.
 std::vector<double> token_values(const ConstTensorView& x, const Segment& s, std::int64_t head) {
   std::vector<double> values;
+  values.reserve(static_cast<std::size_t>(s.keys));
   for (std::int64_t t = 0; t < s.keys; ++t) {
     float value = 0.0f;
     read_row(x, s.batch, head, s.first_key + t, 1, &value);

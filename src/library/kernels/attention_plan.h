@@ -145,6 +145,14 @@ Status check_attention(const AttentionCall& call) noexcept;
 Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool pack_rows = true,
                          const AttentionSlice* slice = nullptr);
 
+// Every distance n - m that a block may read: keys past the query, and queries past the last one (those lanes are read
+// and not used).
+DistanceRange distances_of(const AttentionCall& call, const std::vector<Segment>& segments);
+// Whether the tensor's rows can be read without packing: float32, whole vectors, not rotated.
+bool serves_as_rows(const ConstTensorView& x, std::size_t padded_dim);
+// Whether keys are rotated while they are packed.
+bool turns_keys(const AttentionCall& call);
+
 // Scratch memory to rotate one row by all site-2 encodings.
 class RowTurner {
  public:

@@ -14,7 +14,7 @@ std::string obstacle_of(const AttentionCall& call);
 // needs unrotated keys.
 Status check_path(const char* op, const AttentionCall& call, const std::string& obstacle);
 
-// Memory that grows with the lengths: packed rows and tables, and gradients of keys and tables per task.
+// An upper bound of the memory that grows with the lengths (attention_bytes.cc).
 std::int64_t forward_bytes(const AttentionCall& call, bool decodes);
 std::int64_t backward_bytes(const AttentionCall& call);
 // Tasks that share the queries of a key head in the backward.
@@ -33,6 +33,7 @@ void add_content(const AttentionSetup& setup, std::int64_t head, float* row);
 void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t head,
                   RowTurner& turner, const QueryRows& to, cpu::QueryBlock& block);
 
+inline constexpr std::int64_t kDecodeChunk = 512;  // keys of a task: its rows stay in cache
 // Few enough queries that the cache is better read once, row by row, than packed.
 bool is_decode(const AttentionCall& call) noexcept;
 Status decode_attention(const AttentionCall& call);

@@ -62,8 +62,8 @@ Status find_tables(AttentionSetup& setup) {
   return {};
 }
 
-// Every distance n - m that a block may read: keys past the query, and queries past the last one
-// (those lanes are read and not used).
+}  // namespace
+
 DistanceRange distances_of(const AttentionCall& call, const std::vector<Segment>& segments) {
   DistanceRange range;
   for (const Segment& s : segments) {
@@ -78,6 +78,8 @@ DistanceRange distances_of(const AttentionCall& call, const std::vector<Segment>
   range.slack = static_cast<std::int64_t>(cpu::kQueryBlock);
   return range;
 }
+
+namespace {
 
 // Likewise of a slice: as many as it has, wherever it is.
 DistanceRange slice_distances(const AttentionSlice& slice, const AttentionCall& call,
@@ -123,19 +125,22 @@ void fill_cope(AttentionSetup& setup) {
   }
 }
 
-// Whether the tensor's rows can be read without packing: float32, whole vectors, not rotated.
+}  // namespace
+
 bool serves_as_rows(const ConstTensorView& x, std::size_t padded_dim) {
   return x.dtype == DType::kFloat32 && static_cast<std::size_t>(x.channels()) == padded_dim &&
          x.stride[2] >= 0;
 }
+
+bool turns_keys(const AttentionCall& call) {
+  return !call.plan->state().rotary.empty() && !call.keys_are_turned;
+}
+
+namespace {
+
 std::size_t padded(std::int64_t dim) {
   const std::size_t lanes = cpu::vector_lanes();
   return (static_cast<std::size_t>(dim) + lanes - 1) / lanes * lanes;
-}
-// On a machine with vectors of 512 bits: what is said of a call must not depend on the machine.
-std::size_t widest(std::int64_t dim) { return static_cast<std::size_t>((dim + 15) / 16 * 16); }
-bool turns_keys(const AttentionCall& call) {
-  return !call.plan->state().rotary.empty() && !call.keys_are_turned;
 }
 
 enum class Turn { kNot, kKeys, kValues };
@@ -254,60 +259,6 @@ Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool 
   find_largest_keys(setup);
   fill_chain(setup);
   return {};
-}
-
-std::int64_t forward_bytes(const AttentionCall& call, bool decodes) {
-  const AttentionPlan::State& state = call.plan->state();
-  const std::size_t channels = widest(call.q.channels());
-  const auto row_bytes = static_cast<std::int64_t>(channels * sizeof(float));
-  const std::int64_t rows = call.k.batch() * call.k.heads() * call.k.tokens() * row_bytes;
-  const auto packs = [&](const ConstTensorView& x, bool turned) {
-    return !decodes && (turned || !serves_as_rows(x, channels));
-  };
-  std::int64_t bytes = 0;
-  if (packs(call.k, turns_keys(call))) bytes += rows;
-  if (packs(call.v, state.rotates_values)) bytes += rows;
-  for (std::size_t r = 0; r < state.rotary.size(); ++r) {
-    if (rope_of_input(state, r) != nullptr) {
-      bytes += call.k.batch() * state.kv_heads * call.k.tokens() * state.rotations[r].rotary_dim *
-               static_cast<std::int64_t>(sizeof(float));
-    }
-  }
-  if (state.cope) {
-    const auto& cope = std::get<Cope>(state.spec.encodings[*state.cope]);
-    if (cope.gate_source == Cope::GateSource::kSeparate && packs(call.k, false)) bytes += rows;
-  }
-  if (!state.biases.empty()) {
-    bytes += state.shape.heads * distances_of(call, segments_of(call)).span() *
-             static_cast<std::int64_t>(sizeof(float));
-  }
-  if (!decodes) bytes += chain_bytes(call, row_bytes);
-  if (state.token) {
-    bytes += 2 * call.q.batch() * state.shape.heads * call.k.tokens() *
-             static_cast<std::int64_t>(sizeof(double));
-  }
-  return bytes + pair_bytes(call, false);
-}
-
-std::int64_t backward_bytes(const AttentionCall& call) {
-  const AttentionPlan::State& state = call.plan->state();
-  const std::vector<Segment> segments = segments_of(call);
-  const std::int64_t group = state.shape.heads / state.kv_heads;
-  const auto row_bytes = static_cast<std::int64_t>(widest(call.q.channels()) * sizeof(float));
-  const bool gates =
-      state.cope && has_gate_vectors(std::get<Cope>(state.spec.encodings[*state.cope]));
-  std::int64_t per_head =
-      chain_task_bytes(call, row_bytes);  // what a task keeps for the keys of its head
-  for (const Segment& s : segments) {
-    per_head += s.keys * row_bytes * (gates ? 3 : 2);
-    if (state.token) per_head += group * s.keys * static_cast<std::int64_t>(sizeof(double));
-    if (!state.biases.empty()) {
-      per_head +=
-          group * distances_of(call, segments).span() * static_cast<std::int64_t>(sizeof(float));
-    }
-  }
-  return forward_bytes(call, false) + pair_bytes(call, true) +
-         per_head * state.kv_heads * backward_splits(call, segments.size());
 }
 
 void read_row(const ConstTensorView& view, std::int64_t b, std::int64_t h, std::int64_t t,

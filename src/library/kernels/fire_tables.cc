@@ -45,12 +45,15 @@ FireTables::FireTables(const Fire& config, const Parameters& parameters, std::in
       zero_(range.before),
       lowest_place_(range.lowest_place),
       key_place_(range.key_place) {
+  psi_.reserve(static_cast<std::size_t>(range.span()));
+  dpsi_.reserve(psi_.capacity());
   for (std::int64_t i = 0; i < range.span(); ++i) {
     const Dual<double> psi = fire_psi(parameters[kC][0], i - zero_);
     psi_.push_back(static_cast<float>(psi.value));
     dpsi_.push_back(static_cast<float>(psi.slope));
   }
   const std::int64_t end = range.end_place.value_or(range.places) + range.slack;
+  row_scale_.reserve(static_cast<std::size_t>(end - lowest_place_));
   for (std::int64_t n = lowest_place_; n < end; ++n) {
     row_scale_.push_back(static_cast<float>(row_scale(config, parameters, n, 1.0).value));
   }

@@ -53,18 +53,4 @@ void fill_pairs(const AttentionSetup& setup, const Segment& segment, std::int64_
   for (const auto& term : setup.pairs) term->add(block, values.data());
 }
 
-std::int64_t pair_bytes(const AttentionCall& call, bool backward) {
-  const AttentionPlan::State& state = call.plan->state();
-  constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));
-  const std::int64_t block = call.k.tokens() * static_cast<std::int64_t>(cpu::kQueryBlock) * kFloat;
-  std::int64_t bytes = state.pairs.empty() ? 0 : block * (backward ? 2 : 1);
-  for (const std::size_t index : state.pairs) {
-    if (!std::holds_alternative<RelativeQuery>(state.spec.encodings[index])) continue;
-    const std::int64_t keys = call.k.batch() * call.k.heads() * call.k.tokens();
-    const std::int64_t distances = 2 * call.k.tokens() + call.q.tokens();
-    bytes += (keys + distances) * call.k.channels() * kFloat * (backward ? 2 : 1);
-  }
-  return bytes;
-}
-
 }  // namespace posenc

@@ -89,7 +89,4 @@ std::unique_ptr<PairTerm> make_two_sided_term(const AttentionSetup& setup, std::
 void fill_pairs(const AttentionSetup& setup, const Segment& segment, std::int64_t head,
                 const cpu::QueryBlock& queries, AlignedFloats& values);
 
-// Memory that grows with the lengths: of one thread's values and of what terms keep.
-std::int64_t pair_bytes(const AttentionCall& call, bool backward);
-
 }  // namespace posenc

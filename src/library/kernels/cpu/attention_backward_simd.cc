@@ -190,6 +190,11 @@ std::array<float, kCarry> carry_of(const HeadProblem& p, const BackwardInputs& i
   return carry;
 }
 
+// What the rows carry into a tile; null where nothing is carried.
+float* carry_into(Workspace& w, std::size_t tile) {
+  return w.carries.empty() ? nullptr : w.carries.data() + tile * kCarry;
+}
+
 // Walks down once to find what is left of the sticks where each tile starts.
 void find_sticks(const HeadProblem& p, const QueryBlock& b, const BackwardInputs& in,
                  const KeyRange& range, Workspace& w) {
@@ -197,8 +202,7 @@ void find_sticks(const HeadProblem& p, const QueryBlock& b, const BackwardInputs
   PerQuery maximum;
   const PerQuery no_logit{};
   for (std::size_t t = range.end_tile; t-- > range.first_tile;) {
-    std::copy(carry.begin(), carry.end(),
-              w.carries.begin() + static_cast<std::ptrdiff_t>(t * kCarry));
+    std::copy(carry.begin(), carry.end(), carry_into(w, t));
     const Tile tile = tile_at(p, b, t);
     if (has_chain(p)) load_top(p, t, w);
     maximum.fill(-kInfinity);
@@ -217,8 +221,7 @@ std::size_t find_carries(const HeadProblem& p, const QueryBlock& b, const Backwa
   maximum.fill(-kInfinity);
   const bool stops_counting = may_saturate(p, range);
   for (std::size_t t = range.end_tile; t-- > range.first_tile;) {
-    std::copy(carry.begin(), carry.end(),
-              w.carries.begin() + static_cast<std::ptrdiff_t>(t * kCarry));
+    std::copy(carry.begin(), carry.end(), carry_into(w, t));
     if (stops_counting && saturated(p, carry.data())) return t + 1;
     if (has_chain(p)) load_top(p, t, w);
     scores_of(p, b, tile_at(p, b, t), w, no_logit, false, 0, carry.data(), maximum.data());
@@ -275,11 +278,11 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
     const bool careful = !finite_queries || !keys_are_finite(p, tile);
     ignored.fill(-kInfinity);
     if (has_chain(p)) load_top(p, t, w);
-    scores_of(p, b, tile, w, last_logit, is_saturated, kKeepPositions,
-              w.carries.data() + t * kCarry, ignored.data());
+    scores_of(p, b, tile, w, last_logit, is_saturated, kKeepPositions, carry_into(w, t),
+              ignored.data());
     tile_product(p.v, tile, p.dim, w.g_transposed.data(), w.dscores.data());
     if (p.breaks_sticks) {
-      shares_and_dscores(p, b, tile, in, w, w.carries.data() + t * kCarry, prefix.data());
+      shares_and_dscores(p, b, tile, in, w, carry_into(w, t), prefix.data());
     } else {
       weights_and_dscores(p, b, tile, in, w);
     }

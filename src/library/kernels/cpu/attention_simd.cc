@@ -197,7 +197,9 @@ Workspace::Workspace(const Sizes& s)
       fractions(segments.size()),
       tables(kQueryBlock * s.npos_stride),
       dtables(s.backward ? kQueryBlock * s.npos_stride : 0),
-      carries(s.backward ? ((s.keys + kKeyBlock - 1) / kKeyBlock + 1) * kCarry : 0),
+      carries(s.backward && (s.npos_stride > 0 || s.breaks_sticks)
+                  ? ((s.keys + kKeyBlock - 1) / kKeyBlock + 1) * kCarry
+                  : 0),
       products(kQueryBlock * s.relative_stride),
       sheared(kQueryBlock * s.relative_rows),
       dsheared(s.backward ? sheared.size() : 0),
