@@ -55,14 +55,13 @@ RotaryCache::Block RotaryCache::kept_block(Role role, std::int64_t first, std::i
   // Compared in rows, so that no product can overflow.
   const auto row_bytes = static_cast<std::int64_t>(row_floats() * sizeof(float));
   if (rows > (policy_.max_bytes - bytes_) / row_bytes) {
-    throw Error(
-        ErrorKind::kResource,
-        {.scope = "cache",
-         .key = "max_bytes",
-         .rule = fmt::format("({}) has no room for {} more rows of {} bytes with {} kept",
-                             policy_.max_bytes, rows, row_bytes, bytes_),
-         .value = "",
-         .hint = "raise max_bytes, or use mode=on_demand"});
+    throw Error(ErrorKind::kResource,
+                {.scope = "cache",
+                 .key = "max_bytes",
+                 .rule = fmt::format("({}) has no room for {} more rows of {} bytes with {} kept",
+                                     policy_.max_bytes, rows, row_bytes, bytes_),
+                 .value = "",
+                 .hint = "raise max_bytes, or use mode=on_demand"});
   }
   auto block = std::make_unique<float[]>(static_cast<std::size_t>(rows) * row_floats());
   for (std::int64_t r = 0; r < rows; ++r) {

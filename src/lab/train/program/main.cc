@@ -227,8 +227,7 @@ int run_program(int argc, char** argv) {
   } catch (const CLI::Success& asked_for) {
     return app.exit(asked_for);
   } catch (const CLI::ParseError& problem) {
-    print_once("{}
-", command::mistake_text(app, problem));
+    print_once("{}\n", command::mistake_text(app, problem));
     return kMistake;
   }
   const std::vector<std::string> words(argv + 1, argv + argc);
