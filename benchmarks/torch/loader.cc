@@ -35,7 +35,7 @@ class Steps {
       : config_(config_of(state.range(0), state.range(1), state.range(2) == 1)),
         task_(make_task(config_.task)) {}
   [[nodiscard]] posenc::train::StepSamples make(std::int64_t step) const {
-    return step_samples(*task_, config_, step);
+    return posenc::train::step_samples(*task_, config_, step);
   }
   [[nodiscard]] std::int64_t tokens() const { return config_.train.length * config_.train.batch; }
 

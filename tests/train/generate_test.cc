@@ -170,7 +170,8 @@ TEST_F(GenerateRuns, ContinueWithTheTokenizerOfTokenFiles) {
   for (int i = 0; i < 60; ++i) {
     std::string text;
     for (int word = 0; word < 60; ++word) text += " whale " + std::to_string(i * word);
-    writer.add({"d" + std::to_string(i), text});
+    tokens::SourceDocument document{"d" + std::to_string(i), text};
+    writer.add(document);
   }
   (void)writer.finish();
   ::setenv("POSENC_DATA", (folder_ / "").c_str(), 1);
