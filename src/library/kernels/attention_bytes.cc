@@ -86,19 +86,30 @@ std::int64_t table_bytes(const AttentionCall& call) {
   return bytes;
 }
 
+// Columns of a table of products with keys: the distances that it distinguishes, and those that a block reads past them.
+std::int64_t key_columns(const AttentionCall& call, const RelativeQuery& relative) {
+  const KeyDistances seen(relative, distances_of(call, segments_of(call)));
+  return widest(seen.columns());
+}
+
 // What the terms of pairs keep for a call.
 std::int64_t pair_bytes(const AttentionCall& call, std::size_t index, bool decodes) {
   const AttentionPlan::State& state = call.plan->state();
   if (const auto* relative = encoding_at<RelativeQuery>(state, index)) {
     if (decodes) return 0;
     const std::int64_t tables = relative->per_head ? state.shape.heads : 1;
-    return (key_head_keys(call) + tables * span_of(call)) * call.k.channels() * kFloat;
+    const std::int64_t ends = relative->beyond == RelativeQuery::Beyond::kClip ? 2 : 0;
+    const std::int64_t columns = key_columns(call, *relative);
+    return key_head_keys(call) * (row_bytes(call) + ends * tables * kFloat) +
+           tables * columns * (call.k.channels() * kFloat + row_bytes(call));
   }
   if (encoding_at<Relative2d>(state, index) != nullptr) {
     return call.q.batch() * (call.q.tokens() + call.k.tokens()) *
            static_cast<std::int64_t>(sizeof(Relative2d::Point));
   }
-  if (encoding_at<GrapeAp>(state, index) != nullptr) return 0;  // see thread_bytes
+  if (const auto* grape = encoding_at<GrapeAp>(state, index)) {
+    return (grape->separate ? 2 : 1) * query_head_keys(call) * (widest(grape->rank) + 1) * kFloat;
+  }
   return (2 * query_head_keys(call) + 4 * call.k.tokens()) * kDouble;
 }
 
@@ -127,10 +138,6 @@ std::int64_t thread_bytes(const AttentionCall& call, bool backward) {
   if (!state.pairs.empty()) {
     bytes += (call.k.tokens() + kTile) * kLanes * kFloat * (backward ? 2 : 1);
   }
-  for (const std::size_t index : state.pairs) {
-    const auto* grape = encoding_at<GrapeAp>(state, index);
-    if (grape != nullptr) bytes += call.k.tokens() * grape->rank * kFloat;
-  }
   if (backward && (state.cope || state.breaks_sticks)) {
     bytes += (tiles + 1) * static_cast<std::int64_t>(cpu::kCarry) * kFloat;
   }
@@ -154,10 +161,10 @@ std::int64_t pair_gradient_bytes(const AttentionCall& call, std::size_t index, s
   const std::int64_t group = state.shape.heads / state.kv_heads;
   if (const auto* relative = encoding_at<RelativeQuery>(state, index)) {
     const std::int64_t tables = relative->per_head ? group : 1;
-    return tables * span_of(call) * call.k.channels() * kFloat + keys * row_bytes(call);
+    return (tables * key_columns(call, *relative) + keys) * row_bytes(call);
   }
   if (const auto* grape = encoding_at<GrapeAp>(state, index)) {
-    return (grape->separate ? 2 : 1) * group * keys * grape->rank * kFloat;
+    return (grape->separate ? 2 : 1) * group * keys * widest(grape->rank) * kFloat;
   }
   return encoding_at<Relative2d>(state, index) != nullptr ? 0 : group * keys * kDouble;
 }

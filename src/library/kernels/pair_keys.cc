@@ -100,12 +100,11 @@ class KeyProducts : public PairTerm {
 
   // The distances of the call that the table distinguishes.
   void find_distances() {
-    const DistanceRange& range = setup().distances;
-    const std::int64_t reach = relative().reach();
-    lowest_ = std::max(relative().bidirectional ? -reach : 0, range.lowest_seen);
-    highest_ = std::min(reach, range.places);
-    first_ = lowest_ - KeyProblem::kBefore;
-    const auto count = static_cast<std::size_t>(highest_ + KeyProblem::kPast + 1 - first_);
+    const KeyDistances seen(relative(), setup().distances);
+    lowest_ = seen.lowest;
+    highest_ = seen.highest;
+    first_ = seen.first();
+    const auto count = static_cast<std::size_t>(seen.columns());
     const std::size_t lanes = cpu::vector_lanes();
     columns_ = (count + lanes - 1) / lanes * lanes;
   }

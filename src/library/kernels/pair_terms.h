@@ -2,6 +2,7 @@
 // keys x kQueryBlock per thread, and added to the scores of each tile.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -76,6 +77,21 @@ class PairTerm {
  private:
   const AttentionSetup& setup_;
   std::size_t encoding_;
+};
+
+// The distances that a relative_query of keys distinguishes in a call.
+struct KeyDistances {
+  KeyDistances(const RelativeQuery& relative, const DistanceRange& range)
+      : lowest(std::max(relative.bidirectional ? -relative.reach() : 0, range.lowest_seen)),
+        highest(std::min(relative.reach(), range.places)) {}
+  // The distance of the table's first column, and how many columns kernels may read.
+  [[nodiscard]] std::int64_t first() const { return lowest - cpu::KeyProblem::kBefore; }
+  [[nodiscard]] std::int64_t columns() const {
+    return highest + cpu::KeyProblem::kPast + 1 - first();
+  }
+
+  std::int64_t lowest;
+  std::int64_t highest;
 };
 
 // Those of Terms::pairs, in order. They refer to the setup.
