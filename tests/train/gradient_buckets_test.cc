@@ -30,9 +30,9 @@ class Buckets : public ::testing::Test {
                 .job = "buckets"},
                {.timeout_s = 30.0}),
         optimizer_(config::TrainConfig{}, model_) {}
-  // One bucket per layer.
+  // One bucket per layer: 64 weights and 8 biases, which take the place of 16.
   [[nodiscard]] std::size_t sent_early(const GradientBuckets::Predicate& late) {
-    GradientBuckets buckets(ranks_, optimizer_, 72 * sizeof(float), late);
+    GradientBuckets buckets(ranks_, optimizer_, 80 * sizeof(float), late);
     EXPECT_EQ(buckets.count(), 4U);
     optimizer_.zero_grad();
     buckets.arm();

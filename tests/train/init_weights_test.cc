@@ -149,11 +149,11 @@ TEST(InitWeights, SayWhereTheyCannot) {
 // A schedule that changes nothing up to 64 tokens is not the same model for a training at 128.
 TEST(InitWeights, CompareAsManyTokensAsATrainingHas) {
   const std::string later =
-      "encoding: \"rope(schedule=dynamic(factor=4, max_position_embeddings=64))\"";
-  const std::string short_rows = load(golden_folder("llama"), later, 64).report.encoding;
+      "encoding: \"rope(theta=1000000, schedule=dynamic(factor=4, max_position_embeddings=64))\"";
+  const std::string short_rows = load(golden_folder("qwen2"), later, 64).report.encoding;
   EXPECT_NE(short_rows.find("still computes the same (logits of 64 tokens"), std::string::npos)
       << short_rows;
-  const std::string long_rows = load(golden_folder("llama"), later, 128).report.encoding;
+  const std::string long_rows = load(golden_folder("qwen2"), later, 128).report.encoding;
   EXPECT_NE(long_rows.find("does not compute the same (logits of 128 tokens"), std::string::npos)
       << long_rows;
 }
