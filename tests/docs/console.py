@@ -53,7 +53,8 @@ def run_page(root, path, environment):
         for block in blocks_of(root, path):
             if not block.runs:
                 continue
-            prepare(block, Path(folder), setup)
+            # A block of Python is set up by the Python that runs it, which has torch (python_blocks.py).
+            prepare(block, Path(folder), setup if block.language != "python" else lambda script, folder: None)
             if block.language != "console":
                 continue
             for line, command, shown in commands(block):

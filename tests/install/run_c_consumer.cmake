@@ -19,8 +19,10 @@ if(NOT manual MATCHES "```text\n(posenc [^`]*)```")
 endif()
 set(expected "${CMAKE_MATCH_1}")
 
+# Bytes depend on the number of threads, so the page has `...` for them.
 function(expect_manual)
-  if(NOT RUN_OUTPUT STREQUAL expected)
+  string(REGEX REPLACE "memory [0-9][^\n]*" "memory ..." shown "${RUN_OUTPUT}")
+  if(NOT shown STREQUAL expected)
     message(FATAL_ERROR "docs/c_api.md shows\n${expected}but the program printed\n${RUN_OUTPUT}")
   endif()
 endfunction()
