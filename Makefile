@@ -9,24 +9,32 @@ POSENC := build/release/bin/posenc
 CPP_FILES = $(shell find src include tests benchmarks examples -name '*.cc' -o -name '*.h' \
               -o -name '*.c' -o -name '*.cu' -o -name '*.cuh')
 
-.PHONY: help setup build demo test test-cluster web explorer test-web check format format-check tidy rules asan tsan fuzz \
-        mutate bench bench-web cuda install wheel deb site clean
+# Programs need no test libraries: a tree that has no tests yet is configured without them.
+WITHOUT_TESTS = $(shell test -f build/release/build.ninja && \
+                  grep -qs '^POSENC_BUILD_TESTS:[A-Z]*=ON' build/release/CMakeCache.txt || \
+                  echo -DPOSENC_BUILD_TESTS=OFF -DPOSENC_BUILD_BENCHMARKS=OFF)
+
+.PHONY: help setup setup-tests build demo test test-cluster web explorer test-web check format format-check tidy rules \
+        asan tsan fuzz mutate bench bench-web cuda install wheel deb site clean
 .DEFAULT_GOAL := help
 
 help:           ## list the targets
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+:  *##' $(MAKEFILE_LIST) | \
 	  sed -E 's/^([a-z-]+):[^#]*## */\1\t/' | awk -F '\t' '{printf "  make %-14s %s\n", $$1, $$2}'
 
-setup:          ## install the system packages that are missing
+setup:          ## install the system packages that building the programs needs
 	@tools/setup.sh build
 
-build: setup    ## build everything; the program is build/release/bin/posenc
+setup-tests:    ## install those that building and running the tests needs, too
+	@tools/setup.sh build wheel test
+
+build: setup-tests ## build everything; the program is build/release/bin/posenc
 	@cmake --preset $(PRESET) >/dev/null
 	@cmake --build --preset $(PRESET) -j$(JOBS)
 
 # Builds the two programs that it runs, and nothing else.
 demo: setup     ## train four encodings to copy, test them on unseen rows, write a page: eight minutes
-	@cmake --preset $(PRESET) >/dev/null
+	@cmake --preset $(PRESET) $(WITHOUT_TESTS) >/dev/null
 	@cmake --build --preset $(PRESET) -j$(JOBS) --target posenc posenc-lab
 	$(POSENC) sweep configs/demo_sweep.yaml --jobs $(JOBS)
 	$(POSENC) compare runs/demo
@@ -45,7 +53,7 @@ web:            ## build the explorer page into build/web/dist
 	@JOBS=$(JOBS) tools/build_web.sh
 
 explorer: web   ## build the explorer and the program that serves it, and serve it until Ctrl-C
-	@cmake --preset $(PRESET) >/dev/null
+	@cmake --preset $(PRESET) $(WITHOUT_TESTS) >/dev/null
 	@cmake --build --preset $(PRESET) -j$(JOBS) --target posenc
 	@$(POSENC) serve
 
@@ -55,7 +63,7 @@ test-web: build web ## the explorer and the report in a real browser
 # The explorer is part of it where `make web` has built it.
 site: setup     ## the documentation as a site that reads offline: build/site/index.html
 	@tools/setup.sh site
-	@cmake --preset $(PRESET) >/dev/null
+	@cmake --preset $(PRESET) $(WITHOUT_TESTS) >/dev/null
 	@cmake --build --preset $(PRESET) -j$(JOBS) --target posenc posenc_python
 	@tools/build_site.py --posenc $(POSENC) --python build/release/python
 
@@ -115,13 +123,14 @@ bench: build    ## run the benchmarks
 
 # Builds what is installed: no tests and no benchmarks.
 install: setup  ## install under PREFIX (default /usr/local)
-	@cmake --preset $(PRESET) >/dev/null
+	@cmake --preset $(PRESET) $(WITHOUT_TESTS) >/dev/null
 	@cmake --build --preset $(PRESET) -j$(JOBS) --target posenc_installed
 	@cmake --install build/release --prefix $(or $(PREFIX),/usr/local)
 
 # For the torch that was built against, here Debian's; `make web` before it adds the explorer.
 wheel: setup    ## a self-contained Python wheel in dist/, with the programs
-	@cmake --preset $(PRESET) >/dev/null
+	@tools/setup.sh wheel
+	@cmake --preset $(PRESET) $(WITHOUT_TESTS) >/dev/null
 	@cmake --build --preset $(PRESET) -j$(JOBS) --target posenc_installed posenc_python
 	@$(PYTHON) tools/wheel.py build/release dist
 

@@ -20,6 +20,7 @@ NAMES = {
                "hwy": "libhwy-dev", "CLI11": "libcli11-dev", "PNG": "libpng-dev", "RSVG": "librsvg2-dev",
                "microhttpd": "libmicrohttpd-dev"},
 }
+TEST_ONLY = ("libgtest-dev", "googletest", "libbenchmark-dev", "python3-pytest", "python3-mypy", "openmpi-bin", "fish")
 CITATION_KEYS = ("cff-version", "message", "title", "authors", "version", "license")
 CLONE_ONLY = {"build", "dist", "runs", "node_modules", ".git", "__pycache__"}
 
@@ -118,11 +119,43 @@ def check_files(root):
                 yield f"{path.relative_to(root)}: {named} does not exist"
 
 
+def groups_of(root):
+    """The sections of tools/packages.txt: the names of packages in each."""
+    groups = {}
+    for line in (root / "tools/packages.txt").read_text(encoding="utf-8").splitlines():
+        if line.startswith("["):
+            names = groups.setdefault(line.strip("[]"), set())
+        elif line and not line.startswith("#"):
+            names.update(re.split(r"[|@]", line.split()[0]))
+    return groups
+
+
+def check_groups(root):
+    """`make demo` installs what the programs need and no test library; CI installs what every target needs."""
+    groups = groups_of(root)
+    for name in sorted({*NAMES["debian"].values(), "libtorch-dev", "libgloo-dev"} - groups["build"]):
+        yield f"tools/packages.txt: [build] lacks {name}, which the programs need"
+    for name in TEST_ONLY:
+        found = sorted(group for group in groups if name in groups[group])
+        if found != ["test"]:
+            yield f"tools/packages.txt: {name} is for tests alone, so it belongs in [test], not in {found}"
+    called = {}
+    for path in ("Makefile", ".ci/run"):
+        calls = re.findall(r"tools/setup\.sh([ a-z]+)", (root / path).read_text(encoding="utf-8"))
+        called[path] = {group for words in calls for group in words.split()}
+        for group in sorted(called[path] - groups.keys()):
+            yield f"{path}: installs [{group}], which is no section of tools/packages.txt"
+    for group in ("build", "wheel", "test", "check", "web"):
+        if group not in called[".ci/run"]:
+            yield f".ci/run: does not install [{group}], and starts on fresh machines"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, required=True)
     root = parser.parse_args().root.resolve()
-    checks = (check_header, check_citation, check_licences, check_recipes, check_requirements, check_files)
+    checks = (check_header, check_citation, check_licences, check_recipes, check_requirements, check_files,
+              check_groups)
     finish("packaging", [problem for check in checks for problem in check(root)], len(checks))
 
 
