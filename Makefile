@@ -5,6 +5,9 @@ CUDA_PRESET ?= cuda
 PYTHON ?= $(or $(shell for p in python3 /usr/bin/python3; do $$p -c 'import torch' 2>/dev/null && echo $$p && break; done),python3)
 JOBS   ?= $(shell nproc)
 TORCH  ?= ON
+# EXPLORER=OFF: wheels and Debian packages without the explorer, whose build needs emscripten and npm.
+EXPLORER ?= ON
+PAGES = $(if $(filter OFF,$(EXPLORER)),,web)
 POSENC := build/release/bin/posenc
 CPP_FILES = $(shell find src include tests benchmarks examples -name '*.cc' -o -name '*.h' \
               -o -name '*.c' -o -name '*.cu' -o -name '*.cuh')
@@ -127,14 +130,14 @@ install: setup  ## install under PREFIX (default /usr/local)
 	@cmake --build --preset $(PRESET) -j$(JOBS) --target posenc_installed
 	@cmake --install build/release --prefix $(or $(PREFIX),/usr/local)
 
-# For the torch that was built against, here Debian's; `make web` before it adds the explorer.
-wheel: setup    ## a self-contained Python wheel in dist/, with the programs
+# For the torch that was built against, here Debian's.
+wheel: setup $(PAGES) ## a self-contained Python wheel in dist/, with the programs and the explorer; EXPLORER=OFF
 	@tools/setup.sh wheel
 	@cmake --preset $(PRESET) $(WITHOUT_TESTS) >/dev/null
 	@cmake --build --preset $(PRESET) -j$(JOBS) --target posenc_installed posenc_python
 	@$(PYTHON) tools/wheel.py build/release dist
 
-deb:            ## Debian packages in dist/: libposenc, libposenc-dev, posenc and python3-posenc
+deb: $(PAGES)   ## Debian packages in dist/: libposenc, libposenc-dev, posenc and python3-posenc; EXPLORER=OFF
 	@tools/setup.sh build deb
 	@JOBS=$(JOBS) tools/deb.sh dist
 

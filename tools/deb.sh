@@ -17,6 +17,8 @@ cp -r packaging/debian "$work/debian"
 if [[ -f build/web/dist/index.html ]]; then
   mkdir -p "$work/build/web"
   cp -r build/web/dist "$work/build/web/dist"
+else
+  echo "deb: there is no build/web/dist/index.html, so the packages have no explorer; make web builds it" >&2
 fi
 # debhelper gives the build a home of its own, without the cache of the compiler.
 if command -v ccache >/dev/null; then

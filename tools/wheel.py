@@ -50,6 +50,19 @@ def platform_tag(symbols, machine):
     return f"manylinux_2_{max(minors)}_{machine}"
 
 
+def explorer_missing(dist):
+    """What to say of a wheel without the explorer, or nothing where `make web` has built it.
+
+    >>> explorer_missing(Path("build/no_such_folder"))
+    'wheel: there is no build/no_such_folder/index.html, so the wheel has no explorer; make web builds it'
+    >>> explorer_missing(ROOT / "web/src")
+    """
+    page = dist / "index.html"
+    if page.is_file():
+        return None
+    return f"wheel: there is no {page}, so the wheel has no explorer; make web builds it"
+
+
 def output(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
@@ -135,6 +148,9 @@ def main():
     args = parser.parse_args()
     if not (args.build / "python/posenc/_lib/built_for.json").is_file():
         parser.error(f"{args.build} has no Python package; build it first (make build)")
+    missing = explorer_missing(ROOT / "build/web/dist")
+    if missing:
+        print(missing, file=sys.stderr)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         made = pip_wheel(args.build, folder)
