@@ -14,7 +14,7 @@ LAYOUTS = ("bhtd", "bthd")
 def heads_first(layout: str, *tensors: Tensor) -> tuple[Tensor, ...]:
     """Tensors as [B, H, T, D], without a copy."""
     if layout not in LAYOUTS:
-        raise Error(f"[attention] layout must be 'bhtd' or 'bthd' but got {layout!r}", kind="out_of_range")
+        raise Error(f"[posenc] layout must be 'bhtd' or 'bthd' but got {layout!r}", kind="out_of_range")
     return tensors if layout == "bhtd" else tuple(x.transpose(1, 2) if x.dim() == 4 else x for x in tensors)
 
 

@@ -8,12 +8,13 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
 import torch
 from torch import Tensor, nn
 
-from posenc.errors import Error
+from posenc.errors import Error, raises_errors
 
 MOST_BYTES = 1 << 30  # of all recorded weights
 recorder: Optional["Recorder"] = None  # is told of every attention that posenc computes
 
 
+@raises_errors
 def weights(
     q: Tensor, k: Tensor, v: Tensor, spec: str, params: list[Tensor], inputs: list[Tensor], masks: dict[str, Any]
 ) -> Tensor:

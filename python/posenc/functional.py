@@ -178,16 +178,7 @@ def attention(
             lambda: _watch.weights(q, k, padded, Spec(text).text, tensors, others, masks),
         )
     out, lse = torch.ops.posenc.attention(
-        q,
-        k,
-        padded,
-        text,
-        tensors,
-        others,
-        **masks,
-        dropout=dropout,
-        seed=seed,
-        keys_are_turned=keys_are_turned,
+        q, k, padded, text, tensors, others, **masks, dropout=dropout, seed=seed, keys_are_turned=keys_are_turned
     )
     results = heads_first(layout, out[..., :width])
     if return_weights:
@@ -273,6 +264,7 @@ def linear_attention(
     q_positions: Optional[Tensor] = None,
     k_positions: Optional[Tensor] = None,
     inputs: Inputs = None,
+    layout: str = "bhtd",
 ) -> Tensor:
     """Linear attention with rotations: time and memory linear in the length.
 
@@ -285,6 +277,7 @@ def linear_attention(
         form: ``"elu"`` or ``"relu"`` (feature maps; only the numerator is rotated, equation 19 of the RoPE paper), or
             ``"cosine"``.
         epsilon: added to the features of ``"relu"``.
+        layout: ``"bhtd"``, or ``"bthd"`` for q, k, v and the output as [B, T, H, D]. ``inputs`` stay [B, H, T, ...].
 
     All other arguments are those of :func:`attention`.
 
@@ -296,17 +289,18 @@ def linear_attention(
     torch.Size([1, 4, 300, 32])
     """
     require_tensors("linear_attention", q=q, k=k, v=v)
+    q, k, v = heads_first(layout, q, k, v)
     text = text_of(spec)
     if "angles" in text and rotates_by_input(Spec(text)):
         options = dict(
             form=form, epsilon=epsilon, causal=causal, key_mask=key_mask, cu_queries=cu_queries, cu_keys=cu_keys
         )
         parameters_of(text, params, *shape_of(q))  # it has none: refuses others
-        return linear_attention_by_angles(q, k, v, Spec(text), inputs or {}, options)
+        return heads_first(layout, linear_attention_by_angles(q, k, v, Spec(text), inputs or {}, options))[0]
     if inputs:
         raise Error(f"[linear_attention] {text} reads no inputs but got {', '.join(sorted(inputs))}")
     _export.refuse_operator("linear_attention")
-    return torch.ops.posenc.linear_attention(
+    out = torch.ops.posenc.linear_attention(
         q,
         k,
         v,
@@ -321,6 +315,7 @@ def linear_attention(
         q_positions=q_positions,
         k_positions=k_positions,
     )
+    return heads_first(layout, out)[0]
 
 
 @raises_errors
@@ -332,6 +327,7 @@ def rope(
     *,
     positions: Optional[Tensor] = None,
     transposed: bool = False,
+    layout: str = "bhtd",
 ) -> tuple[Tensor, Tensor]:
     """Rotates queries and keys in one pass.
 
@@ -342,6 +338,7 @@ def rope(
         params: of ``rope(schedule=learnable)``, by name.
         positions: [T], [B, T] or [B, T, axes]; by default 0, 1, 2, ...
         transposed: apply the transposed rotation, which undoes it where it has no magnitude.
+        layout: ``"bhtd"``, or ``"bthd"`` for q, k and the results as [B, T, H, D].
 
     Returns:
         The rotated queries and keys.
@@ -353,12 +350,16 @@ def rope(
     True
     """
     require_tensors("rope", q=q, k=k)
+    q, k = heads_first(layout, q, k)
     text = text_of(spec)
     tensors = parameters_of(text, params, *shape_of(q))
     if _export.exports_onnx():
         _export.refuse(params=tensors, positions=positions)
-        return _export.rope(q, k, text, transposed)
-    return torch.ops.posenc.rope(q, k, text, tensors, positions=positions, transposed=transposed)
+        turned_q, turned_k = _export.rope(q, k, text, transposed)
+    else:
+        turned_q, turned_k = torch.ops.posenc.rope(q, k, text, tensors, positions=positions, transposed=transposed)
+    turned_q, turned_k = heads_first(layout, turned_q, turned_k)
+    return turned_q, turned_k
 
 
 @raises_errors

@@ -12,7 +12,7 @@ from posenc import functional
 from posenc._arguments import SpecLike
 from posenc._given import split_registered
 from posenc._module_parts import EncodingParameters, KeyValueCache, TokenInputs, appended
-from posenc.errors import Error, require_tensors, sizes
+from posenc.errors import Error, raises_errors, require_tensors, sizes
 from posenc.spec import Spec, catalog, require_part
 
 __all__ = ["Attention", "EncodingParameters", "KeyValueCache", "LinearAttention", "PositionalEmbedding", "TokenInputs"]
@@ -31,6 +31,11 @@ def _require_hidden_states(scope: str, x: Tensor, model_dim: int) -> None:
         raise Error(
             f"[{scope}] x must be [batch, tokens, {model_dim}] but has shape {list(x.shape)}", kind="wrong_length"
         )
+
+
+@raises_errors
+def _sinusoidal_vectors(positions: Tensor, model_dim: int, spec: str) -> Tensor:
+    return torch.ops.posenc.sinusoidal_vectors(positions, model_dim, spec)
 
 
 class _Projections(nn.Module):
@@ -336,19 +341,20 @@ class PositionalEmbedding(nn.Module):
         _require_hidden_states(type(self).__name__, x, self.model_dim)
         if positions is None:
             positions = torch.arange(x.shape[1], device=x.device)
+        require_tensors(type(self).__name__, positions=positions)
         tables = iter(self.pos().values())
         for part in self._parts:
             if part.encodings == ["learned"]:
                 x = x + self._learned(next(tables), positions)
             else:
-                vectors = torch.ops.posenc.sinusoidal_vectors(
-                    positions.cpu(), self.model_dim, part.text
-                )
+                vectors = _sinusoidal_vectors(positions.cpu(), self.model_dim, part.text)
                 x = x + vectors.to(device=x.device, dtype=x.dtype)
         return x
 
     @staticmethod
     def _learned(table: Tensor, positions: Tensor) -> Tensor:
+        if positions.is_floating_point():
+            raise Error(f"[learned] positions must be whole numbers but got {positions.dtype}")
         if positions.numel() and (positions.min() < 0 or positions.max() >= table.shape[0]):
             raise Error(
                 f"[learned] positions must be in [0, {table.shape[0] - 1}] but span "

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from posenc._arguments import Inputs, Params, SpecLike, inputs_of, parameters_of, shape_of, text_of
+from posenc._sdpa import heads_first
 from posenc.errors import Error, raises_errors, require_tensors
 from posenc.spec import Spec
 
@@ -78,6 +79,7 @@ def cope_positions(
     params: Params = None,
     *,
     inputs: Inputs = None,
+    layout: str = "bhtd",
     **masks: object,
 ) -> Tensor:
     """CoPE's contextual position of every pair, from the float64 reference.
@@ -89,6 +91,7 @@ def cope_positions(
         spec: a spec with one ``cope``.
         params: its parameters by name.
         inputs: what it reads besides q, k and v, by name.
+        layout: ``"bhtd"``, or ``"bthd"`` for q, k and v as [B, T, H, D]; the result is the same.
         masks: ``causal``, ``window_left``, ``key_mask`` and the others of :func:`posenc.attention`.
 
     Returns:
@@ -100,6 +103,7 @@ def cope_positions(
     torch.Size([1, 2, 6, 6])
     """
     require_tensors("cope_positions", q=q, k=k, v=v)
+    q, k, v = heads_first(layout, q, k, v)
     text = text_of(spec)
     if "cope" not in Spec(text).encodings:
         raise Error(f"[cope_positions] spec must have a cope but got {text}", kind="unsupported")

@@ -92,6 +92,35 @@ def test_layout_of_tokens_first():
     assert "bthd" in str(caught(lambda: posenc.attention(Q, Q, Q, layout="thd")))
 
 
+def test_layout_of_tokens_first_elsewhere():
+    x = torch.randn(2, 6, 4, 8, requires_grad=True)
+    heads = x.transpose(1, 2)
+    turned = posenc.rope(x, x[:, :, :2], "rope", layout="bthd")
+    for one, other in zip(turned, posenc.rope(heads, heads[:, :2], "rope")):
+        assert torch.equal(one, other.transpose(1, 2))
+    for options in ({}, {"inputs": {"rope.angles": torch.randn(2, 4, 6, 4)}}):
+        spec = "rope(angles=input)" if options else "rope"
+        out = posenc.linear_attention(x, x, x, spec, causal=True, layout="bthd", **options)
+        expected = posenc.linear_attention(heads, heads, heads, spec, causal=True, **options)
+        assert torch.equal(out, expected.transpose(1, 2))
+    out.square().sum().backward()
+    assert x.grad.shape == x.shape
+    params = posenc.Spec("cope(npos_max=4)").initial_parameters(8, 4)
+    counted = posenc.cope_positions(x, x, x, "cope(npos_max=4)", params, causal=True, layout="bthd")
+    assert torch.equal(counted, posenc.cope_positions(heads, heads, heads, "cope(npos_max=4)", params, causal=True))
+
+
+@pytest.mark.parametrize("name, call", [
+    ("attention_decode", lambda: posenc.attention_decode(Q, Q, Q, layout="thd")),
+    ("linear_attention", lambda: posenc.linear_attention(Q, Q, Q, layout="thd")),
+    ("rope", lambda: posenc.rope(Q, Q, layout="thd")),
+    ("cope_positions", lambda: posenc.cope_positions(Q, Q, Q, layout="thd")),
+])
+def test_an_unknown_layout(name, call):
+    error = caught(call)
+    assert (error.scope, error.key, error.kind) == (name, "layout", "out_of_range")
+
+
 def test_names_of_pytorch():
     plain = posenc.attention(Q, Q, Q, causal=True)
     assert torch.equal(posenc.attention(Q, Q, Q, is_causal=True), plain)

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 import posenc
+from posenc import _watch
 
 Q = torch.randn(2, 4, 6, 8)
 COPE = "cope(npos_max=4)"
@@ -14,6 +15,17 @@ X = torch.randn(1, 4, 64)
 
 def attend(spec="rope", params=None, **options):
     return lambda: posenc.attention(Q, options.pop("k", Q), options.pop("v", Q), spec, params, **options)
+
+
+def embed(spec, positions):
+    return posenc.nn.PositionalEmbedding(spec, 64)(X, positions)
+
+
+def watched(q, k):
+    """What posenc.view records of an attention."""
+    masks = dict(causal=False, window_left=-1, window_right=-1, key_mask=None, cu_queries=None, cu_keys=None,
+                 q_positions=None, k_positions=None, scale=None)
+    return _watch.weights(q, k, k, "rope", [], [], masks)
 
 
 # name, call, kind, key, a part of the text (what to do, where there is a choice)
@@ -55,6 +67,11 @@ ERRORS = [
     ("a linear module", lambda: posenc.nn.LinearAttention(64, 8, "alibi"), "unsupported", "alibi", "use rotations"),
     ("a form of a module", lambda: posenc.nn.LinearAttention(64, 8, form="x"), "out_of_range", "form", "elu, relu, cosine"),
     ("an encoding of attention", lambda: posenc.nn.PositionalEmbedding("rope", 64), "conflict", "spec", "nn.Attention"),
+    ("sinusoids of floats", lambda: embed("sinusoidal", torch.rand(4)), "wrong_type", "positions", "positions.long()"),
+    ("sinusoids far away", lambda: embed("sinusoidal", torch.tensor([2**60])), "out_of_range", "positions", "[-2^53, 2^53]"),
+    ("rows of floats", lambda: embed("learned(max_positions=8)", torch.rand(4)), "wrong_type", "positions", "positions.long()"),
+    ("recorded weights", lambda: watched(Q, Q[:, :3]), "out_of_range", "kv_heads", "divide the heads (4)"),
+    ("recorded weights of float64", lambda: watched(Q.double(), Q[:, :3].double()), "out_of_range", "kv_heads", "divide the heads (4)"),
     ("a site", lambda: posenc.Spec("rope").part("qk"), "out_of_range", "site", "query/key"),
     ("an empty spec", lambda: posenc.Spec(""), "syntax", "", "a spec looks like"),
     ("an empty config", lambda: posenc.hf_specs({}), "missing_key", "num_attention_heads", "num_heads"),
@@ -81,6 +98,7 @@ TYPES = [
     (lambda: posenc.rerotate(Q, [1], [2]), "from_positions must be a tensor but got list"),
     (lambda: posenc.nn.Attention("64", 8), "model_dim must be a whole number but got str"),
     (lambda: posenc.nn.Attention(64, 8, causal=True)(X, cache={}), "cache must be a posenc.nn.KeyValueCache but got dict"),
+    (lambda: posenc.nn.PositionalEmbedding("sinusoidal", 64)(X, [0, 1, 2, 3]), "positions must be a tensor but got list"),
     (lambda: posenc.Spec({1, 2}), "spec must be text, a posenc.Spec or a list but got set"),
     (lambda: posenc.Spec("cope").parameters("a", 2), "head_dim must be a whole number but got str"),
     (lambda: posenc.register("mine", bias=3), "bias must be a function but got int"),
