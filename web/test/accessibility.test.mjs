@@ -6,9 +6,22 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import axe from 'axe-core';
-import { addressOf, DIST, launchBrowser, openPage, openView, POSENC, posenc, serveFolder, tinyRun } from './support.mjs';
+import { addressOf, DIST, launchBrowser, openPage, openView } from './support.mjs';
+import { POSENC, posenc, python, serveFolder, tinyRun } from './support.mjs';
 
 const SCREENS = { desktop: { width: 1280, height: 900 }, phone: { width: 390, height: 844 } };
+
+// One model, and two next to each other; hidden states as well as ids with their words.
+const VIEWS = `
+import sys, torch, posenc
+torch.manual_seed(1)
+x = torch.randn(12, 32)
+layers = [posenc.nn.Attention(32, 4, spec, causal=True) for spec in ("rope + alibi", "rope", "none")]
+words = [(word, number) for number, word in enumerate("the cat sat on the mat".split())]
+model = torch.nn.Sequential(torch.nn.Embedding(8, 32), layers[0], layers[2])
+posenc.view(model, words).save(sys.argv[1])
+posenc.view(layers[0], x, compare=layers[1]).save(sys.argv[2])
+`;
 
 let browser;
 let folder;
@@ -20,6 +33,7 @@ before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'posenc-accessibility-'));
   for (const encoding of ['rope', 'rope + cope']) tinyRun(folder, encoding);
   posenc('report', folder, '-o', join(folder, 'report.html'));
+  python(VIEWS, join(folder, 'view.html'), join(folder, 'compared.html'));
   const empty = join(folder, 'no-explorer'); // the start page stands in for the explorer
   mkdirSync(empty);
   server = spawn(POSENC, ['serve', folder, '--port', '0', '--web', empty]);
@@ -92,6 +106,26 @@ check(
     },
   },
 );
+
+for (const [name, file] of [
+  ['a page of posenc.view', 'view.html'],
+  ['two models in posenc.view', 'compared.html'],
+]) {
+  check(
+    name,
+    async (page) => {
+      await page.goto(`file://${join(folder, file)}`);
+      await page.evaluate(() => window.posencView.ready);
+    },
+    {
+      'as it opens': async () => {},
+      'one head, all unfolded': async (page) => {
+        await page.locator('#attention-view .hm-over').first().press('Enter');
+        for (const details of await page.locator('details').all()) await details.evaluate((d) => (d.open = true));
+      },
+    },
+  );
+}
 
 check(
   'the live page',

@@ -1,5 +1,5 @@
 // What the tests share: the page served as `posenc serve` serves it, a browser, the program, and CSV.
-import { execFileSync } from 'node:child_process';
+import { execFileSync, spawnSync } from 'node:child_process';
 import { createReadStream, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
@@ -39,6 +39,15 @@ export async function serveFolder(folder) {
 
 export function posenc(...words) {
   return execFileSync(POSENC, words, { cwd: ROOT, encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+}
+
+/** Runs a program in the first Python that has torch, with the package of the build tree. */
+export function python(program, ...words) {
+  const hasTorch = (name) => spawnSync(name, ['-c', 'import torch']).status === 0;
+  const found = [process.env.PYTHON ?? 'python3', '/usr/bin/python3'].find(hasTorch);
+  if (!found) throw new Error('no python3 with torch was found; install python3-torch or set PYTHON');
+  const env = { ...process.env, PYTHONPATH: join(ROOT, 'build/release/python') };
+  return execFileSync(found, ['-c', program, ...words], { encoding: 'utf8', env, stdio: ['ignore', 'pipe', 'pipe'] });
 }
 
 /** Trains a model of the demo for a few steps below `folder`, and records its attention. */
