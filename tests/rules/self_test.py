@@ -98,6 +98,10 @@ class PackagingRule(unittest.TestCase):
         ("packaging/vcpkg/portfile.cmake", "POSENC_BUILD_CLI", "POSENC_CLI", "POSENC_CLI is no option"),
         ("packaging/Containerfile", "tools/deb.sh", "tools/rpm.sh", "tools/rpm.sh does not exist"),
         ("cmake/PosencDependencies.cmake", "posenc_require_RSVG", "posenc_require_GIF", "GIF and the lists"),
+        ("tools/packages.txt", "libhwy-dev ", "libway-dev ", "[build] lacks libhwy-dev"),
+        ("tools/packages.txt", "[wheel]\n", "libgtest-dev x\n[wheel]\n", "libgtest-dev is for tests alone"),
+        ("tools/packages.txt", "[cluster]", "[clusters]", "Makefile: installs [cluster], which is no section"),
+        (".ci/run", "setup.sh build wheel test", "setup.sh build wheel", ".ci/run: does not install [test]"),
     )
 
     def test_each_mistake_is_named(self):
@@ -106,7 +110,8 @@ class PackagingRule(unittest.TestCase):
             root = Path(name)
             for part in ("packaging", "LICENSES", "tools", "web/vendor", "cmake", "include/posenc/core"):
                 shutil.copytree(source / part, root / part)
-            for part in ("CITATION.cff", "REUSE.toml", "LICENSE", "CMakeLists.txt"):
+            for part in ("CITATION.cff", "REUSE.toml", "LICENSE", "CMakeLists.txt", "Makefile", ".ci/run"):
+                (root / part).parent.mkdir(exist_ok=True)
                 shutil.copyfile(source / part, root / part)
             self.assertEqual(run("packaging", "--root", root)[0], 0)
             for file, old, new, expected in self.MISTAKES:
