@@ -13,11 +13,14 @@ int a;  ///< first
         ///< and more
 /// Of b.
 int b;
+>>> print(converted("int a;\\n\\n// SPDX-License-Identifier: MIT\\n").strip())
+int a;
 """
 
 import re
 import sys
 
+_LICENCE = "// SPDX-License-Identifier:"  # the last line of a header, which describes no declaration
 _TRAILING = re.compile(r"^(?P<code>.*\S\s+)// (?P<text>.*)$")
 _COMMENT = re.compile(r"^(?P<indent>\s*)//(?: (?P<text>.*))?$")
 
@@ -39,6 +42,8 @@ def of_lines(block, of_file):
 def converted(text):
     done, block, column = [], [], None
     for line in [*text.split("\n"), ""]:
+        if line.startswith(_LICENCE):
+            continue
         comment, trailing = _COMMENT.match(line), _TRAILING.match(line)
         if comment and column == len(comment["indent"]):
             done.append(f"{comment['indent']}///< {escaped(comment['text'] or '')}")

@@ -40,3 +40,5 @@
 #include "posenc/kernels/linear_attention.h"
 #include "posenc/kernels/reference.h"
 #include "posenc/kernels/rope.h"
+
+// SPDX-License-Identifier: MIT

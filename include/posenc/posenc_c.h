@@ -509,3 +509,5 @@ posenc_add_embeddings_gradient(const posenc_embeddings_gradient_call* call) POSE
 #endif
 
 #endif  // POSENC_POSENC_C_H_
+
+// SPDX-License-Identifier: MIT

@@ -1,7 +1,8 @@
 """Every public header compiles alone, first in a file, and twice in a row (its guard works), without a warning.
 
 A header named *_c.h is for C: it must compile as C99 and as C++11 too. Headers of libtorch have warnings of their
-own, so those that include them are only compiled. --clang: a second compiler for all but those.
+own, so those that include them are only compiled. --clang: a second compiler for all but those, with libstdc++ and,
+where it is installed, with libc++.
 """
 
 import argparse
@@ -25,18 +26,33 @@ def languages_of(header, strict):
     return languages
 
 
+def has_libcpp(args):
+    """Whether clang finds the headers of libc++."""
+    flags = ["-stdlib=libc++"]
+    return bool(args.clang) and compile_source(args, Path("probe"), "#include <vector>\n", flags=flags,
+                                               compiler=args.clang)[0]
+
+
+def compilations(args, header, strict):
+    """(name, compiler, language, standard, flags) of all ways in which a header is compiled."""
+    for compiler in [args.compiler, *([args.clang] if args.clang and strict else [])]:
+        for language, standard, flags in languages_of(header, strict):
+            yield Path(compiler).name, compiler, language, standard, flags
+    if args.libcpp and strict:
+        language, standard, flags = languages_of(header, strict)[0]
+        yield f"{Path(args.clang).name} and libc++", args.clang, language, standard, [*flags, "-stdlib=libc++"]
+
+
 def check_header(args, include_root, root, header, strict):
     """The problem of one header, or None."""
     name = header.relative_to(include_root).as_posix()
     text = f"#include <{name}>\n#include <{name}>\n"
-    for compiler in [args.compiler, *([args.clang] if args.clang and strict else [])]:
-        for language, standard, flags in languages_of(header, strict):
-            ok, diagnostics = compile_source(args, header, text, language, standard, flags, compiler)
-            if not ok:
-                lines = diagnostics.splitlines()
-                first = next((line for line in lines if "error" in line), diagnostics)
-                where = f"{header.relative_to(root)}:1"
-                return f"{where}: does not compile alone as {standard} with {Path(compiler).name}: {first}"
+    for how, compiler, language, standard, flags in compilations(args, header, strict):
+        ok, diagnostics = compile_source(args, header, text, language, standard, flags, compiler)
+        if not ok:
+            lines = diagnostics.splitlines()
+            first = next((line for line in lines if "error" in line), diagnostics)
+            return f"{header.relative_to(root)}:1: does not compile alone as {standard} with {how}: {first}"
     return None
 
 
@@ -50,6 +66,9 @@ def main():
     args = parser.parse_args()
     include_root = args.root / "include"
     args.include.insert(0, str(include_root))
+    args.libcpp = has_libcpp(args)
+    if args.clang and not args.libcpp:
+        print("headers: libc++ was not found, so headers are not compiled with it; install libc++-dev")
 
     _, torch_layers = read_table(args.table or args.root / "cmake/PosencLayers.cmake")
     headers = source_files(include_root)

@@ -21,6 +21,7 @@ NAMES = {
                "microhttpd": "libmicrohttpd-dev"},
 }
 TEST_ONLY = ("libgtest-dev", "googletest", "libbenchmark-dev", "python3-pytest", "python3-mypy", "openmpi-bin", "fish")
+SPDX = "// SPDX-License-Identifier: MIT"
 CITATION_KEYS = ("cff-version", "message", "title", "authors", "version", "license")
 CLONE_ONLY = {"build", "dist", "runs", "node_modules", ".git", "__pycache__"}
 
@@ -61,6 +62,13 @@ def check_licences(root):
         yield "REUSE.toml: the first table must be of all files, **"
     if (root / "LICENSES/MIT.txt").read_bytes() != (root / "LICENSE").read_bytes():
         yield "LICENSES/MIT.txt: differs from LICENSE"
+
+
+def check_header_licences(root):
+    """Public headers leave the tree when they are installed, so the last line of each states its licence."""
+    for header in sorted((root / "include/posenc").rglob("*.h")):
+        if not header.read_text(encoding="utf-8").endswith(f"\n{SPDX}\n"):
+            yield f"{header.relative_to(root)}: the last line must be {SPDX}"
 
 
 def recipes(root):
@@ -154,8 +162,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, required=True)
     root = parser.parse_args().root.resolve()
-    checks = (check_header, check_citation, check_licences, check_recipes, check_requirements, check_files,
-              check_groups)
+    checks = (check_header, check_citation, check_licences, check_header_licences, check_recipes, check_requirements,
+              check_files, check_groups)
     finish("packaging", [problem for check in checks for problem in check(root)], len(checks))
 
 

@@ -90,6 +90,7 @@ class PackagingRule(unittest.TestCase):
         ("REUSE.toml", "web/vendor/", "web/gone/", "web/gone/uplot/** names no file"),
         ("LICENSE", "MIT", "BSD", "LICENSES/MIT.txt: differs"),
         ("include/posenc/core/version.h", 'STRING "0.', 'STRING "9.', "is not the version of the three numbers"),
+        ("include/posenc/core/version.h", "License-Identifier: MIT", "License: MIT", "version.h: the last line must be"),
         ("packaging/vcpkg/vcpkg.json", '"version": "0.', '"version": "9.', "vcpkg.json: version is 9."),
         ("packaging/debian/changelog", "posenc (0.", "posenc (9.", "control: version is 9."),
         ("packaging/debian/control", "libpng-dev,", "libgif-dev,", "control: lacks libpng-dev"),
@@ -139,14 +140,27 @@ class CompilingRules(unittest.TestCase):
         self.assertEqual(status, 0, output)
 
     def test_headers_with_a_second_compiler(self):
-        with tempfile.TemporaryDirectory() as folder:
-            clang = Path(folder) / "clang++"
-            clang.write_text("#!/bin/sh\necho 'error: not for clang' >&2\nexit 1\n")
-            clang.chmod(0o755)
-            status, output = run("headers", "--root", FIXTURES / "headers/good", "--compiler", OPTIONS.compiler,
-                                 "--table", OPTIONS.table, "--clang", clang)
+        status, output = self.run_with_clang("echo 'error: not for clang' >&2; exit 1")
         self.assertEqual(status, 1, output)
         self.assertIn("with clang++: error: not for clang", output)
+
+    def run_with_clang(self, script):
+        """The rule over good headers, with a stand-in for clang++."""
+        with tempfile.TemporaryDirectory() as folder:
+            clang = Path(folder) / "clang++"
+            clang.write_text(f"#!/bin/sh\n{script}\n")
+            clang.chmod(0o755)
+            return run("headers", "--root", FIXTURES / "headers/good", "--compiler", OPTIONS.compiler,
+                       "--table", OPTIONS.table, "--clang", clang)
+
+    def test_headers_with_another_standard_library(self):
+        libcpp = 'case "$*" in *-stdlib=libc++*)'
+        status, output = self.run_with_clang(f"{libcpp} if grep -q posenc; then echo 'error: no <format>' >&2; exit 1; fi;; esac")
+        self.assertEqual(status, 1, output)
+        self.assertIn("with clang++ and libc++: error: no <format>", output)
+        status, output = self.run_with_clang(f"{libcpp} exit 1;; esac")
+        self.assertEqual(status, 0, output)
+        self.assertIn("install libc++-dev", output)
 
     def test_negative(self):
         for name, expected in [("compiles", "compiles, but must fail"),

@@ -40,3 +40,5 @@ inline double dropout_factor(const Dropout& dropout, std::int64_t batch, std::in
 }
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

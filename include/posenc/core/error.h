@@ -55,3 +55,5 @@ class Error : public std::runtime_error {
 };
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -81,3 +81,5 @@ constexpr std::string_view enum_name(E value) {
 }
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -37,3 +37,5 @@ class Rng {
 };
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

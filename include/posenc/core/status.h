@@ -40,3 +40,5 @@ class [[nodiscard]] Status {
 };
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -118,3 +118,5 @@ struct ConstTensorView : BasicTensorView<const void*> {
 };
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -9,3 +9,5 @@ void set_num_threads(int threads);
 int num_threads() noexcept;
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

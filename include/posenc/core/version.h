@@ -5,3 +5,5 @@
 #define POSENC_VERSION_MINOR 2
 #define POSENC_VERSION_PATCH 0
 #define POSENC_VERSION_STRING "0.2.0"
+
+// SPDX-License-Identifier: MIT

@@ -75,3 +75,5 @@ std::vector<ParameterInfo> parameters(const Alibi& config, const ModelShape& sha
 std::vector<double> alibi_slopes(const Alibi& config, std::int64_t heads);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

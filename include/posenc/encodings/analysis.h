@@ -48,3 +48,5 @@ LawViolations check_laws(const Rotary& rotary, std::int64_t max_position, int sa
                          std::uint64_t seed);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

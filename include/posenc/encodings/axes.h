@@ -111,3 +111,5 @@ struct AxisPlan {
 AxisPlan plan_axes(const Axes& axes, std::int64_t pairs);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -115,3 +115,5 @@ enum class Precision { kExact, kHf };
 constexpr std::array<std::string_view, 2> enum_names(Precision /*tag*/) { return {"exact", "hf"}; }
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

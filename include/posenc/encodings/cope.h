@@ -124,3 +124,5 @@ void cope_backward(const Cope& config, const CopeRow& row, std::span<const doubl
                    std::span<double> dgate_logit);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

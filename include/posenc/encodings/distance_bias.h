@@ -83,3 +83,5 @@ void add_bias_gradient(const E& config, const Parameters& parameters, std::int64
 }
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -109,3 +109,5 @@ struct Dual {
 };
 
 }  // namespace posenc::formulas
+
+// SPDX-License-Identifier: MIT

@@ -116,3 +116,5 @@ std::vector<CatalogEntry> axes_catalog();
 Encoding default_encoding(std::string_view name);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -72,3 +72,5 @@ void add_bias_gradient(const Fire& config, const Parameters& parameters, std::in
                        std::int64_t i, std::int64_t j, double dbias, Parameters& gradient);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -65,3 +65,5 @@ std::vector<ParameterInfo> parameters(const Fox& config, const ModelShape& shape
 std::vector<InputInfo> token_inputs(const Fox& config, const ModelShape& shape);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -56,3 +56,5 @@ std::vector<ParameterInfo> parameters(const GrapeAp& config, const ModelShape& s
 std::vector<InputInfo> token_inputs(const GrapeAp& config, const ModelShape& shape);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -66,3 +66,5 @@ HfModel parse_hf_config(std::string_view json, Profile profile = Profile::kHf);
 HfModel read_hf_config(const std::string& path, Profile profile = Profile::kHf);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -65,3 +65,5 @@ void validate(const Kerple& config, const ModelShape& shape);
 std::vector<ParameterInfo> parameters(const Kerple& config, const ModelShape& shape);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -38,3 +38,5 @@ std::vector<ParameterInfo> parameters(const KeyBias& config, const ModelShape& s
 std::vector<InputInfo> token_inputs(const KeyBias& config, const ModelShape& shape);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

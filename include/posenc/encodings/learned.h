@@ -46,3 +46,5 @@ std::span<const double> embedding(const Learned& config, const Parameters& param
                                   std::int64_t position, std::int64_t model_dim);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -53,3 +53,5 @@ std::variant<Configs...> at_length(const std::variant<Configs...>& any, const Le
 }
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -30,3 +30,5 @@ inline std::vector<ParameterInfo> parameters(const None& /*config*/, const Model
 }
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -61,3 +61,5 @@ void validate(const Relative& config, const ModelShape& shape);
 std::vector<ParameterInfo> parameters(const Relative& config, const ModelShape& shape);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -108,3 +108,5 @@ inline void add_bias_gradient(const Relative2d& config, std::int64_t head,
 }
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

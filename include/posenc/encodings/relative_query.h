@@ -155,3 +155,5 @@ std::vector<ParameterInfo> parameters(const RelativeQuery& config, const ModelSh
 std::vector<InputInfo> token_inputs(const RelativeQuery& config, const ModelShape& shape);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

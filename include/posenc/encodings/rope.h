@@ -120,3 +120,5 @@ std::vector<ParameterInfo> parameters(const Rope& config, const ModelShape& shap
 std::vector<InputInfo> token_inputs(const Rope& config, const ModelShape& shape);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

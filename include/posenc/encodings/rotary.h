@@ -86,3 +86,5 @@ void rerotate(const Rotary& from, std::span<const std::int64_t> from_position, c
 void rerotate(const Rotary& rotary, std::int64_t delta, std::int64_t group, std::span<double> key);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

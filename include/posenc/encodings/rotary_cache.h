@@ -89,3 +89,5 @@ class RotaryCache {
 };
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

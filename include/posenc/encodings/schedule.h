@@ -398,3 +398,5 @@ constexpr std::array<std::string_view, 3> enum_names(Profile /*tag*/) {
 Schedule apply_profile(Schedule schedule, Profile profile, bool deepseek = false);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -63,3 +63,5 @@ POSENC_HOST_DEVICE SinkRow<Real> add_sink(Real lse, Real logit) {
 }
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

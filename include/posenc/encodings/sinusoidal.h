@@ -67,3 +67,5 @@ void embedding(const Sinusoidal& config, std::span<const double> frequencies, st
                std::span<double> out) noexcept;
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -57,3 +57,5 @@ inline std::vector<ParameterInfo> parameters(const Softcap& /*config*/,
 }
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

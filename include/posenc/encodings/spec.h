@@ -98,3 +98,5 @@ Spec with_precision(Spec spec, Precision precision);
 Spec with_profile(Spec spec, Profile profile, bool deepseek = false);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -55,3 +55,5 @@ inline std::vector<ParameterInfo> parameters(const StickBreaking& /*config*/,
 }
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

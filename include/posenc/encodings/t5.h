@@ -76,3 +76,5 @@ std::vector<ParameterInfo> parameters(const T5& config, const ModelShape& shape)
 std::int64_t t5_bucket(const T5& config, std::int64_t relative);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

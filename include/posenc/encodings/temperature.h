@@ -83,3 +83,5 @@ void validate(const Temperature& config, const ModelShape& shape);
 std::vector<ParameterInfo> parameters(const Temperature& config, const ModelShape& shape);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

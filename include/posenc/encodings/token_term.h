@@ -42,3 +42,5 @@ void token_sums_backward(const TokenForm& form, std::span<const double> dsums,
                          std::span<const std::uint8_t> real, std::span<double> dx);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -45,3 +45,5 @@ std::vector<ParameterInfo> parameters(const Wall& config, const ModelShape& shap
 std::vector<InputInfo> token_inputs(const Wall& config, const ModelShape& shape);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -71,3 +71,5 @@ void validate(const Xpos& config, const ModelShape& shape);
 std::vector<ParameterInfo> parameters(const Xpos& config, const ModelShape& shape);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -134,3 +134,5 @@ struct AttentionShapes {
 std::string explain(const Spec& spec, const AttentionShapes& shapes);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -100,3 +100,5 @@ void slice_sums_backward(const AttentionCall& call, std::span<const double> dsum
 std::size_t token_input(const AttentionPlan& plan);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

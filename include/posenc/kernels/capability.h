@@ -40,3 +40,5 @@ Capability capability(const Spec& spec, const AttentionShapes& shapes);
 std::string to_string(const Capability& capability);
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -34,3 +34,5 @@ struct EmbeddingGradientCall {
 Status add_embeddings_gradient(const EmbeddingGradientCall& call) noexcept;
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -114,3 +114,5 @@ class LinearAttentionState {
 };
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

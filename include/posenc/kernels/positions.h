@@ -48,3 +48,5 @@ struct PositionsView {
 };
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

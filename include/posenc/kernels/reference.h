@@ -7,3 +7,5 @@
 #include "posenc/kernels/ref/linear_attention.h"
 #include "posenc/kernels/ref/rope.h"
 #include "posenc/kernels/ref/tokens.h"
+
+// SPDX-License-Identifier: MIT

@@ -45,3 +45,5 @@ struct RopeFrequencyGradientCall {
 Status rope_frequency_gradient(const RopeFrequencyGradientCall& call) noexcept;
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT

@@ -155,3 +155,5 @@ class PositionalEmbeddingImpl : public torch::nn::Module {
 TORCH_MODULE(PositionalEmbedding);
 
 }  // namespace posenc::nn
+
+// SPDX-License-Identifier: MIT

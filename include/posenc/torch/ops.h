@@ -79,3 +79,5 @@ at::Tensor sinusoidal_vectors(const at::Tensor& positions, std::int64_t model_di
                               const std::string& spec = "sinusoidal");
 
 }  // namespace posenc::ops
+
+// SPDX-License-Identifier: MIT

@@ -128,3 +128,5 @@ ConvertReport convert_positions(const std::string& in, const std::string& out,
 inline constexpr std::string_view kLayoutMark = "posenc.rope_layout";
 
 }  // namespace posenc::weights
+
+// SPDX-License-Identifier: MIT

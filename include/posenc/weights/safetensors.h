@@ -168,3 +168,5 @@ void write_safetensors(const std::string& path, std::span<const TensorData> tens
                        const Metadata& metadata = {}, Overwrite overwrite = Overwrite::kReplace);
 
 }  // namespace posenc::weights
+
+// SPDX-License-Identifier: MIT

@@ -85,3 +85,5 @@ AttentionGradients attention_backward(const Spec& spec, const SpecParameters& pa
                                       const AttentionOptions& options = {});
 
 }  // namespace posenc::ref
+
+// SPDX-License-Identifier: MIT

@@ -32,3 +32,5 @@ EmbeddingGradients add_embeddings_backward(const Spec& spec, const SpecParameter
                                            std::span<const std::int64_t> positions = {});
 
 }  // namespace posenc::ref
+
+// SPDX-License-Identifier: MIT

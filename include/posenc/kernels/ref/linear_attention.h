@@ -51,3 +51,5 @@ AttentionGradients linear_attention_backward(const Spec& spec, const SpecParamet
                                              const LinearAttentionOptions& options = {});
 
 }  // namespace posenc::ref
+
+// SPDX-License-Identifier: MIT

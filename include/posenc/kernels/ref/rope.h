@@ -42,3 +42,5 @@ RopeGradients rope_backward(const Rotary& rotary, Role role, const RopeShape& sh
 std::vector<double> alpha_gradient(const Rotary& rotary, std::span<const double> dinv_freq);
 
 }  // namespace posenc::ref
+
+// SPDX-License-Identifier: MIT

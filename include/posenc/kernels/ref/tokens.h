@@ -61,3 +61,5 @@ std::vector<std::int64_t> offset_positions(std::span<const std::int64_t> offsets
 std::vector<std::int64_t> packed_positions(std::span<const std::int64_t> cumulative);
 
 }  // namespace posenc::ref
+
+// SPDX-License-Identifier: MIT
