@@ -104,7 +104,7 @@ def package_of(library):
         done = subprocess.run(["dpkg", "-S", path], capture_output=True, text=True, check=False)
         if done.returncode == 0:
             return done.stdout.split(":")[0]
-    raise SystemExit(f"wheel: no Debian package has {library}, so its licence is not known")
+    raise SystemExit(f"wheel: no Debian package has {library}, so its licence is unknown")
 
 
 def bundle(package, licenses):

@@ -82,7 +82,7 @@ TEST(Convert, MistakesAreOneLineAndChangeNothing) {
       {in + " -o x --in-place --layout half", "excludes --in-place"},
       {in + " -o " + folder / "in" + " --layout half --head-dim 8", "is the input itself"},
       {in + " -o " + folder / "there" + " --layout half --head-dim 8", "add --force"},
-      {layout, "head_dim is not known"},
+      {layout, "head_dim is required; add --head-dim"},
       {layout + "--head-dim 7", "rotary_dim must be even"},
       {layout + "--head-dim 8 --from interleaved", "is interleaved already"},
       {layout + "--head-dim 16 --config " + folder / "config.json",

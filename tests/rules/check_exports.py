@@ -1,6 +1,6 @@
 """The C library exports the functions of its header, and nothing else.
 
-An additional symbol may clash with that of another library in the same process, and somebody will
+An additional symbol may clash with that of another library in the same process, and programs may
 use it; a missing one is a function that C cannot link.
 """
 

@@ -157,7 +157,8 @@ TEST(ServeRequest, NumbersOfAQuery) {
       read_numbers(parse_target("/?length=64&sample=0"), {{"sample", 0, 9}, {"length", 2, 64}});
   EXPECT_EQ(numbers, (std::vector<std::int64_t>{0, 64}));
   EXPECT_EQ(number_error("sample=1"), "[request] 'length' is missing");
-  EXPECT_EQ(number_error("sample=1&length=8&more=1"), "[request] 'more' is not known");
+  EXPECT_EQ(number_error("sample=1&length=8&more=1"),
+            "[request] 'more' is unsupported; this request reads sample, length");
   EXPECT_EQ(number_error("sample=1&sample=1&length=8"), "[request] 'sample' is given twice");
   for (const char* bad : {"", "-1", "10", "1.5", "+1", "0x1", "1e0", "1%20", "99999999999999999999",
                           "nan", "1;rm", "$(id)"}) {

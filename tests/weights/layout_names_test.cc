@@ -169,7 +169,7 @@ TEST(LayoutNames, SizesMustFit) {
   EXPECT_SAYS(plan({q, k}, {.heads = {4, 2, 1, 4, 2}}).error, "from dim_offset (2) on but got 4");
   EXPECT_SAYS(plan({q, k}, {.heads = {-4}}).error, "head_dim must be in [0, 1048576] but got -4");
   EXPECT_SAYS(plan({{"a.Wqkv.weight", {16, 3}}}, {.heads = {.head_dim = 4}}).error,
-              "heads is not known");
+              "heads is required, because 'a.Wqkv.weight' holds q, k and v");
   EXPECT_SAYS(plan({{"a.Wqkv.weight", {16, 3}}}, {.heads = {4, 4, 1}}).error,
               "must have 4 + 2 * 1 heads of 4 rows but got [16, 3]");
 }

@@ -7,7 +7,7 @@
 //     label: 'attention weight',
 //     onChange: (scale) => maps.forEach((map) => map.setScale(scale)),
 //   });
-//   bar.set({ extent, scale, tables, label });  // for another map; tells nobody
+//   bar.set({ extent, scale, tables, label });  // for another map; does not call onChange
 import { formatValue, scaleFraction, scaleValue } from './value_scale.js';
 import { makeButton, makeElement, onThemeChange, pageIsDark } from './page_parts.js';
 

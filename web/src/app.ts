@@ -165,7 +165,7 @@ export class App {
     await this.apply();
   }
 
-  /** Everything anew from the state: after a link, a tab or a reset. */
+  /** Redraws everything from the state: after a link, a tab or a reset. */
   private async apply(): Promise<void> {
     const kind = this.kind();
     for (const link of document.querySelectorAll<HTMLAnchorElement>('#views a')) {

@@ -28,7 +28,7 @@ export class SpecEditor {
     options.home.append(this.list, this.terms);
   }
 
-  /** Shows these specs. Controls are only made anew where the text is another. */
+  /** Shows these specs. Controls are made again only if the text has changed. */
   async set(specs: string[]): Promise<void> {
     const same = specs.join('\n') === this.specs.join('\n');
     this.specs = [...specs];

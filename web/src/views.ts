@@ -4,7 +4,7 @@ import type { Fields, PlotKind } from './messages';
 
 export interface ViewWords {
   tab: string;
-  start?: Fields; // what the page sets where nobody has chosen
+  start?: Fields; // what the page sets until the user chooses
   folded?: string[]; // fields that this view folds away with the advanced ones
 }
 export interface ViewGroup {

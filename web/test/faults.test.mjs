@@ -41,7 +41,7 @@ async function faultsOf(body, path) {
   return seen;
 }
 
-test('a request that was on its way when the page was left is no fault', async () => {
+test('a request aborted by navigation is not a fault', async () => {
   assert.deepEqual(await faultsOf('<img src="/hangs">', '/hangs'), []);
 });
 

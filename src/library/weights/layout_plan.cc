@@ -108,7 +108,7 @@ void LayoutPlanner::check_sizes() const {
 // Told the number of heads alone, the rows say how large a head is.
 void LayoutPlanner::resolve_head_dim() {
   if (heads_.heads == 0) {
-    throw mistake(ErrorKind::kMissingKey, "head_dim", "is not known", "",
+    throw mistake(ErrorKind::kMissingKey, "head_dim", "is required", "",
                   "add --head-dim, --heads, or --config config.json");
   }
   for (const auto& [name, tensor] : tensors_) {
@@ -123,7 +123,7 @@ void LayoutPlanner::resolve_head_dim() {
     heads_.head_dim = rows_of(*tensor) / parts;
     return;
   }
-  throw mistake(ErrorKind::kMissingKey, "head_dim", "is not known", "", "add --head-dim");
+  throw mistake(ErrorKind::kMissingKey, "head_dim", "is required", "", "add --head-dim");
 }
 
 void LayoutPlanner::resolve_window() {
@@ -239,7 +239,7 @@ void LayoutPlanner::plan_fused(ProjectionRole role, TensorPlan& plan) const {
   const std::int64_t rows = rows_of(plan.source);
   if (heads_.heads == 0) {
     throw mistake(ErrorKind::kMissingKey, "heads",
-                  "is not known, and " + in_quotes(plan.source.name) + " holds q, k and v", "",
+                  "is required, because " + in_quotes(plan.source.name) + " holds q, k and v", "",
                   "add --heads and --kv-heads, or --config config.json");
   }
   const std::int64_t kv_heads = fused_kv_heads();

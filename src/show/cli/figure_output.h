@@ -22,7 +22,7 @@ struct FigureOutput {
 
 void add_figure_options(CLI::App& verb, FigureOutput& output);
 
-// Refuses endings that nothing is written for, so that nobody waits for a figure in vain.
+// Refuses unsupported endings before the figure is computed.
 void check(const FigureOutput& output);
 
 // Writes each file atomically, and prints its name; to `unnamed` where no -o says otherwise.

@@ -183,7 +183,7 @@ std::vector<std::vector<double>> position_vectors(const PlotRequest& request,
 
 namespace {
 
-// Start values are drawn for every figure anew: a table beyond this is a mistake, not a plot.
+// Initial values are drawn for each figure: a larger table is a mistake, not a plot.
 void check_size(const std::vector<ParameterInfo>& infos, const Encoding& encoding) {
   constexpr std::int64_t kMost = 1 << 22;
   for (const ParameterInfo& info : infos) {

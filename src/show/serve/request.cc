@@ -185,7 +185,13 @@ std::vector<std::int64_t> read_numbers(const Target& target, const std::vector<N
     const std::string& name = key;  // clang 14 captures no bindings
     const auto rule = std::find_if(rules.begin(), rules.end(),
                                    [&](const NumberRule& known) { return known.key == name; });
-    if (rule == rules.end()) throw query_error(ErrorKind::kUnknownKey, key, "is not known", "");
+    if (rule == rules.end()) {
+      std::vector<std::string_view> names;
+      for (const NumberRule& one : rules) names.push_back(one.key);
+      throw query_error(
+          ErrorKind::kUnknownKey, key,
+          fmt::format("is unsupported; this request reads {}", fmt::join(names, ", ")), "");
+    }
     auto& number = found[static_cast<std::size_t>(rule - rules.begin())];
     if (number) throw query_error(ErrorKind::kConflict, key, "is given twice", "");
     number = read_number(*rule, value);
