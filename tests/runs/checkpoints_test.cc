@@ -138,6 +138,41 @@ TEST(Checkpoints, NothingWholeIsNothingWithWords) {
   EXPECT_EQ(words.size(), 2U);
 }
 
+TEST(Checkpoints, ARequiredOneSaysWhatWasSkipped) {
+  const TemporaryFolder folder;
+  Checkpoints checkpoints(folder / "checkpoints", {.last = 3, .best = true});
+  for (const std::int64_t step : {1, 2, 3}) save_step(checkpoints, step, 0.1 * double(step));
+  const auto first_message = [&](bool best) {
+    std::vector<std::string> messages;
+    expect_step(require_checkpoint(folder.path(), best, messages), 2);
+    return messages.size() == 1 ? messages[0] : "not one message";
+  };
+  write_content(folder / "checkpoints/step-00000003/model.safetensors", "short");
+  for (const bool best : {false, true}) {
+    EXPECT_TRUE(first_message(best).starts_with("checkpoint of step 3 is skipped: [")) << best;
+  }
+  write_content(folder / "checkpoints/step-00000003/manifest.json", "{");
+  EXPECT_TRUE(first_message(true).starts_with("checkpoint of step 3 is skipped: ["))
+      << "its score cannot be read";
+}
+
+TEST(Checkpoints, ARequiredOneThatIsNotThereSaysWhy) {
+  const TemporaryFolder folder;
+  std::vector<std::string> messages;
+  const auto said = [&](bool best) {
+    return error_of([&] { (void)require_checkpoint(folder.path(), best, messages); });
+  };
+  const std::string scope = "[" + folder.path() + "] ";
+  EXPECT_EQ(said(false), scope + "has no checkpoint; train it first: posenc train");
+  Checkpoints checkpoints(folder / "checkpoints");
+  save_step(checkpoints, 1);
+  EXPECT_EQ(said(true), scope + "has no checkpoint with a score; train it first: posenc train");
+  write_content(folder / "checkpoints/step-00000001/state.json", "{}");
+  EXPECT_TRUE(said(false).starts_with(
+      scope + "has no checkpoint that is whole: checkpoint of step 1 is skipped: ["))
+      << said(false);
+}
+
 // A damaged one must not count as one of the last two, or the whole one before it would go.
 TEST(Checkpoints, DamagedOnesGoBeforeWholeOnes) {
   const TemporaryFolder folder;

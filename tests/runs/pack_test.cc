@@ -119,6 +119,19 @@ TEST(Pack, WeightsAreACheckpointThatLoadsButCannotBeResumed) {
               "has no checkpoint; pack it without --weights");
 }
 
+TEST(Pack, OlderWeightsThanTheLastAreSaid) {
+  const TemporaryFolder folder;
+  write_packed_run(folder / "a", {.extras = true});
+  EXPECT_EQ(pack_runs({folder / "a"}, folder / "whole.tar", {.weights = true}).messages,
+            std::vector<std::string>{});
+  write_content(folder / "a/checkpoints/step-00000500/model.safetensors", "short");
+  const Packed packed = pack_runs({folder / "a"}, folder / "p.tar", {.weights = true});
+  ASSERT_EQ(packed.messages.size(), 1U);
+  expect_part(packed.messages[0], "checkpoint of step 500 is skipped: [");
+  const UnpackedPack unpacked(folder / "p.tar");
+  EXPECT_EQ(CheckpointReader(unpacked.folder("a") / "checkpoints").load_latest()->step, 400);
+}
+
 TEST(Pack, SameRunsGiveTheSameBytes) {
   const TemporaryFolder folder;
   for (const char* name : {"runs/b", "runs/a", "runs/deep/c"}) {

@@ -26,18 +26,6 @@ namespace fs = std::filesystem;
 constexpr const char* kWeightsFile = "model.safetensors";
 constexpr const char* kConfigFile = "config.json";
 
-runs::Loaded checkpoint_of(const runs::RunDirectory& run, bool best) {
-  const runs::CheckpointReader reader(run.checkpoints_path());
-  auto found = best ? reader.best() : reader.load_latest();
-  if (found) return std::move(*found);
-  throw Error(ErrorKind::kIo,
-              {.scope = run.path().string(),
-               .key = "",
-               .rule = best ? "has no checkpoint with a score" : "has no checkpoint",
-               .value = "",
-               .hint = "train it first: posenc train"});
-}
-
 void require_causal(const config::LabConfig& config, const std::string& run) {
   const bool encoder = std::holds_alternative<tasks::MaskedLanguageModel>(config.task) ||
                        std::holds_alternative<tasks::PassageMatching>(config.task);
@@ -141,14 +129,14 @@ Exported export_hf(const std::string& run, const std::string& out, const ExportO
   const auto directory = runs::RunDirectory::open(run, runs::Access::kRead);
   const config::LabConfig config = config::load_config(directory.config_path().string()).config;
   require_causal(config, run);
-  const runs::Loaded checkpoint = checkpoint_of(directory, options.best);
+  Exported exported;
+  const runs::Loaded checkpoint = runs::require_checkpoint(run, options.best, exported.messages);
   const weights::Reader& reader = checkpoint.group("model");
   const config::HfFacts facts{.vocabulary = reader.at("embed.weight").shape.front(),
                               .positions = config::train_length(config.train)};
   const std::string json = config::hf_model_json(config.model, facts, run);
   require_room(out, options.replace);
   NewFolders folders{fs::path(out)};
-  Exported exported;
   const auto rules = hf_tensors(hf_names(config.model), config.model, facts.vocabulary);
   exported.step = checkpoint.step;
   exported.tensors = write_weights((fs::path(out) / kWeightsFile).string(), rules, reader);

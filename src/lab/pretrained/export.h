@@ -16,7 +16,8 @@ struct Exported {
   std::string model_type;
   std::int64_t step = 0;
   std::int64_t tensors = 0;
-  std::vector<std::string> files;  // in the folder; the tokenizer's come from train.init_from
+  std::vector<std::string> messages;  // damaged checkpoints that were skipped
+  std::vector<std::string> files;     // in the folder; the tokenizer's come from train.init_from
 };
 
 // Weights are written as float32, as they are trained. An Error names the field of a model that is none of the five

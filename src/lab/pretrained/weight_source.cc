@@ -74,16 +74,11 @@ WeightSource::WeightSource(const config::InitSource& source, const config::Model
 }
 
 void WeightSource::open_run() {
-  auto checkpoint = runs::CheckpointReader(fs::path(path_) / "checkpoints").load_latest();
-  if (!checkpoint) {
-    throw Error(ErrorKind::kIo, {.scope = path_,
-                                 .key = "",
-                                 .rule = "has no checkpoint to start from",
-                                 .value = "",
-                                 .hint = "train it first: posenc train"});
-  }
-  kind_ = fmt::format("run at step {}", checkpoint->step);
-  for (auto& [file, reader] : checkpoint->groups) {
+  std::vector<std::string> messages;
+  runs::Loaded checkpoint = runs::require_checkpoint(path_, false, messages);
+  kind_ = fmt::format("run at step {}", checkpoint.step);
+  for (const std::string& message : messages) kind_ += "; " + message;
+  for (auto& [file, reader] : checkpoint.groups) {
     if (file == "model") shards_.push_back(std::move(reader));
   }
 }

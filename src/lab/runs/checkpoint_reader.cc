@@ -1,10 +1,12 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "runs/checkpoints.h"
 #include "runs/files.h"
 #include "runs/manifest.h"
+#include "runs/progress.h"
 #include "system/file_errors.h"
 
 namespace posenc::runs {
@@ -22,6 +24,10 @@ CheckpointInfo describe_checkpoint(const fs::path& path, std::int64_t step) {
   return info;
 }
 
+std::string skipped(std::int64_t step, const std::string& problem) {
+  return fmt::format("checkpoint of step {} is skipped: {}", step, problem);
+}
+
 // The first of the candidates that loads; those before it get a word each.
 std::optional<Loaded> first_whole(const CheckpointReader& checkpoints,
                                   std::span<const CheckpointInfo> candidates,
@@ -30,10 +36,7 @@ std::optional<Loaded> first_whole(const CheckpointReader& checkpoints,
     try {
       return checkpoints.load(info.step);
     } catch (const Error& error) {
-      if (words != nullptr) {
-        words->push_back(
-            fmt::format("checkpoint of step {} is skipped: {}", info.step, error.what()));
-      }
+      if (words != nullptr) words->push_back(skipped(info.step, error.what()));
     }
   }
   return std::nullopt;
@@ -84,10 +87,39 @@ std::optional<Loaded> CheckpointReader::load_latest(std::vector<std::string>* wo
 
 std::optional<Loaded> CheckpointReader::best(std::vector<std::string>* words) const {
   std::vector<CheckpointInfo> candidates = list();
+  for (const CheckpointInfo& info : candidates) {
+    if (words != nullptr && !info.problem.empty()) {
+      words->push_back(skipped(info.step, info.problem));
+    }
+  }
   std::erase_if(candidates, [](const CheckpointInfo& info) { return !info.score; });
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const auto& a, const auto& b) { return *a.score > *b.score; });
   return first_whole(*this, candidates, words);
+}
+
+Loaded require_checkpoint(const fs::path& run, bool best, std::vector<std::string>& messages,
+                          const std::string& hint) {
+  const CheckpointReader reader(run / "checkpoints");
+  std::vector<std::string> skipped;
+  auto found = best ? reader.best(&skipped) : reader.load_latest(&skipped);
+  if (!found) {
+    const std::string rule = best ? "has no checkpoint with a score" : "has no checkpoint";
+    throw file_error(ErrorKind::kIo, run.string(), "",
+                     skipped.empty()
+                         ? rule
+                         : fmt::format("{} that is whole: {}", rule, fmt::join(skipped, "; ")),
+                     "", hint);
+  }
+  messages.insert(messages.end(), skipped.begin(), skipped.end());
+  return std::move(*found);
+}
+
+Loaded require_checkpoint(const fs::path& run, bool best, Progress& progress) {
+  std::vector<std::string> messages;
+  Loaded found = require_checkpoint(run, best, messages);
+  for (const std::string& message : messages) progress.message(message);
+  return found;
 }
 
 }  // namespace posenc::runs

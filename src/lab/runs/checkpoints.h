@@ -25,6 +25,8 @@
 
 namespace posenc::runs {
 
+class Progress;
+
 // A tensor in the caller's memory, dense and row-major.
 struct TensorBytes {
   std::string name;
@@ -76,12 +78,21 @@ class CheckpointReader {
   [[nodiscard]] Loaded load(std::int64_t step) const;
   // The newest complete checkpoint. `words` gets a line for each newer one that was skipped.
   [[nodiscard]] std::optional<Loaded> load_latest(std::vector<std::string>* words = nullptr) const;
-  // The whole one with the highest score (the earliest of equals); nothing where none has a score.
+  // The whole one with the highest score (the earliest of equals); nothing where none has a score. One whose score
+  // cannot be read is skipped.
   [[nodiscard]] std::optional<Loaded> best(std::vector<std::string>* words = nullptr) const;
 
  private:
   std::filesystem::path dir_;
 };
+
+// The last or the best checkpoint of the run in folder `run`. `messages` gets a line for each that was skipped because it
+// is damaged: callers show them, because the weights are then older ones. Throws where there is no whole checkpoint.
+Loaded require_checkpoint(const std::filesystem::path& run, bool best,
+                          std::vector<std::string>& messages,
+                          const std::string& hint = "train it first: posenc train");
+// The same; messages are shown with the progress.
+Loaded require_checkpoint(const std::filesystem::path& run, bool best, Progress& progress);
 
 // Reads and writes. The caller must hold the lock of the run.
 class Checkpoints : public CheckpointReader {

@@ -106,12 +106,15 @@ void require_not_stopped(const fs::path& path, const PackOptions& options, const
   throw refused(path, fmt::format("{}: interrupted", what), "nothing was written");
 }
 
-void copy_runs(const NamedRuns& runs, const fs::path& files, const PackOptions& options) {
+std::vector<std::string> copy_runs(const NamedRuns& runs, const fs::path& files,
+                                   const PackOptions& options) {
+  std::vector<std::string> messages;
   for (const auto& [name, run] : runs) {
     require_not_stopped(run, options, "was not packed");
-    copy_for_pack(run, files / name, options);
+    copy_for_pack(run, files / name, options, messages);
     require_idle(run);  // a process may have begun meanwhile
   }
+  return messages;
 }
 
 void put_in_place(const fs::path& written, const fs::path& pack) {
@@ -130,13 +133,12 @@ Packed pack_runs(const std::vector<fs::path>& folders, const fs::path& pack,
   const NamedRuns runs = collect(folders);
   const ScratchFolder scratch(pack);
   const fs::path files = scratch.path() / "files";
-  copy_runs(runs, files, options);
+  Packed packed{.runs = std::ssize(runs), .messages = copy_runs(runs, files, options)};
   const PackIndex index = index_of(files);
   const std::string text = pack_index_text(index);
   (void)parse_pack_index(text, pack.string());  // refuses what unpacking would refuse
   atomic_write(files / kPackIndexFile, text);
   std::vector<std::string> names = {kPackIndexFile};
-  Packed packed{.runs = std::ssize(runs)};
   for (const ManifestFile& file : index.files) {
     names.push_back(file.name);
     packed.bytes += file.size;

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <vector>
 
 namespace posenc::runs {
@@ -25,8 +26,9 @@ struct PackOptions {
 
 struct Packed {
   std::int64_t runs = 0;
-  std::int64_t bytes = 0;          // of the files in it
-  std::int64_t archive_bytes = 0;  // of the pack
+  std::int64_t bytes = 0;             // of the files in it
+  std::int64_t archive_bytes = 0;     // of the pack
+  std::vector<std::string> messages;  // damaged checkpoints that were skipped
 };
 
 // Packs every run below the folders into `pack`, which is replaced atomically. Throws before it writes where a

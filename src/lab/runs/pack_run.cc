@@ -98,17 +98,14 @@ ManifestFile described(const fs::path& path) {
 }
 
 // A checkpoint of the weights alone, with a manifest that fits.
-void copy_weights(const RunDirectory& run, const fs::path& target) {
-  const auto last = CheckpointReader(run.checkpoints_path()).load_latest();
-  if (!last) {
-    throw file_error(ErrorKind::kIo, run.path().string(), "", "has no checkpoint", "",
-                     "pack it without --weights");
-  }
-  const fs::path folder = target / "checkpoints" / step_name(last->step);
+void copy_weights(const RunDirectory& run, const fs::path& target,
+                  std::vector<std::string>& messages) {
+  const Loaded last = require_checkpoint(run.path(), false, messages, "pack it without --weights");
+  const fs::path folder = target / "checkpoints" / step_name(last.step);
   make_folder(folder);
-  for (const char* name : {kModelFile, kStateFile}) copy_into(last->path / name, folder / name);
+  for (const char* name : {kModelFile, kStateFile}) copy_into(last.path / name, folder / name);
   const Manifest manifest{
-      last->step, last->score, {described(folder / kModelFile), described(folder / kStateFile)}};
+      last.step, last.score, {described(folder / kModelFile), described(folder / kStateFile)}};
   write_text(folder / kManifestFile, manifest_text(manifest));
 }
 
@@ -141,7 +138,8 @@ RunStatus without_paths(RunStatus status) {
 
 }  // namespace
 
-void copy_for_pack(const fs::path& path, const fs::path& target, const PackOptions& options) {
+void copy_for_pack(const fs::path& path, const fs::path& target, const PackOptions& options,
+                   std::vector<std::string>& messages) {
   const auto run = RunDirectory::open(path, Access::kRead);
   make_folder(target);
   write_text(target / "config.yaml", run.config());
@@ -152,7 +150,7 @@ void copy_for_pack(const fs::path& path, const fs::path& target, const PackOptio
   copy_scores(run, scores_path(target));
   copy_metrics(run.metrics_path(), target / run.metrics_path().filename(), options.metrics);
   copy_attention(path, target, options.attention);
-  if (options.weights) copy_weights(run, target);
+  if (options.weights) copy_weights(run, target, messages);
 }
 
 }  // namespace posenc::runs

@@ -194,19 +194,8 @@ std::filesystem::path attention_run(const std::filesystem::path& run, const Atte
   const auto directory = runs::RunDirectory::open(run, runs::Access::kRead);
   const config::Loaded loaded = config::load_config(directory.config_path().string());
   const auto task = tasks::make_task(loaded.config.task);
-  std::vector<std::string> words;
-  const runs::CheckpointReader checkpoints(directory.checkpoints_path());
-  const auto checkpoint = best ? checkpoints.best(&words) : checkpoints.load_latest(&words);
-  for (const std::string& word : words) progress.message(word);
-  if (!checkpoint) {
-    throw Error(ErrorKind::kIo,
-                {.scope = run.string(),
-                 .key = "",
-                 .rule = best ? "has no checkpoint with a score" : "has no checkpoint",
-                 .value = "",
-                 .hint = "train it first: posenc train"});
-  }
-  const runs::AttentionRecord record = attention_of(loaded, *task, *checkpoint, query);
+  const runs::Loaded checkpoint = runs::require_checkpoint(run, best, progress);
+  const runs::AttentionRecord record = attention_of(loaded, *task, checkpoint, query);
   auto path = out.empty() ? runs::attention_path(run, record.example.axis, record.example.length,
                                                  record.example.sample, best)
                           : out;

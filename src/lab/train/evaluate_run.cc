@@ -36,18 +36,7 @@ class RunEvaluation {
     if (!note.empty()) progress_.message(note);
     choose_cases(cases);
     if (!task_->warning().empty()) progress_.message("warning: " + task_->warning());
-    std::vector<std::string> words;
-    const runs::CheckpointReader checkpoints(directory_.checkpoints_path());
-    checkpoint_ = options.best ? checkpoints.best(&words) : checkpoints.load_latest(&words);
-    for (const std::string& word : words) progress_.message(word);
-    if (!checkpoint_) {
-      throw Error(ErrorKind::kIo,
-                  {.scope = path.string(),
-                   .key = "",
-                   .rule = options.best ? "has no checkpoint with a score" : "has no checkpoint",
-                   .value = "",
-                   .hint = "train it first: posenc train"});
-    }
+    checkpoint_ = runs::require_checkpoint(path, options.best, progress_);
     setting_.progress = [this](std::int64_t done, std::int64_t all) {
       runs::ProgressState state;
       state.phase = "eval";

@@ -73,20 +73,6 @@ config::TrainConfig here(config::TrainConfig train) {
   return train;
 }
 
-runs::Loaded checkpoint_of(const runs::RunDirectory& run, bool best, runs::Progress& progress) {
-  std::vector<std::string> words;
-  const runs::CheckpointReader checkpoints(run.checkpoints_path());
-  auto found = best ? checkpoints.best(&words) : checkpoints.load_latest(&words);
-  for (const std::string& word : words) progress.message(word);
-  if (found) return std::move(*found);
-  throw Error(ErrorKind::kIo,
-              {.scope = run.path().string(),
-               .key = "",
-               .rule = best ? "has no checkpoint with a score" : "has no checkpoint",
-               .value = "",
-               .hint = "train it first: posenc train"});
-}
-
 }  // namespace
 
 std::vector<std::int64_t> generate_tokens(model::Transformer& model,
@@ -151,7 +137,7 @@ Speaker speaker_of_run(const std::filesystem::path& run, bool best, runs::Progre
   check(config, *task);
   Speaker speaker;
   speaker.words = text_tokens(config, *task);
-  const runs::Loaded checkpoint = checkpoint_of(directory, best, progress);
+  const runs::Loaded checkpoint = runs::require_checkpoint(run, best, progress);
   speaker.step = checkpoint.step;
   speaker.model = model::Transformer(config.model, model_context(config, *task));
   Trainer::load_weights(speaker.model, checkpoint);

@@ -21,6 +21,7 @@ struct ExportVerb {
 
 int run_export(const ExportVerb& options) {
   const pretrained::Exported done = pretrained::export_hf(options.run, options.out, options.more);
+  for (const std::string& message : done.messages) print_error("posenc: {}", message);
   const std::string files = fmt::format("{}", fmt::join(done.files, ", "));
   print("{}: {} of step {}, {} tensors in float32 ({})\n", options.out, done.model_type, done.step,
         done.tensors, files);

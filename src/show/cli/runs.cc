@@ -56,6 +56,7 @@ void pack(const PackWords& words, const std::atomic<bool>* stop) {
   runs::PackOptions options = words.options;
   options.stop = stop;
   const runs::Packed packed = runs::pack_runs(paths_of(words.folders), words.out, options);
+  for (const std::string& message : packed.messages) print_error("posenc: {}", message);
   print("{}: {}, {:.2f} MB ({:.2f} MB unpacked)\n", words.out,
         counted_runs(static_cast<std::size_t>(packed.runs)),
         static_cast<double>(packed.archive_bytes) * 1e-6, static_cast<double>(packed.bytes) * 1e-6);
