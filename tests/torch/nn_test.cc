@@ -161,12 +161,16 @@ TEST(TorchModules, WhatTheyWouldIgnoreIsRefused) {
   EXPECT_NE(embedded.find("nn.Attention"), std::string::npos) << embedded;
 }
 
-TEST(TorchModules, LinearAttentionRefusesWindowsAndDropout) {
+TEST(TorchModules, LinearAttentionRefusesWhatItWouldIgnore) {
   nn::AttentionConfig config{.model_dim = 16, .heads = 2, .window_left = 3};
   EXPECT_THROW(const nn::LinearAttention made(config), c10::Error);
   config.window_left = -1;
   config.dropout = 0.1;
   EXPECT_THROW(const nn::LinearAttention made(config), c10::Error);
+  config.dropout = 0.0;
+  config.qk_norm = true;
+  const std::string said = message_of([&] { const nn::LinearAttention made(config); });
+  EXPECT_NE(said.find("[LinearAttention] does not support qk_norm"), std::string::npos) << said;
 }
 
 // One default for functions and modules: not causal, as scaled_dot_product_attention.

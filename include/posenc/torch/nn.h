@@ -121,7 +121,7 @@ TORCH_MODULE(Attention);
 
 class LinearAttentionImpl : public torch::nn::Module {
  public:
-  // form: elu, relu or cosine (posenc/torch/ops.h). Windows and dropout are not supported.
+  // form: elu, relu or cosine (posenc/torch/ops.h). Windows, dropout and qk_norm are not supported.
   explicit LinearAttentionImpl(AttentionConfig config, std::string form = "elu");
   at::Tensor forward(const at::Tensor& x, const at::Tensor& key_mask = {},
                      const at::Tensor& positions = {});

@@ -234,6 +234,9 @@ LinearAttentionImpl::LinearAttentionImpl(AttentionConfig config, std::string for
   TORCH_CHECK(config_.window_left == -1,
               "[LinearAttention] does not support windows but got window_left ",
               config_.window_left);
+  TORCH_CHECK(!config_.qk_norm,
+              "[LinearAttention] does not support qk_norm but got true; "
+              "use Attention, or set it to false");
   TORCH_CHECK(config_.dropout == 0.0, "[LinearAttention] does not support dropout but got ",
               config_.dropout);
   const std::int64_t q_dim = config_.heads * config_.head_dim;
