@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -12,16 +13,10 @@ namespace posenc::report {
 namespace {
 
 struct Row {
+  std::string setting;   // the model and where it was trained
   std::string encoding;  // as a row of the table
   std::int64_t length = 0;
   std::optional<double> speed, composed_speed, memory, composed_memory;
-};
-
-struct Measured {
-  std::string setting;  // the model and where it was trained
-  std::vector<std::string> encodings;
-  std::vector<std::int64_t> lengths;
-  std::vector<Row> rows;
 };
 
 // Tables of positions grow with the length: "cope(npos_max=64)" and "learned(max_positions=512)" are named alike at
@@ -55,19 +50,16 @@ std::string setting_of(const nlohmann::json& row) {
                      row.at("precision").get<std::string>(), row.at("device").get<std::string>());
 }
 
-Measured read(std::string_view json, const std::string& scope) {
+std::vector<Row> read(std::string_view json, const std::string& scope) {
   try {
-    Measured all;
+    std::vector<Row> rows;
     for (const nlohmann::json& row : nlohmann::json::parse(json)) {
-      all.rows.push_back({row_of(row.at("encoding").get<std::string>()),
-                          row.at("length").get<std::int64_t>(), number(row, "tokens_per_s"),
-                          number(row, "composed_tokens_per_s"), number(row, "peak_bytes"),
-                          number(row, "composed_peak_bytes")});
-      add_once(all.encodings, all.rows.back().encoding);
-      add_once(all.lengths, all.rows.back().length);
-      all.setting = setting_of(row);
+      rows.push_back({setting_of(row), row_of(row.at("encoding").get<std::string>()),
+                      row.at("length").get<std::int64_t>(), number(row, "tokens_per_s"),
+                      number(row, "composed_tokens_per_s"), number(row, "peak_bytes"),
+                      number(row, "composed_peak_bytes")});
     }
-    return all;
+    return rows;
   } catch (const nlohmann::json::exception& e) {
     throw Error(ErrorKind::kSyntax, {.scope = scope,
                                      .key = "rows",
@@ -86,22 +78,29 @@ std::string shown(std::optional<double> value, double unit) {
 
 using FigureOf = std::optional<double> Row::*;
 
-TextTable table_of(const Measured& all, const std::string& title, FigureOf ours, FigureOf composed,
-                   double unit) {
-  TextTable table{.title = fmt::format("{} ({})", title, all.setting),
+// Of rows of one setting.
+TextTable table_of(const std::vector<Row>& rows, const std::string& title, FigureOf ours,
+                   FigureOf composed, double unit) {
+  std::vector<std::string> encodings;
+  std::vector<std::int64_t> lengths;
+  for (const Row& row : rows) {
+    add_once(encodings, row.encoding);
+    add_once(lengths, row.length);
+  }
+  TextTable table{.title = fmt::format("{} ({})", title, rows.front().setting),
                   .header = {"encoding"},
                   .rows = {},
                   .notes = {}};
-  for (const std::int64_t length : all.lengths) table.header.push_back(fmt::format("{}", length));
-  for (const std::string& encoding : all.encodings) {
+  for (const std::int64_t length : lengths) table.header.push_back(fmt::format("{}", length));
+  for (const std::string& encoding : encodings) {
     std::vector<std::string> cells = {encoding};
-    for (const std::int64_t length : all.lengths) {
-      const auto row = std::find_if(all.rows.begin(), all.rows.end(), [&](const Row& r) {
+    for (const std::int64_t length : lengths) {
+      const auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& r) {
         return r.encoding == encoding && r.length == length;
       });
-      cells.push_back(row == all.rows.end() ? ""
-                                            : fmt::format("{} / {}", shown((*row).*ours, unit),
-                                                          shown((*row).*composed, unit)));
+      cells.push_back(row == rows.end() ? ""
+                                        : fmt::format("{} / {}", shown((*row).*ours, unit),
+                                                      shown((*row).*composed, unit)));
     }
     table.rows.push_back(std::move(cells));
   }
@@ -111,10 +110,20 @@ TextTable table_of(const Measured& all, const std::string& title, FigureOf ours,
 }  // namespace
 
 std::vector<TextTable> measured_tables(std::string_view json, const std::string& scope) {
-  const Measured all = read(json, scope);
-  return {table_of(all, "Thousand tokens per second", &Row::speed, &Row::composed_speed, 1e3),
-          table_of(all, "Memory of a step in MiB", &Row::memory, &Row::composed_memory,
-                   1024.0 * 1024.0)};
+  const std::vector<Row> rows = read(json, scope);
+  std::vector<std::string> settings;
+  for (const Row& row : rows) add_once(settings, row.setting);
+  std::vector<TextTable> tables;
+  for (const std::string& setting : settings) {
+    std::vector<Row> own;
+    std::copy_if(rows.begin(), rows.end(), std::back_inserter(own),
+                 [&](const Row& row) { return row.setting == setting; });
+    tables.push_back(
+        table_of(own, "Thousand tokens per second", &Row::speed, &Row::composed_speed, 1e3));
+    tables.push_back(table_of(own, "Memory of a step in MiB", &Row::memory, &Row::composed_memory,
+                              1024.0 * 1024.0));
+  }
+  return tables;
 }
 
 std::string measured_block(const std::string& json, const std::string& scope,

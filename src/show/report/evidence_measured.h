@@ -9,8 +9,8 @@
 
 namespace posenc::report {
 
-// Tokens per second and memory by encoding and length, "posenc / composed" in each cell. An Error signed `scope`
-// where the text is not such a list of rows.
+// Tokens per second and memory by encoding and length, "posenc / composed" in each cell: two tables for each model and
+// device. An Error signed `scope` where the text is not such a list of rows.
 std::vector<TextTable> measured_tables(std::string_view json, const std::string& scope);
 
 // The Markdown between the markers. `json` is empty where nothing is committed.
