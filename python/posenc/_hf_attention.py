@@ -37,7 +37,7 @@ class Parts(NamedTuple):
     rest: str  # all but site 2
     biased: bool
     shifts: bool  # the biases are functions of distances alone
-    whole: bool  # the rest needs unrotated queries with rotated keys
+    whole: str  # why the rest needs unrotated queries with rotated keys: "cope", "temperature"; else empty
     follows: bool  # a rotation follows the length
 
 
@@ -48,9 +48,10 @@ def cut(text: str) -> Parts:
         raise Error(f"[patch] spec must be of sites 2 to 5 but got {text}")
     rotations, biases, content = (spec.part(s) for s in ("query/key", "bias", "content"))
     biased = bool(biases.encodings)
-    reads_queries = bool(content.encodings) and not content.per_token
-    scales = "softmax_mscale=true" in text or "temperature" in rotations.encodings
-    whole = reads_queries or scales
+    why = [] if content.per_token else [str(name) for name in content.encodings]  # they read queries
+    why += ["softmax_mscale=true"] if "softmax_mscale=true" in text else []
+    why += ["temperature"] if "temperature" in rotations.encodings else []
+    whole = " and ".join(why)
     # With biases the kernel rotates queries by places, which rotated keys need not have.
     cached = None if biased and whole else spec.cacheable_rotation
     return Parts(
@@ -138,12 +139,14 @@ def attend(
     if cache is not None:
         if parts.cached is not None:
             turned_q, k = turn(q, k, parts.cached, call, past)
-            rotates = turned = parts.whole
+            rotates = turned = bool(parts.whole)
             if not rotates:
                 q, spec = turned_q, parts.rest
         k, v, inputs = _hf_cache.update(cache, k, v, inputs, layer, past)
     if turned and call.want_weights:
-        raise Error("[patch] output_attentions with a cache is not supported for specs with cope; pass use_cache=False")
+        raise Error(
+            f"[patch] output_attentions with a cache is not supported for specs with {parts.whole}; pass use_cache=False"
+        )
     seen = read_mask(call.mask, k.shape[2])
     k, v = k[:, :, : seen.keys], v[:, :, : seen.keys]
     inputs = {name: x[:, :, : seen.keys] for name, x in inputs.items()}

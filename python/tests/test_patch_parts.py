@@ -181,10 +181,24 @@ def test_weights_past_a_cache():
     attend(*(x[:, :, :5] for x in (q, k, v)), call, cache, 0)
     rest = attend(*(x[:, :, 5:] for x in (q, k, v)), call, cache, 0)[1]
     assert torch.allclose(rest, whole[:, :, 5:], atol=1e-5)
-    with pytest.raises(ValueError, match="not supported for specs with cope; pass use_cache=False"):
-        params = {"cope.pos_emb": torch.zeros(DIM, 4)}
-        other = Call("rope + cope(npos_max=4)", 1.0, True, params, want_weights=True)
-        attend(q, k, v, other, Cache(), 0)
+
+
+@pytest.mark.parametrize(
+    "spec, params, cause",
+    [
+        ("rope + cope(npos_max=4)", {"cope.pos_emb": torch.zeros(DIM, 4)}, "cope"),
+        ("rope + temperature", {}, "temperature"),
+        (
+            "rope(schedule=yarn(factor=2, original_max_position_embeddings=8, softmax_mscale=true))",
+            {},
+            "softmax_mscale=true",
+        ),
+    ],
+)
+def test_weights_with_a_cache_are_refused_by_name(spec, params, cause):
+    call = Call(spec, 1.0, True, params, want_weights=True)
+    with pytest.raises(ValueError, match=f"not supported for specs with {cause}; pass use_cache=False"):
+        attend(*rows(), call, Cache(), 0)
 
 
 def test_schedules_that_follow_the_length():
