@@ -51,6 +51,33 @@ TEST(Spec, WaysOfWritingTheSameThingHaveOneHash) {
   EXPECT_NE(hash(parse_spec("alibi + rope(theta=500000)")), wanted) << "order is part of a spec";
 }
 
+TEST(Spec, TheFormIsDetected) {
+  const Spec wanted = parse_spec("rope(theta=500000) + alibi");
+  for (const char* given : {
+           "rope(theta=500000) + alibi",
+           " \t\r\nrope(theta=500000)\n+ alibi\n",
+           R"([{"rope": {"theta": 500000}}, "alibi"])",
+           "\r\n [\"rope(theta=500000)\", {\"alibi\": {}}]",
+           R"("rope(theta=500000) + alibi")",
+           "- rope: {theta: 500000}\n- alibi\n",
+           "- rope(theta=500000)\r\n- alibi\r\n",
+           "\n- rope:\n    theta: 500000\n- alibi",
+       }) {
+    EXPECT_EQ(parse_any_spec(given), wanted) << given;
+  }
+  const Spec rope = parse_spec("rope(theta=500000)");
+  for (const char* given : {R"({"rope": {"theta": 500000}})", "rope: {theta: 500000}",
+                            "rope:\n  theta: 500000\n", "rope(theta=500000)"}) {
+    EXPECT_EQ(parse_any_spec(given), rope) << given;
+  }
+  EXPECT_EQ(parse_any_spec("none"), Spec{});
+  EXPECT_EQ(testing::message_of([] { (void)parse_any_spec("rope(theta: 5)"); }),
+            testing::message_of([] { (void)parse_spec("rope(theta: 5)"); }))
+      << "text with a mistake, not YAML";
+  EXPECT_EQ(testing::message_of([] { (void)parse_any_spec(" "); }),
+            testing::message_of([] { (void)parse_spec(" "); }));
+}
+
 // Hashes name runs on disk: a change of the canonical form must be seen, not slip in.
 TEST(Spec, HashesAreStable) {
   EXPECT_EQ(hash(parse_spec("none")), "3c0d17bad169557b");

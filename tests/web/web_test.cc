@@ -108,6 +108,7 @@ TEST(Web, SpecsAreSpeltOutAndComeBack) {
   }
   EXPECT_EQ(spec(written.dump())["hash"], rope["hash"]);
   EXPECT_EQ(spec("\"none\"")["text"], "none");
+  EXPECT_EQ(spec("- alibi\n- rope\n")["text"], "alibi + rope");
 }
 
 TEST(Web, MistakesAreOneLineOfJson) {

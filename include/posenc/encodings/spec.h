@@ -30,6 +30,9 @@ struct Spec {
 Spec parse_spec(std::string_view text);
 Spec parse_spec_yaml(std::string_view yaml);
 Spec parse_spec_json(std::string_view json);
+// Any of the three forms. What begins with [, { or " is JSON; what begins with "- ", or has a colon before any
+// parenthesis, is YAML.
+Spec parse_any_spec(std::string_view spec);
 
 // Writing, in canonical form.
 std::string to_text(const Spec& spec);

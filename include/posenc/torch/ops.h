@@ -7,7 +7,7 @@
 // float32, bfloat16 and float16 run the fused kernels (posenc/kernels/attention.h) with float32
 // arithmetic; float64 runs the reference, for gradient checks. `parameters` are the encodings' parameters
 // in the order of posenc::parameters(spec, shape), usually float32 for any type of q; constants (ALiBi's
-// fixed slopes) may be omitted, all of them together. A spec is text or JSON. Specs of attention have
+// fixed slopes) may be omitted, all of them together. A spec is text, JSON or YAML. Specs of attention have
 // encodings of sites 2 to 5; for site 1 use nn::PositionalEmbedding. Double backward is an error, except
 // for rope with respect to q and k, in which it is linear.
 //

@@ -70,12 +70,6 @@ void check_axes(const char* op, const char* name, const at::Tensor& positions, s
               positions.size(2));
 }
 
-Spec parse_any(const std::string& spec) {
-  const auto first = spec.find_first_not_of(" \t\n");
-  const bool json = first != std::string::npos && (spec[first] == '[' || spec[first] == '{');
-  return json ? parse_spec_json(spec) : parse_spec(spec);
-}
-
 std::vector<Parameters> split_parameters(const Prepared& prepared, const at::Tensor& flat) {
   const bool all = flat.numel() == prepared.parameter_count;
   TORCH_CHECK(flat.dim() == 1 && (all || flat.numel() == prepared.trainable_count),

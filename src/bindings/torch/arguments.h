@@ -95,9 +95,6 @@ class PreparedKeeper {
   PreparedKeeper& operator=(PreparedKeeper&&) = delete;
 };
 
-// Text or JSON.
-Spec parse_any(const std::string& spec);
-
 // All parameters of a spec, one after the other in one tensor, and back. Constants (ALiBi's fixed slopes)
 // may be left out, all of them: what a spec says need not be said again.
 std::vector<Parameters> split_parameters(const Prepared& prepared, const at::Tensor& flat);

@@ -31,7 +31,7 @@ void common_type_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
     c10::IValue& value = (*stack)[first + i];
     if (arguments[i].name() != "inputs") continue;
     // Sums over tokens stay float32; the spec says which inputs are.
-    const auto wanted = token_inputs(parse_any((*stack)[first + 3].toStringRef()),
+    const auto wanted = token_inputs(parse_any_spec((*stack)[first + 3].toStringRef()),
                                      {.head_dim = q.size(3), .heads = q.size(1), .model_dim = 0});
     std::vector<at::Tensor> inputs = value.toTensorVector();
     for (std::size_t n = 0; n < std::min(inputs.size(), wanted.size()); ++n) {

@@ -42,7 +42,7 @@ Capability call_capability(const std::string& spec, const AttentionShapes& shape
                             .keys = shapes.keys,
                             .explicit_positions = shapes.explicit_positions});
   }
-  if (type != at::kDouble) return capability(parse_any(spec), shapes);
+  if (type != at::kDouble) return capability(parse_any_spec(spec), shapes);
   const Capability::Pass exact{AttentionPath::kReference, "float64", -1};
   return {.forward = exact, .backward = exact, .terms = "", .device = ""};
 }

@@ -9,7 +9,7 @@ namespace posenc::nn {
 namespace {
 
 std::string key_rotation(const std::string& text) {
-  const auto rotation = cacheable_rotation(ops::parse_any(text));
+  const auto rotation = cacheable_rotation(parse_any_spec(text));
   return rotation ? to_text(Spec{{*rotation}}) : "";
 }
 
@@ -30,7 +30,7 @@ AttentionConfig completed(AttentionConfig config) {
               "[Attention] window_left must be -1 (no bound) or >= 0 but got ", config.window_left);
   TORCH_CHECK(config.heads % config.kv_heads == 0, "[Attention] kv_heads must divide heads (",
               config.heads, ") but got ", config.kv_heads);
-  const Spec spec = ops::parse_any(config.spec);
+  const Spec spec = parse_any_spec(config.spec);
   require_attention_part("Attention", spec);
   require_causal("Attention", spec, config.causal);
   config.spec = to_text(spec);
@@ -95,7 +95,7 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double epsilo
 EncodingParametersImpl::EncodingParametersImpl(const std::string& spec, std::int64_t head_dim,
                                                std::int64_t heads, std::int64_t model_dim,
                                                std::uint64_t seed) {
-  const Spec parsed = ops::parse_any(spec);
+  const Spec parsed = parse_any_spec(spec);
   const ModelShape shape{.head_dim = head_dim, .heads = heads, .model_dim = model_dim};
   validate(parsed, shape);
   Rng rng(seed);
@@ -141,7 +141,7 @@ AttentionImpl::AttentionImpl(AttentionConfig config, EncodingParameters shared)
   v_proj = register_module("v_proj", dense_layer(config_.model_dim, k_dim, config_.bias));
   out_proj = register_module(
       "out_proj", dense_layer(q_dim, config_.model_dim, config_.out_bias.value_or(config_.bias)));
-  inputs_ = token_inputs(ops::parse_any(config_.spec),
+  inputs_ = token_inputs(parse_any_spec(config_.spec),
                          {.head_dim = config_.head_dim, .heads = config_.heads, .model_dim = 0});
   for (const auto& [encoding, info] : inputs_) {
     const std::int64_t dim = info.head_count(config_.heads, config_.kv_heads) * info.channels;
@@ -268,7 +268,7 @@ at::Tensor LinearAttentionImpl::forward(const at::Tensor& x, const at::Tensor& k
 PositionalEmbeddingImpl::PositionalEmbeddingImpl(const std::string& spec, std::int64_t model_dim,
                                                  std::uint64_t seed)
     : spec_(spec), model_dim_(model_dim) {
-  require_input_part("PositionalEmbedding", ops::parse_any(spec));
+  require_input_part("PositionalEmbedding", parse_any_spec(spec));
   pos = register_module("pos", EncodingParameters(spec_, model_dim, 1, model_dim, seed));
 }
 
@@ -279,7 +279,7 @@ at::Tensor PositionalEmbeddingImpl::forward(const at::Tensor& x, const at::Tenso
   at::Tensor sum = x;
   std::size_t parameter = 0;
   const auto& tensors = pos->tensors();
-  for (const Encoding& e : ops::parse_any(spec_).encodings) {
+  for (const Encoding& e : parse_any_spec(spec_).encodings) {
     const auto* learned = std::get_if<Learned>(&e);
     sum = sum + (learned != nullptr ? learned_vectors(*learned, tensors[parameter++], positions, x)
                                     : sines(to_text(Spec{{e}}), positions, x));

@@ -48,7 +48,7 @@ at::Tensor widened(const char* op, const at::Tensor& q, const at::Tensor& v,
   if (q.dim() != 4 || v.dim() != 4 || q.size(3) == v.size(3)) return v;
   TORCH_CHECK(v.size(3) < q.size(3), "[", op, "] v has ", v.size(3), " channels and q has ",
               q.size(3), ", but v must not be wider; pad q and k with zeros and set scale");
-  for (const Encoding& encoding : parse_any(spec).encodings) {
+  for (const Encoding& encoding : parse_any_spec(spec).encodings) {
     const auto* cope = std::get_if<Cope>(&encoding);
     const auto* rope = std::get_if<Rope>(&encoding);
     const bool gates = cope != nullptr && cope->gate_source == Cope::GateSource::kValue;

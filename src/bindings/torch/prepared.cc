@@ -82,7 +82,7 @@ std::shared_ptr<const Prepared> prepare(const std::string& spec, const ModelShap
   if (auto known = cache().find(key)) return noted(known);
   const std::string at_length = std::to_string(length) + " " + key;
   if (auto known = cache().find(at_length)) return noted(known);
-  const Spec parsed = parse_any(spec);
+  const Spec parsed = parse_any_spec(spec);
   auto made = std::make_shared<const Prepared>(parsed, shape, kv_heads,
                                                Lengths{std::max<std::int64_t>(length, 1)});
   cache().insert(follows_length(parsed) ? at_length : key, made);

@@ -21,7 +21,7 @@ at::Tensor from_doubles(const std::vector<double>& values, std::vector<std::int6
 
 template <class Encoding>
 Encoding only(const char* op, const std::string& text) {
-  const Spec spec = parse_any(text);
+  const Spec spec = parse_any_spec(text);
   const bool fits =
       spec.encodings.size() == 1 && std::holds_alternative<Encoding>(spec.encodings[0]);
   TORCH_CHECK(fits, "[", op, "] spec must be one ", Encoding::kTraits.name, " but got ",
@@ -123,7 +123,7 @@ std::tuple<at::Tensor, at::Tensor> inside_meta(const at::Tensor& q, const at::Te
   check_rows("attention", "q", q, q);
   check_rows("attention", "k", k, q);
   check_rows("attention", "v", v, q);
-  const Spec parsed = parse_any(spec);
+  const Spec parsed = parse_any_spec(spec);
   const bool counts =
       std::any_of(parsed.encodings.begin(), parsed.encodings.end(),
                   [](const Encoding& encoding) { return std::holds_alternative<Cope>(encoding); });
@@ -145,14 +145,14 @@ std::string catalog_op() { return catalog_json().dump(); }
 
 std::string spec_at_length_op(std::string spec, std::int64_t length) {
   TORCH_CHECK(length >= 0, "[spec_at_length] length must not be negative but got ", length);
-  return to_text(at_length(parse_any(spec), {.sequence = length, .context = 0}));
+  return to_text(at_length(parse_any_spec(spec), {.sequence = length, .context = 0}));
 }
 
 // What Python must know of a spec: its forms, and its parameters for a shape.
 // `part`: "attention" or "input", where the spec must be for that alone.
 std::string spec_info_op(std::string spec, std::int64_t head_dim, std::int64_t heads,
                          std::int64_t model_dim, std::string part) {
-  const Spec parsed = parse_any(spec);
+  const Spec parsed = parse_any_spec(spec);
   if (part == "attention") require_attention_part("attention", parsed);
   if (part == "input") require_input_part("PositionalEmbedding", parsed);
   nlohmann::ordered_json info = {{"text", to_text(parsed)},
@@ -221,7 +221,7 @@ std::string hf_specs_op(std::string config, std::string precision) {
 std::vector<at::Tensor> initial_parameters_op(std::string spec, std::int64_t head_dim,
                                               std::int64_t heads, std::int64_t model_dim,
                                               std::int64_t seed) {
-  const Spec parsed = parse_any(spec);
+  const Spec parsed = parse_any_spec(spec);
   const ModelShape shape{.head_dim = head_dim, .heads = heads, .model_dim = model_dim};
   validate(parsed, shape);
   Rng rng(static_cast<std::uint64_t>(seed));

@@ -114,6 +114,18 @@ Value canonical_tree(const Spec& spec) {
 Spec parse_spec(std::string_view text) { return bind_spec(parse_spec_text(text)); }
 Spec parse_spec_json(std::string_view json) { return bind_spec(parse_json(json, "spec")); }
 
+Spec parse_any_spec(std::string_view spec) {
+  const std::size_t first = spec.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return parse_spec(spec);
+  if (std::string_view("[{\"").find(spec[first]) != std::string_view::npos) {
+    return parse_spec_json(spec);
+  }
+  const std::size_t mark = spec.find_first_of("(:", first);
+  const bool yaml =
+      spec.substr(first).starts_with("- ") || (mark != std::string_view::npos && spec[mark] == ':');
+  return yaml ? parse_spec_yaml(spec) : parse_spec(spec);
+}
+
 std::string to_text(const Spec& spec) { return spec_text(canonical_tree(spec)); }
 std::string to_json(const Spec& spec) { return to_json(canonical_tree(spec)); }
 

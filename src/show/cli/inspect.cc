@@ -55,15 +55,9 @@ std::vector<Named> read_hf(const InspectOptions& options) {
   return specs;
 }
 
-// A spec in any of its forms: text, JSON ([...] or {...}), YAML (a list of lines), or a file of these.
+// "@file" names a file with the spec.
 Spec read_spec(const std::string& given) {
-  const std::string text = given.starts_with('@') ? read_file(given.substr(1)) : given;
-  const std::size_t first = text.find_first_not_of(" \t\r\n");
-  if (first == std::string::npos) return parse_spec(text);
-  if (text[first] == '[' || text[first] == '{' || text[first] == '"') return parse_spec_json(text);
-  const bool lines = text.compare(first, 2, "- ") == 0 || text.find(": ") != std::string::npos ||
-                     text.find(":\n") != std::string::npos;
-  return lines ? parse_spec_yaml(text) : parse_spec(text);
+  return parse_any_spec(given.starts_with('@') ? read_file(given.substr(1)) : given);
 }
 
 std::vector<Named> read_encoding(const InspectOptions& options) {

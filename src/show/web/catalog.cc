@@ -33,13 +33,6 @@ Json palette_json(draw::Theme theme) {
   return colors;
 }
 
-Spec read_spec(std::string_view spec) {
-  const std::size_t first = spec.find_first_not_of(" \t\r\n");
-  const bool json = first != std::string_view::npos &&
-                    (spec[first] == '[' || spec[first] == '{' || spec[first] == '"');
-  return json ? parse_spec_json(spec) : parse_spec(spec);
-}
-
 }  // namespace
 
 std::string catalog_json() {
@@ -53,7 +46,7 @@ std::string catalog_json() {
 }
 
 std::string spec_json(std::string_view text) {
-  const Spec spec = read_spec(text);
+  const Spec spec = parse_any_spec(text);
   Json json = {{"text", to_text(spec)}, {"hash", hash(spec)}, {"terms", Json::array()}};
   for (const Encoding& encoding : spec.encodings) {
     Value fields =
