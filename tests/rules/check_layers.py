@@ -4,11 +4,13 @@ Groups of layers are in order: library, bindings, lab, show. A layer uses layers
 of the library only weights uses system, for files.
 
 Also: nothing left of torch includes a torch header, and a public header includes the standard
-library and posenc alone, so that an installed header needs no package of ours behind it.
+library and posenc alone, so that an installed header needs no package of ours behind it. CONTRIBUTING.md names every
+layer in its Layout and in its layer rule.
 """
 
 import argparse
 import os
+import re
 from pathlib import Path
 
 from rules_lib import finish, includes, layer_folders, read_rows, read_table, source_files
@@ -64,6 +66,18 @@ def check_groups(table):
                 yield f"{Path(table).name}:1: {name} is of the library and may not use system"
 
 
+def check_guide(guide, layers):
+    """Layers that the Layout or the layer rule of CONTRIBUTING leaves out."""
+    text = guide.read_text()
+    for heading, shown in (("## Layout", r"(^|[\s/]){}/ "), ("## The layer rule", r"\b{}\b")):
+        start = text.index(heading)
+        section = text[start : text.index("\n## ", start)]
+        line = text.count("\n", 0, start) + 1
+        for name in layers:
+            if not re.search(shown.format(name), section):
+                yield f"{guide.name}:{line}: does not name the layer {name}"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, required=True)
@@ -78,6 +92,10 @@ def main():
         files += [(p, layer, False) for p in source_files(args.root / folders[layer])]
         files += [(p, layer, True) for p in source_files(args.root / "include/posenc" / layer)]
     problems = list(check_groups(table))
+    guide = args.root / "CONTRIBUTING.md"
+    if guide.is_file():
+        built = [name for name in layers if (args.root / folders[name]).is_dir()]
+        problems += check_guide(guide, built)
     for header in sorted((args.root / "include/posenc").glob("*.h")):
         layer = TOP_HEADERS.get(header.relative_to(args.root / "include").as_posix())
         if layer:

@@ -68,6 +68,18 @@ class SourceRules(unittest.TestCase):
             status, output = run("layers", "--root", folder, "--table", OPTIONS.table)
         self.assertEqual((status, named_lines(output)), (1, {"src/nowhere:1"}), output)
 
+    def test_layers_that_the_guide_leaves_out_are_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = Path(folder)
+            for layer in ("src/library/core", "src/system"):
+                (root / layer).mkdir(parents=True)
+            guide = "## Layout\n\n  core/  x\n\n## The layer rule\n\nsystem\n\n## Style\n"
+            (root / "CONTRIBUTING.md").write_text(guide)
+            status, output = run("layers", "--root", folder, "--table", OPTIONS.table)
+        self.assertEqual((status, named_lines(output)), (1, {"CONTRIBUTING.md:1", "CONTRIBUTING.md:5"}), output)
+        self.assertIn("does not name the layer system", output)
+        self.assertIn("does not name the layer core", output)
+
     def test_files(self):
         with tempfile.TemporaryDirectory() as folder:
             src = Path(folder) / "src"
