@@ -1,8 +1,8 @@
 """Every public header compiles alone, first in a file, and twice in a row (its guard works), without a warning.
 
 A header named *_c.h is for C: it must compile as C99 and as C++11 too. Headers of libtorch have warnings of their
-own, so those that include them are only compiled. --clang: a second compiler for all but those, with libstdc++ and,
-where it is installed, with libc++.
+own, so those that include them are only compiled. --clang: a second compiler for all but those, in one source, with
+libstdc++ and, where it is installed, with libc++.
 """
 
 import argparse
@@ -11,15 +11,16 @@ from pathlib import Path
 from compiling import add_compiler_options, compile_source, for_each
 from rules_lib import finish, read_table, source_files
 
+STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"]
+
 
 def layer_of(include_root, header):
     parts = header.relative_to(include_root).parts
     return parts[1] if len(parts) > 2 else None
 
 
-def languages_of(header, strict):
+def languages_of(header, flags):
     """What a header is compiled as: (compiler's name, standard, flags)."""
-    flags = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"] if strict else []
     languages = [("c++", "c++20", flags)]
     if header.name.endswith("_c.h"):
         languages += [("c", "c99", flags), ("c++", "c++11", flags)]
@@ -33,27 +34,41 @@ def has_libcpp(args):
                                                compiler=args.clang)[0]
 
 
-def compilations(args, header, strict):
-    """(name, compiler, language, standard, flags) of all ways in which a header is compiled."""
-    for compiler in [args.compiler, *([args.clang] if args.clang and strict else [])]:
-        for language, standard, flags in languages_of(header, strict):
-            yield Path(compiler).name, compiler, language, standard, flags
-    if args.libcpp and strict:
-        language, standard, flags = languages_of(header, strict)[0]
-        yield f"{Path(args.clang).name} and libc++", args.clang, language, standard, [*flags, "-stdlib=libc++"]
+def first_error(diagnostics):
+    return next((line for line in diagnostics.splitlines() if "error" in line), diagnostics)
 
 
-def check_header(args, include_root, root, header, strict):
-    """The problem of one header, or None."""
+def check_header(args, include_root, root, header, flags):
+    """The problem of one header with the first compiler, or None."""
     name = header.relative_to(include_root).as_posix()
     text = f"#include <{name}>\n#include <{name}>\n"
-    for how, compiler, language, standard, flags in compilations(args, header, strict):
-        ok, diagnostics = compile_source(args, header, text, language, standard, flags, compiler)
+    for language, standard, options in languages_of(header, flags):
+        ok, diagnostics = compile_source(args, header, text, language, standard, options)
         if not ok:
-            lines = diagnostics.splitlines()
-            first = next((line for line in lines if "error" in line), diagnostics)
-            return f"{header.relative_to(root)}:1: does not compile alone as {standard} with {how}: {first}"
+            return (f"{header.relative_to(root)}:1: does not compile alone as {standard} with "
+                    f"{Path(args.compiler).name}: {first_error(diagnostics)}")
     return None
+
+
+def second_compilations(args, headers):
+    """(how, headers, language, standard, flags) of what the second compiler reads: all headers in one source."""
+    for_c = [header for header in headers if header.name.endswith("_c.h")]
+    name = Path(args.clang).name
+    yield name, headers, "c++", "c++20", STRICT
+    if for_c:
+        yield name, for_c, "c", "c99", STRICT
+        yield name, for_c, "c++", "c++11", STRICT
+    if args.libcpp:
+        yield f"{name} and libc++", headers, "c++", "c++20", [*STRICT, "-stdlib=libc++"]
+
+
+def check_together(args, include_root, compilation):
+    """The problem of all headers in one source, or None. That each compiles alone is the first compiler's part."""
+    how, headers, language, standard, flags = compilation
+    names = [header.relative_to(include_root).as_posix() for header in headers]
+    text = "".join(f"#include <{name}>\n" for name in names)
+    ok, diagnostics = compile_source(args, include_root, text, language, standard, flags, args.clang)
+    return None if ok else f"headers do not compile as {standard} with {how}: {first_error(diagnostics)}"
 
 
 def main():
@@ -74,8 +89,11 @@ def main():
     headers = source_files(include_root)
     if not args.torch:
         headers = [h for h in headers if layer_of(include_root, h) not in torch_layers]
-    strict = lambda header: layer_of(include_root, header) not in torch_layers
-    found = for_each(lambda h: check_header(args, include_root, args.root, h, strict(h)), headers)
+    strict = [h for h in headers if layer_of(include_root, h) not in torch_layers]
+    flags = lambda header: STRICT if header in strict else []
+    second = list(second_compilations(args, strict)) if args.clang else []
+    found = for_each(lambda c: check_together(args, include_root, c), second)
+    found += for_each(lambda h: check_header(args, include_root, args.root, h, flags(h)), headers)
     finish("headers", [problem for problem in found if problem], len(headers))
 
 
