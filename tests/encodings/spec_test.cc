@@ -57,10 +57,10 @@ TEST(Spec, TheFormIsDetected) {
            "rope(theta=500000) + alibi",
            " \t\r\nrope(theta=500000)\n+ alibi\n",
            R"([{"rope": {"theta": 500000}}, "alibi"])",
-           "\r\n [\"rope(theta=500000)\", {\"alibi\": {}}]",
+           "\r\n [{\"rope\": {\"theta\": 5e5}}, {\"alibi\": {}}]",
            R"("rope(theta=500000) + alibi")",
            "- rope: {theta: 500000}\n- alibi\n",
-           "- rope(theta=500000)\r\n- alibi\r\n",
+           "- rope: {theta: 500000}\r\n- alibi\r\n",
            "\n- rope:\n    theta: 500000\n- alibi",
        }) {
     EXPECT_EQ(parse_any_spec(given), wanted) << given;
