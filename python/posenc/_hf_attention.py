@@ -48,7 +48,7 @@ def cut(text: str) -> Parts:
         raise Error(f"[patch] spec must be of sites 2 to 5 but got {text}")
     rotations, biases, content = (spec.part(s) for s in ("query/key", "bias", "content"))
     biased = bool(biases.encodings)
-    why = [] if content.per_token else [str(name) for name in content.encodings]  # they read queries
+    why = [name for name in content.encodings if not Spec(name).per_token]  # they read queries
     why += ["softmax_mscale=true"] if "softmax_mscale=true" in text else []
     why += ["temperature"] if "temperature" in rotations.encodings else []
     whole = " and ".join(why)
@@ -145,7 +145,8 @@ def attend(
         k, v, inputs = _hf_cache.update(cache, k, v, inputs, layer, past)
     if turned and call.want_weights:
         raise Error(
-            f"[patch] output_attentions with a cache is not supported for specs with {parts.whole}; pass use_cache=False"
+            f"[patch] output_attentions with a cache is not supported for specs with {parts.whole}; "
+            "pass use_cache=False"
         )
     seen = read_mask(call.mask, k.shape[2])
     k, v = k[:, :, : seen.keys], v[:, :, : seen.keys]

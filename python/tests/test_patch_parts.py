@@ -201,6 +201,11 @@ def test_weights_with_a_cache_are_refused_by_name(spec, params, cause):
         attend(*rows(), call, Cache(), 0)
 
 
+def test_only_encodings_that_read_queries_need_them():
+    assert cut("rope + fox + grape_ap + relative_query").whole == "grape_ap and relative_query"
+    assert cut("rope + fox").whole == cut("rope + alibi").whole == ""
+
+
 def test_schedules_that_follow_the_length():
     text = "rope(schedule=dynamic(factor=2, max_position_embeddings=16))"
     spec = posenc.Spec(text)
