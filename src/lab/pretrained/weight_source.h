@@ -21,7 +21,7 @@ class WeightSource {
                std::int64_t vocabulary);
 
   [[nodiscard]] const std::string& path() const { return path_; }
-  // The detected kind: "run at step 400", "gpt2 tensors of Hugging Face"; of a run also the damaged checkpoints that were
+  // The detected kind: "run at step 400", "gpt2 tensors of Hugging Face"; of a run also which damaged checkpoints were
   // skipped.
   [[nodiscard]] const std::string& kind() const { return kind_; }
   // Shapes by the lab's names.

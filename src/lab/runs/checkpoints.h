@@ -86,8 +86,8 @@ class CheckpointReader {
   std::filesystem::path dir_;
 };
 
-// The last or the best checkpoint of the run in folder `run`. `messages` gets a line for each that was skipped because it
-// is damaged: callers show them, because the weights are then older ones. Throws where there is no whole checkpoint.
+// The last or the best checkpoint of the run in folder `run`. `messages` gets a line for each damaged one that was
+// skipped: callers show them, because the weights are then older ones. Throws where there is no whole checkpoint.
 Loaded require_checkpoint(const std::filesystem::path& run, bool best,
                           std::vector<std::string>& messages,
                           const std::string& hint = "train it first: posenc train");
