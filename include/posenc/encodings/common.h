@@ -86,6 +86,13 @@ struct InputInfo {
   enum class Heads { kQuery, kKey };
   // kUnitNorm: each head's vector is divided by its Euclidean norm.
   enum class Activation { kNone, kLogSigmoid, kTwiceSigmoid, kUnitNorm };
+  // The rows of scores that depend on a token's row of the input.
+  struct Readers {
+    bool own_query = false;     // that of the query at the token's own place
+    bool other_queries = true;  // those of all queries that see the token as a key
+    bool steps = false;         // those of queries that see a key before the token
+    bool sums = false;          // what they read is a sum over the rows up to it
+  };
 
   std::string name;  // without the encoding's own name: "gate_k"
   Heads heads = Heads::kKey;
@@ -94,6 +101,7 @@ struct InputInfo {
   std::string projection;                     // the name of the linear layer
   Activation activation = Activation::kNone;  // after the layer
   double shift = 0.0;                         // added before the activation
+  Readers readers = {};                       // where a NaN shows
 
   // Whether the layer always has a bias, which gates need, whatever the module's setting.
   [[nodiscard]] bool has_bias() const {

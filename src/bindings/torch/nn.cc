@@ -279,11 +279,17 @@ at::Tensor PositionalEmbeddingImpl::forward(const at::Tensor& x, const at::Tenso
   at::Tensor sum = x;
   std::size_t parameter = 0;
   const auto& tensors = pos->tensors();
-  for (const Encoding& e : parse_any_spec(spec_).encodings) {
-    const auto* learned = std::get_if<Learned>(&e);
-    sum = sum + (learned != nullptr ? learned_vectors(*learned, tensors[parameter++], positions, x)
-                                    : sines(to_text(Spec{{e}}), positions, x));
-  }
+  const auto add = [&]<class E>([[maybe_unused]] const E& e) {
+    if constexpr (std::same_as<E, Learned>) {
+      sum = sum + learned_vectors(e, tensors[parameter++], positions, x);
+    } else if constexpr (std::same_as<E, Sinusoidal>) {
+      sum = sum + sines(to_text(Spec{{e}}), positions, x);
+    } else {
+      static_assert(E::kTraits.site != Site::kInput,
+                    "an encoding of the input without vectors here");
+    }
+  };
+  for (const Encoding& e : parse_any_spec(spec_).encodings) std::visit(add, e);
   return sum;
 }
 

@@ -24,9 +24,11 @@ std::vector<InputInfo> token_inputs(const GrapeAp& config, const ModelShape& /*s
                            .channels = config.rank,
                            .float32 = false,
                            .projection = "grape_proj",
-                           .activation = InputInfo::Activation::kNone};
+                           .activation = InputInfo::Activation::kNone,
+                           .readers = {.own_query = true, .other_queries = !config.separate}};
   if (!config.separate) return {of_query};
   InputInfo of_step = of_query;
+  of_step.readers = {};
   of_step.name = "e";
   of_step.projection = "grape_step_proj";
   return {of_query, of_step};

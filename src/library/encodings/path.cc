@@ -14,18 +14,21 @@ std::vector<ParameterInfo> parameters(const Path& /*config*/, const ModelShape& 
 }
 
 std::vector<InputInfo> token_inputs(const Path& /*config*/, const ModelShape& shape) {
+  const InputInfo::Readers readers{.other_queries = false, .steps = true};
   return {{.name = "w",
            .heads = InputInfo::Heads::kKey,
            .channels = shape.head_dim,
            .float32 = false,
            .projection = "path_w_proj",
-           .activation = InputInfo::Activation::kUnitNorm},
+           .activation = InputInfo::Activation::kUnitNorm,
+           .readers = readers},
           {.name = "b",
            .heads = InputInfo::Heads::kKey,
            .channels = 1,
            .float32 = true,
            .projection = "path_b_proj",
-           .activation = InputInfo::Activation::kTwiceSigmoid}};
+           .activation = InputInfo::Activation::kTwiceSigmoid,
+           .readers = readers}};
 }
 
 }  // namespace posenc

@@ -65,7 +65,8 @@ std::vector<InputInfo> token_inputs(const RelativeQuery& config, const ModelShap
            .channels = config.rank,
            .float32 = false,
            .projection = "relative_query_proj",
-           .activation = InputInfo::Activation::kNone}};
+           .activation = InputInfo::Activation::kNone,
+           .readers = {.own_query = true, .other_queries = false}}};
 }
 
 }  // namespace posenc

@@ -174,7 +174,8 @@ std::vector<InputInfo> token_inputs(const Rope& config, const ModelShape& shape)
            .channels = per_pair ? checked_rotary_dim(config, shape) / 2 : 1,
            .float32 = true,
            .projection = "angle_proj",
-           .activation = InputInfo::Activation::kNone}};
+           .activation = InputInfo::Activation::kNone,
+           .readers = {.own_query = true, .sums = config.running}}};
 }
 std::vector<ParameterInfo> parameters(const Xpos& /*config*/, const ModelShape& /*shape*/) {
   return {};

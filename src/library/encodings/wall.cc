@@ -23,7 +23,8 @@ std::vector<InputInfo> token_inputs(const Wall& /*config*/, const ModelShape& sh
            .float32 = true,
            .projection = "wall_proj",
            .activation = InputInfo::Activation::kLogSigmoid,
-           .shift = 8.0}};
+           .shift = 8.0,
+           .readers = {.other_queries = false, .steps = true}}};
 }
 
 }  // namespace posenc

@@ -93,30 +93,37 @@ std::int64_t key_columns(const AttentionCall& call, const RelativeQuery& relativ
 }
 
 // What the terms of pairs keep for a call.
-std::int64_t pair_bytes(const AttentionCall& call, std::size_t index, bool decodes) {
-  const AttentionPlan::State& state = call.plan->state();
-  if (const auto* relative = encoding_at<RelativeQuery>(state, index)) {
+struct PairBytes {
+  const AttentionCall& call;
+  bool decodes;
+
+  std::int64_t operator()(const RelativeQuery& relative) const {
     if (decodes) return 0;
-    const std::int64_t tables = relative->per_head ? state.shape.heads : 1;
-    const std::int64_t ends = relative->beyond == RelativeQuery::Beyond::kClip ? 2 : 0;
-    const std::int64_t columns = key_columns(call, *relative);
+    const std::int64_t tables = relative.per_head ? call.plan->state().shape.heads : 1;
+    const std::int64_t ends = relative.beyond == RelativeQuery::Beyond::kClip ? 2 : 0;
+    const std::int64_t columns = key_columns(call, relative);
     return key_head_keys(call) * (row_bytes(call) + ends * tables * kFloat) +
            tables * columns * (call.k.channels() * kFloat + row_bytes(call));
   }
-  if (encoding_at<Relative2d>(state, index) != nullptr) {
+  std::int64_t operator()(const Relative2d& /*plane*/) const {
     return call.q.batch() * (call.q.tokens() + call.k.tokens()) *
            static_cast<std::int64_t>(sizeof(Relative2d::Point));
   }
-  if (const auto* grape = encoding_at<GrapeAp>(state, index)) {
-    return (grape->separate ? 2 : 1) * query_head_keys(call) * (widest(grape->rank) + 1) * kFloat;
+  std::int64_t operator()(const GrapeAp& grape) const {
+    return (grape.separate ? 2 : 1) * query_head_keys(call) * (widest(grape.rank) + 1) * kFloat;
   }
-  return (2 * query_head_keys(call) + 4 * call.k.tokens()) * kDouble;
-}
+  template <TokenTerm E>
+  std::int64_t operator()(const E& /*token*/) const {
+    return (2 * query_head_keys(call) + 4 * call.k.tokens()) * kDouble;
+  }
+};
 
 std::int64_t setup_bytes(const AttentionCall& call, bool decodes) {
-  const std::vector<std::size_t>& pairs = call.plan->state().pairs;
+  const AttentionPlan::State& state = call.plan->state();
   std::int64_t bytes = position_bytes(call) + table_bytes(call);
-  for (const std::size_t index : pairs) bytes += pair_bytes(call, index, decodes);
+  for (const std::size_t index : state.pairs) {
+    bytes += visit_pair(state, index, PairBytes{call, decodes});
+  }
   return decodes ? bytes : bytes + packed_bytes(call) + chain_bytes(call, row_bytes(call));
 }
 
@@ -156,18 +163,24 @@ std::int64_t task_list_bytes(const AttentionCall& call) {
 }
 
 // Gradients of one encoding that a task of the backward keeps, for `keys` keys of a key head.
-std::int64_t pair_gradient_bytes(const AttentionCall& call, std::size_t index, std::int64_t keys) {
-  const AttentionPlan::State& state = call.plan->state();
-  const std::int64_t group = state.shape.heads / state.kv_heads;
-  if (const auto* relative = encoding_at<RelativeQuery>(state, index)) {
-    const std::int64_t tables = relative->per_head ? group : 1;
-    return (tables * key_columns(call, *relative) + keys) * row_bytes(call);
+struct PairGradientBytes {
+  const AttentionCall& call;
+  std::int64_t group;  // heads of a key head
+  std::int64_t keys;
+
+  std::int64_t operator()(const RelativeQuery& relative) const {
+    const std::int64_t tables = relative.per_head ? group : 1;
+    return (tables * key_columns(call, relative) + keys) * row_bytes(call);
   }
-  if (const auto* grape = encoding_at<GrapeAp>(state, index)) {
-    return (grape->separate ? 2 : 1) * group * keys * widest(grape->rank) * kFloat;
+  std::int64_t operator()(const Relative2d& /*plane*/) const { return 0; }
+  std::int64_t operator()(const GrapeAp& grape) const {
+    return (grape.separate ? 2 : 1) * group * keys * widest(grape.rank) * kFloat;
   }
-  return encoding_at<Relative2d>(state, index) != nullptr ? 0 : group * keys * kDouble;
-}
+  template <TokenTerm E>
+  std::int64_t operator()(const E& /*token*/) const {
+    return group * keys * kDouble;
+  }
+};
 
 // What a task of the backward keeps for the keys of a head of a sequence.
 std::int64_t task_bytes(const AttentionCall& call, const Segment& s) {
@@ -182,7 +195,9 @@ std::int64_t task_bytes(const AttentionCall& call, const Segment& s) {
       bytes += s.keys * state.rotations[r].pairs() * kDouble;
     }
   }
-  for (const std::size_t index : state.pairs) bytes += pair_gradient_bytes(call, index, s.keys);
+  for (const std::size_t index : state.pairs) {
+    bytes += visit_pair(state, index, PairGradientBytes{call, group, s.keys});
+  }
   return bytes;
 }
 

@@ -23,19 +23,28 @@ PairBlock pair_block(const AttentionSetup& setup, const Segment& segment, std::i
   return block;
 }
 
+namespace {
+
+struct MakePair {
+  const AttentionSetup& setup;
+  std::size_t index;
+
+  using Made = std::unique_ptr<PairTerm>;
+  Made operator()(const Relative2d& /*e*/) const { return make_plane_term(setup, index); }
+  Made operator()(const RelativeQuery& /*e*/) const { return make_key_products(setup, index); }
+  Made operator()(const GrapeAp& /*e*/) const { return make_path_term(setup, index); }
+  template <TokenTerm E>
+  Made operator()(const E& /*e*/) const {
+    return make_two_sided_term(setup, index);
+  }
+};
+
+}  // namespace
+
 std::vector<std::unique_ptr<PairTerm>> make_pair_terms(const AttentionSetup& setup) {
   std::vector<std::unique_ptr<PairTerm>> all;
   for (const std::size_t index : setup.state->pairs) {
-    const Encoding& encoding = setup.state->spec.encodings[index];
-    if (std::holds_alternative<Relative2d>(encoding)) {
-      all.push_back(make_plane_term(setup, index));
-    } else if (std::holds_alternative<RelativeQuery>(encoding)) {
-      all.push_back(make_key_products(setup, index));
-    } else if (std::holds_alternative<GrapeAp>(encoding)) {
-      all.push_back(make_path_term(setup, index));
-    } else {
-      all.push_back(make_two_sided_term(setup, index));
-    }
+    all.push_back(visit_pair(*setup.state, index, MakePair{setup, index}));
   }
   return all;
 }

@@ -27,7 +27,7 @@ struct AddTerm {
       static_assert(DistanceBias<E>, "a bias that is not Toeplitz needs a modifier of its own");
       terms.biases.push_back(index);
     } else if constexpr (TokenTerm<E>) {
-      add_token(encoding.token_form(1.0));
+      add_token(encoding);
     } else if constexpr (std::same_as<E, Sink>) {
       terms.sinks.push_back(index);
     } else if constexpr (std::same_as<E, StickBreaking>) {
@@ -45,27 +45,26 @@ struct AddTerm {
     terms.cope = index;
   }
   void operator()(const RelativeQuery& relative) const {
-    if (relative.of_keys()) {
-      terms.pairs.push_back(index);
-      return;
-    }
+    if (relative.of_keys()) return add_pair(relative);
     if (terms.relative_query) obstacle("more than one relative_query of queries");
     terms.relative_query = index;
   }
-  void operator()(const Relative2d& /*relative*/) const {
-    terms.pairs.push_back(index);
+  void operator()(const Relative2d& relative) const {
+    add_pair(relative);
     terms.axes = std::max<std::int64_t>(terms.axes, 2);
   }
-  void operator()(const GrapeAp& /*grape*/) const { terms.pairs.push_back(index); }
+  void operator()(const GrapeAp& grape) const { add_pair(grape); }
   void operator()(const Softcap& softcap) const {
     if (terms.softcap) obstacle("more than one softcap");
     terms.softcap = softcap.cap;
   }
-  void add_token(const TokenForm& form) const {
-    if (form.both_sides) {
-      terms.pairs.push_back(index);
-      return;
-    }
+  template <PairEncoding E>
+  void add_pair(const E& /*encoding*/) const {
+    terms.pairs.push_back(index);
+  }
+  template <TokenTerm E>
+  void add_token(const E& encoding) const {
+    if (encoding.token_form(1.0).both_sides) return add_pair(encoding);
     if (terms.token) obstacle("more than one term per token");
     terms.token = index;
   }

@@ -2,8 +2,12 @@
 // is kept between calls belongs to the plan.
 #pragma once
 
+#include <concepts>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "posenc/encodings/spec.h"
@@ -34,6 +38,27 @@ struct Terms {
   bool breaks_sticks = false;     // in place of the softmax
   std::string obstacle;           // why nothing is fused; empty when it is
 };
+
+// Encodings that can be one of Terms::pairs.
+template <class E>
+concept PairEncoding =
+    PlaneBias<E> || TokenTerm<E> || std::same_as<E, RelativeQuery> || std::same_as<E, GrapeAp>;
+
+// Calls `serve` with the encoding of one of Terms::pairs. It must accept each kind of them: a new kind does not compile
+// wherever it is not served.
+template <class Serve>
+auto visit_pair(const Terms& terms, std::size_t index, const Serve& serve) {
+  using Result = std::invoke_result_t<Serve, const GrapeAp&>;
+  return std::visit(
+      [&]<class E>([[maybe_unused]] const E& encoding) -> Result {
+        if constexpr (PairEncoding<E>) {
+          return serve(encoding);
+        } else {
+          throw std::logic_error("not a term of pairs");
+        }
+      },
+      terms.spec.encodings[index]);
+}
 
 // What the temperatures multiply the query at a position of a head by; for a gradient, without the trained part of the
 // encoding at index `without`.

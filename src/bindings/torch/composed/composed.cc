@@ -92,19 +92,24 @@ at::Tensor sum_of_biases(const ComposedCall& call, const std::vector<Tensors>& p
   const at::Tensor j = call.tokens->k_positions().select(2, 0);
   at::Tensor sum;
   const auto add = [&](const at::Tensor& one) { sum = sum.defined() ? sum + one : one; };
-  for (const std::size_t e : call.prepared->plan.terms().biases) {
-    const at::Tensor distance = i.unsqueeze(2) - j.unsqueeze(1);  // [B or 1, Tq, Tk]
-    const auto& encoding = call.prepared->spec.encodings[e];
-    add(toeplitz_bias(encoding, parameters[e], distance).transpose(0, 1).to(type));
-  }
+  const auto add_bias = [&]<class E>([[maybe_unused]] const E& encoding,
+                                     [[maybe_unused]] const Tensors& own) {
+    if constexpr (std::same_as<E, Fire>) {
+      add(fire_bias(encoding, own, i, j).to(type));
+    } else if constexpr (PlaneBias<E>) {
+      call.tokens->check_same_axes();
+      add(plane_bias(encoding, own, call.tokens->q_positions(), call.tokens->k_positions())
+              .to(type));
+    } else if constexpr (DistanceBias<E>) {
+      const at::Tensor distance = i.unsqueeze(2) - j.unsqueeze(1);  // [B or 1, Tq, Tk]
+      add(toeplitz_bias(encoding, own, distance).transpose(0, 1).to(type));
+    } else {
+      static_assert(E::kTraits.site != Site::kBias, "a bias that is not composed");
+    }
+  };
   for (std::size_t e = 0; e < parameters.size(); ++e) {
-    const auto* fire = std::get_if<Fire>(&call.prepared->spec.encodings[e]);
-    if (fire != nullptr) add(fire_bias(*fire, parameters[e], i, j).to(type));
-    const auto* plane = std::get_if<Relative2d>(&call.prepared->spec.encodings[e]);
-    if (plane == nullptr) continue;
-    call.tokens->check_same_axes();
-    add(plane_bias(*plane, parameters[e], call.tokens->q_positions(), call.tokens->k_positions())
-            .to(type));
+    std::visit([&](const auto& one) { add_bias(one, parameters[e]); },
+               call.prepared->spec.encodings[e]);
   }
   return sum;
 }
@@ -157,10 +162,10 @@ at::Tensor relative_entries(const RelativeQuery& config, const at::Tensor& dista
   return entries.to(distance.device()).index({distance.clamp(-reach, reach) + reach});
 }
 
-at::Tensor relative_term(const ComposedCall& call, std::size_t index, const Tensors& parameters,
-                         const at::Tensor& plain_q, const at::Tensor& plain_k, double scale) {
+at::Tensor relative_term(const ComposedCall& call, const RelativeQuery& config, std::size_t index,
+                         const Tensors& parameters, const at::Tensor& plain_q,
+                         const at::Tensor& plain_k, double scale) {
   const Terms& terms = call.prepared->plan.terms();
-  const auto& config = std::get<RelativeQuery>(terms.spec.encodings[index]);
   const auto type = plain_q.scalar_type();
   at::Tensor u = config.of_keys() ? plain_k : plain_q;
   if (config.vectors) u = u + parameters[2].to(type).unsqueeze(1);  // [H, 1, D]
@@ -181,10 +186,9 @@ at::Tensor relative_term(const ComposedCall& call, std::size_t index, const Tens
 }
 
 // m_h times the logarithms of the steps from a key to the query, [B, H, Tq, Tk]. Sums are float64.
-at::Tensor path_term(const ComposedCall& call, std::size_t index, const Tensors& parameters,
-                     const at::Tensor& visible, at::ScalarType type) {
+at::Tensor path_term(const ComposedCall& call, const GrapeAp& config, std::size_t index,
+                     const Tensors& parameters, const at::Tensor& visible, at::ScalarType type) {
   const Terms& terms = call.prepared->plan.terms();
-  const auto& config = std::get<GrapeAp>(terms.spec.encodings[index]);
   const std::size_t first = first_input(terms.inputs, index);
   const at::Tensor p = own_rows(call, call.inputs[first]).to(type);
   const at::Tensor e = call.inputs[first + (config.separate ? 1 : 0)].to(type);
@@ -274,18 +278,62 @@ Weighed break_sticks(const at::Tensor& scores, const at::Tensor& visible) {
   return {weights.to(scores.scalar_type()), -taken.sum(-1, true).to(scores.scalar_type())};
 }
 
+// Float rows of all key heads, repeated for the query heads that share them.
+at::Tensor by_query_head(const ComposedCall& call, const at::Tensor& x, at::ScalarType type) {
+  const std::int64_t sharing = call.q.size(1) / std::max<std::int64_t>(call.k.size(1), 1);
+  return x.to(type).repeat_interleave(sharing, 1);
+}
+
+// Adds an encoding of site 4 to the scores. Encodings without a place in compose() do not compile.
+struct AddContent {
+  const ComposedCall& call;
+  const std::vector<Tensors>& parameters;
+  const Scores& s;
+  const at::Tensor& k;  // [B, H, Tk, D], before site 2
+  const at::Tensor& v;
+  std::size_t index;
+  at::Tensor& scores;
+  at::Tensor& cope_positions;  // of the first cope
+
+  void operator()(const Cope& cope) const {
+    Scores seen = s;
+    if (cope.gate_source == Cope::GateSource::kValue) seen.gates = v;
+    if (cope.gate_source == Cope::GateSource::kSeparate) {
+      const auto& inputs = call.prepared->plan.terms().inputs;
+      seen.gates = by_query_head(call, call.inputs[first_input(inputs, index)], k.scalar_type());
+    }
+    const CopeTerm term = cope_term(cope, parameters[index], seen);
+    scores = scores + term.logits;
+    if (!cope_positions.defined()) cope_positions = term.positions;
+  }
+  void operator()(const RelativeQuery& relative) const {
+    scores =
+        scores + relative_term(call, relative, index, parameters[index], s.plain_q, k, s.scale);
+  }
+  void operator()(const GrapeAp& grape) const {
+    scores = scores + path_term(call, grape, index, parameters[index], s.visible, k.scalar_type());
+  }
+  template <class E>
+  void operator()(const E& /*encoding*/) const {
+    constexpr bool kTurns = RotaryEncoding<E> || ChainEncoding<E> || std::same_as<E, Temperature>;
+    constexpr bool kOfRow =
+        std::same_as<E, Sink> || std::same_as<E, Softcap> || std::same_as<E, StickBreaking>;
+    static_assert(E::kTraits.site <= Site::kInput || E::kTraits.site == Site::kBias || kTurns ||
+                      TokenTerm<E> || kOfRow,
+                  "an encoding that is not composed");
+  }
+};
+
 // Of finite tokens.
 ComposedResult compose(const ComposedCall& call) {
   const auto type = call.q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
   const std::vector<Tensors> parameters = parameter_tensors(*call.prepared, call.parameters);
-  const std::int64_t sharing = call.q.size(1) / std::max<std::int64_t>(call.k.size(1), 1);
-  const auto keys = [&](const at::Tensor& x) { return x.to(type).repeat_interleave(sharing, 1); };
   Scores s;
   s.plain_q = call.q.to(type);
   s.scale = scale_of(call);
   s.visible = visible_keys(call);
-  const at::Tensor v = keys(call.v);
-  const at::Tensor k = keys(call.k);
+  const at::Tensor v = by_query_head(call, call.v, type);
+  const at::Tensor k = by_query_head(call, call.k, type);
   const at::Tensor turned_q =
       rotated(call, parameters, Role::kQuery, with_content(call, parameters, s.plain_q));
   const at::Tensor turned_k = call.keys_are_turned ? k : rotated(call, parameters, Role::kKey, k);
@@ -297,27 +345,11 @@ ComposedResult compose(const ComposedCall& call) {
   ComposedResult result;
   at::Tensor scores = s.bias.defined() ? s.raw + s.bias : s.raw;
   for (std::size_t e = 0; e < parameters.size(); ++e) {
-    const auto* cope = std::get_if<Cope>(&call.prepared->spec.encodings[e]);
-    if (cope == nullptr) continue;
-    Scores seen = s;
-    if (cope->gate_source == Cope::GateSource::kValue) seen.gates = v;
-    if (cope->gate_source == Cope::GateSource::kSeparate) {
-      seen.gates = keys(call.inputs[first_input(call.prepared->plan.terms().inputs, e)]);
-    }
-    const CopeTerm term = cope_term(*cope, parameters[e], seen);
-    scores = scores + term.logits;
-    if (!result.cope_positions.defined()) result.cope_positions = term.positions;
+    std::visit(AddContent{call, parameters, s, k, v, e, scores, result.cope_positions},
+               call.prepared->spec.encodings[e]);
   }
   if (const at::Tensor tokens = sum_of_token_terms(call, s.scale, type); tokens.defined()) {
     scores = scores + tokens;
-  }
-  for (std::size_t e = 0; e < parameters.size(); ++e) {
-    const Encoding& encoding = call.prepared->spec.encodings[e];
-    if (std::holds_alternative<RelativeQuery>(encoding)) {
-      scores = scores + relative_term(call, e, parameters[e], s.plain_q, k, s.scale);
-    } else if (std::holds_alternative<GrapeAp>(encoding)) {
-      scores = scores + path_term(call, e, parameters[e], s.visible, type);
-    }
   }
   for (const Encoding& encoding : call.prepared->spec.encodings) {
     const auto* softcap = std::get_if<Softcap>(&encoding);

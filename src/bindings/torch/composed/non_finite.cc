@@ -36,7 +36,7 @@ NonFinite::NonFinite(const ComposedCall& call, const at::Tensor& grad_out)
   at::Tensor for_weights = gates_read_values(call.prepared->spec) ? k.logical_or(v) : k;
   for (std::size_t i = 0; i < cleaned_.inputs.size(); ++i) {
     at::Tensor& input = cleaned_.inputs[i];
-    const Readers readers = readers_of(i);
+    const InputInfo::Readers& readers = readers_of(i);
     // A gate of Wall may be 0: its logarithm is -infinity.
     if (is_log_gate(i)) input = input.clamp_min(kLowestLogGate);
     at::Tensor marks = marks_of(input);
@@ -65,19 +65,6 @@ NonFinite::NonFinite(const ComposedCall& call, const at::Tensor& grad_out)
 bool NonFinite::is_log_gate(std::size_t input) const {
   const Terms& terms = cleaned_.prepared->plan.terms();
   return std::holds_alternative<Wall>(terms.spec.encodings[terms.inputs[input].encoding]);
-}
-
-NonFinite::Readers NonFinite::readers_of(std::size_t input) const {
-  const Terms& terms = cleaned_.prepared->plan.terms();
-  const Encoding& encoding = terms.spec.encodings[terms.inputs[input].encoding];
-  if (std::holds_alternative<RelativeQuery>(encoding)) return {true, false, false};
-  if (const auto* grape = std::get_if<GrapeAp>(&encoding)) {
-    const bool of_queries = input == first_input(terms.inputs, terms.inputs[input].encoding);
-    return {of_queries, !(grape->separate && of_queries), false};
-  }
-  if (is_chain(encoding)) return {false, false, false, true};
-  const auto* rope = std::get_if<Rope>(&encoding);
-  return {rope != nullptr, true, rope != nullptr && rope->running};
 }
 
 at::Tensor NonFinite::by_query_head(const at::Tensor& keys) const {
@@ -138,7 +125,7 @@ void NonFinite::mark(AttentionBackward& gradients) const {
   const auto& terms = cleaned_.prepared->plan.terms();
   for (std::size_t i = 0; i < dinputs.size(); ++i) {
     const std::int64_t heads = dinputs[i].size(1);
-    const Readers readers = readers_of(i);
+    const InputInfo::Readers& readers = readers_of(i);
     at::Tensor lost = at::zeros({1, 1, 1, 1}, dinputs[i].options().dtype(at::kBool));
     if (readers.other_queries) lost = keys_seen_by(gradient_, heads);
     if (readers.steps) lost = keys_of(steps(), gradient_, heads);

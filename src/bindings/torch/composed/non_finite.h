@@ -24,14 +24,9 @@ class NonFinite {
   // Keys that one of the queries sees, by `seen` in place of visible_.
   [[nodiscard]] static at::Tensor keys_of(const at::Tensor& seen, const at::Tensor& queries,
                                           std::int64_t heads);
-  // Who reads the row of a token in an input.
-  struct Readers {
-    bool own_query;
-    bool other_queries;  // that see the token as a key
-    bool sums;           // what they read is a sum over the rows up to it
-    bool steps = false;  // on their way to keys before the token
-  };
-  [[nodiscard]] Readers readers_of(std::size_t input) const;
+  [[nodiscard]] const InputInfo::Readers& readers_of(std::size_t input) const {
+    return cleaned_.prepared->plan.terms().inputs[input].info.readers;
+  }
   [[nodiscard]] bool is_log_gate(std::size_t input) const;
   // Whether a query makes the step of a token, as visible_: a key that it sees is before it.
   [[nodiscard]] at::Tensor steps() const;
