@@ -24,6 +24,20 @@ TEST(CliBench, PrintsRowsWithEveryKey) {
   EXPECT_GT(rows[0]["ms"], 0.0);
 }
 
+TEST(CliBench, ARowWithoutABaselineSaysWhy) {
+  const std::string row =
+      "bench cpu --filter attention/fox/T2048/D128/forward+backward --seconds 0";
+  const auto rows = testing::run_json(row);
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_TRUE(rows[0]["baseline_ms"].is_null());
+  EXPECT_EQ(rows[0]["no_baseline"], "fox has no composition of libtorch operations");
+  const std::string text = run(row).out;
+  EXPECT_NE(text.find("yes; no base: fox has no composition of libtorch operations\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(run(row + " --no-baseline").out.find("no base:"), std::string::npos);
+}
+
 TEST(CliBench, MistakesNameTheVerbAndWhatIsNear) {
   for (const auto& [arguments, says] :
        {std::pair("bench cup", "'cup' is not a verb of posenc bench; did you mean 'cpu'?"),

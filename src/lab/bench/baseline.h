@@ -23,9 +23,10 @@ class Baseline {
   Baseline& operator=(const Baseline&) = default;
 };
 
-// On the inputs of the problem, which must outlive it. Nothing where this was built without libtorch,
-// or where the composition does not know the case (masks other than causal).
-std::unique_ptr<Baseline> make_baseline(const cases::Case& c, cases::Problem& problem);
+// On the inputs of the problem, which must outlive it. Null where this was built without libtorch, or where the case is
+// not composed (masks other than causal): `why_not` says so in a few words.
+std::unique_ptr<Baseline> make_baseline(const cases::Case& c, cases::Problem& problem,
+                                        std::string& why_not);
 
 // "libtorch 1.13.1", or empty.
 std::string baseline_library();

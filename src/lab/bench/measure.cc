@@ -96,8 +96,12 @@ double baseline_seconds(Baseline& baseline, bool with_backward, const Effort& ef
 
 void measure_baseline(const TimedCase& timed, cases::Problem& problem, const Options& options,
                       Row& row) {
-  if (!timed.baseline || !options.baselines) return;
-  const auto baseline = make_baseline(timed.c, problem);
+  if (!options.baselines) return;
+  if (!timed.baseline) {
+    row.no_baseline = "scores as tensors do not fit into memory";
+    return;
+  }
+  const auto baseline = make_baseline(timed.c, problem, row.no_baseline);
   if (baseline == nullptr) return;
   set_baseline_threads(row.threads);
   row.baseline_peak_bytes = peak_bytes_of([&] { baseline->run(timed.with_backward); });

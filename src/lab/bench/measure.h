@@ -19,6 +19,7 @@ struct Row {
   int threads = 1;
   double ms = 0.0;
   std::optional<double> baseline_ms;  // libtorch's composition, with its faster oneDNN setting
+  std::string no_baseline;            // why there is none; empty where it was not asked for
   std::optional<double> limit;        // in `limit_unit`, reached by what `limit_of` names
   std::string limit_of;               // sgemm, update, read
   std::string limit_unit;             // GFLOP/s or GB/s

@@ -5,7 +5,9 @@
 
 namespace posenc::bench {
 
-std::unique_ptr<Baseline> make_baseline(const cases::Case& /*c*/, cases::Problem& /*problem*/) {
+std::unique_ptr<Baseline> make_baseline(const cases::Case& /*c*/, cases::Problem& /*problem*/,
+                                        std::string& why_not) {
+  why_not = "built without libtorch";
   return nullptr;
 }
 std::string baseline_library() { return ""; }

@@ -105,12 +105,11 @@ void add_decode(const std::string& spec, std::vector<TimedCase>& all) {
            .dtype = DType::kBfloat16};
   row.limit = Limit::kRead;
   row.plain = "decode/none/K32768/D128/bfloat16";
-  row.baseline = spec == "none";
   all.push_back(row);
 }
 
-// With libtorch's composition at both widths.
-const std::vector<std::string>& composed_specs() {
+// At both widths, next to libtorch's composition where there is one.
+const std::vector<std::string>& common_specs() {
   static const std::vector<std::string> kSpecs = {
       "none",
       "rope",
@@ -134,22 +133,22 @@ const std::vector<std::string>& composed_specs() {
 
 // Every other encoding, and forms that run other code than the default.
 std::vector<std::string> other_specs() {
-  std::vector<std::string> specs = composed_specs();
-  const auto composed = static_cast<std::ptrdiff_t>(specs.size());
+  std::vector<std::string> specs = common_specs();
+  const auto common = static_cast<std::ptrdiff_t>(specs.size());
   for (const char* spec :
        {"relative_query(side=key)", "relative_query(vectors=true)", "fox(bidirectional=true)",
         "rope(angles=input)", "rope(angles=input, running=true)", "rope(values=true)"}) {
     specs.emplace_back(spec);
   }
   specs = with_every_encoding(std::move(specs));
-  specs.erase(specs.begin(), specs.begin() + composed);
+  specs.erase(specs.begin(), specs.begin() + common);
   return specs;
 }
 
 void add_all_attention(std::vector<TimedCase>& all) {
   for (const std::int64_t d : {64, 128}) {
     for (const bool with_backward : {false, true}) {
-      for (const std::string& spec : composed_specs()) {
+      for (const std::string& spec : common_specs()) {
         add_attention(spec, spec, 0.0, d, with_backward, all);
       }
       add_attention("cope(closed gates)", "cope", 1.0, d, with_backward, all);
@@ -160,7 +159,6 @@ void add_all_attention(std::vector<TimedCase>& all) {
   for (const std::string& spec : other_specs()) {
     for (const bool with_backward : {false, true}) {
       add_attention(spec, spec, 0.0, 64, with_backward, all);
-      all.back().baseline = false;
     }
   }
 }

@@ -60,6 +60,7 @@ Json row_json(const Row& row) {
                {"table_bytes", or_null(row.table_bytes)},
                {"path", row.path},
                {"checked", row.checked}};
+  if (!row.no_baseline.empty()) json["no_baseline"] = row.no_baseline;
   if (!row.problem.empty()) json["problem"] = row.problem;
   return json;
 }
@@ -83,7 +84,8 @@ void print_row(const Row& row) {
              number(row.baseline_ms, 2), number(row.speedup(), 2), number(row.fraction_of_limit, 2),
              number(row.relative_to_plain, 2), number(row.per_doubling, 2),
              mebibytes(row.peak_bytes), mebibytes(row.baseline_peak_bytes),
-             row.checked ? "yes" : "NO: " + row.problem);
+             (row.checked ? "yes" : "NO: " + row.problem) +
+                 (row.no_baseline.empty() ? "" : "; no base: " + row.no_baseline));
   std::fflush(stdout);
 }
 

@@ -148,16 +148,19 @@ bool is_plain(const Case& c) {
 
 }  // namespace
 
-std::unique_ptr<Baseline> make_baseline(const Case& c, cases::Problem& problem) {
+std::unique_ptr<Baseline> make_baseline(const Case& c, cases::Problem& problem,
+                                        std::string& why_not) {
   const Spec spec = parse_spec(c.spec);
+  if (!is_plain(c)) why_not = "the composition is causal and has no other mask";
   // One query against a cache has other places and distances, which are not computed here.
-  const bool decoding = c.queries < c.keys;
-  const auto composed = [&](const Encoding& e) {
-    return decoding ? std::holds_alternative<None>(e) : is_composed(e);
-  };
-  if (!is_plain(c) || !std::all_of(spec.encodings.begin(), spec.encodings.end(), composed)) {
-    return nullptr;
+  if (c.queries < c.keys && !spec.encodings.empty()) {
+    why_not = "decode steps with encodings are not composed";
   }
+  for (const Encoding& e : spec.encodings) {
+    if (is_composed(e)) continue;
+    why_not = to_text(Spec{{e}}) + " has no composition of libtorch operations";
+  }
+  if (!why_not.empty()) return nullptr;
   if (auto* rope = dynamic_cast<cases::RopeProblem*>(&problem)) {
     return std::make_unique<RopeBaseline>(*rope);
   }
@@ -167,6 +170,7 @@ std::unique_ptr<Baseline> make_baseline(const Case& c, cases::Problem& problem) 
   if (auto* attention = dynamic_cast<cases::AttentionProblem*>(&problem)) {
     return std::make_unique<AttentionBaseline>(attention->data);
   }
+  why_not = std::string(cases::operation_name(c.op)) + " is not composed";
   return nullptr;
 }
 

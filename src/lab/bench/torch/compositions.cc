@@ -71,7 +71,7 @@ struct Composed {
   bool operator()(const None& /*e*/) const { return true; }
   bool operator()(const Rope& e) const {
     return e.theta.size() == 1 && e.rotary_dim == 0 && e.dim_offset == 0 && !e.inverse &&
-           std::holds_alternative<SingleAxis>(e.axes) &&
+           !e.values && !e.reads_input() && std::holds_alternative<SingleAxis>(e.axes) &&
            !std::holds_alternative<LearnableSchedule>(e.schedule);
   }
   bool operator()(const Alibi& /*e*/) const { return true; }
