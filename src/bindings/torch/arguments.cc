@@ -195,7 +195,7 @@ AttentionMask Places::mask() const {
   return mask;
 }
 
-PositionsView Places::view(const at::Tensor& positions) {
+PositionsView view_of_positions(const at::Tensor& positions) {
   PositionsView view;
   if (!positions.defined()) return view;
   view.ids = positions.data_ptr<std::int64_t>();

@@ -112,6 +112,9 @@ at::Tensor tensor_of(const std::vector<double>& values, const at::Tensor& like);
 void check_rows(const char* op, const char* name, const at::Tensor& x, const at::Tensor& q,
                 bool float32 = false);
 
+// Of int64 [B, T, axes], or undefined.
+PositionsView view_of_positions(const at::Tensor& positions);
+
 // Masks and positions; the tensors they point into live as long as this does.
 class Places {
  public:
@@ -124,14 +127,12 @@ class Places {
   void check_axes(const char* op, std::int64_t axes) const;
 
   [[nodiscard]] AttentionMask mask() const;
-  [[nodiscard]] PositionsView q_positions() const { return view(q_positions_); }
-  [[nodiscard]] PositionsView k_positions() const { return view(k_positions_); }
+  [[nodiscard]] PositionsView q_positions() const { return view_of_positions(q_positions_); }
+  [[nodiscard]] PositionsView k_positions() const { return view_of_positions(k_positions_); }
   [[nodiscard]] ref::Masking ref_masking() const;
   [[nodiscard]] ref::TokenPositions ref_positions() const;
 
  private:
-  static PositionsView view(const at::Tensor& positions);
-
   bool causal_;
   std::int64_t window_left_;
   std::int64_t window_right_;

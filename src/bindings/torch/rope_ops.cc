@@ -45,16 +45,6 @@ struct Rotation {
   const RotaryCache* tables;
 };
 
-PositionsView view_of_positions(const at::Tensor& positions) {
-  PositionsView view;
-  if (!positions.defined()) return view;
-  view.ids = positions.data_ptr<std::int64_t>();
-  view.batch_stride = positions.stride(0);
-  view.token_stride = positions.stride(1);
-  view.axis_stride = positions.size(2) > 1 ? 1 : 0;
-  return view;
-}
-
 std::vector<std::int64_t> ids_of(const at::Tensor& positions, const at::Tensor& q) {
   if (positions.defined()) {
     const auto* ids = positions.data_ptr<std::int64_t>();

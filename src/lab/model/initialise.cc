@@ -20,10 +20,6 @@ void fill_normal(at::Tensor& weight, double deviation, std::uint64_t seed,
   weight.copy_(values);
 }
 
-bool ends_with(const std::string& name, std::string_view end) {
-  return name.size() >= end.size() && name.compare(name.size() - end.size(), end.size(), end) == 0;
-}
-
 }  // namespace
 
 void initialise(torch::nn::Module& model, std::uint64_t seed, std::int64_t layers) {
@@ -33,12 +29,12 @@ void initialise(torch::nn::Module& model, std::uint64_t seed, std::int64_t layer
     at::Tensor& weight = item.value();
     if (is_positional(name) || name == "log_scale") continue;
     if (weight.dim() < 2) {
-      weight.fill_(ends_with(name, ".bias") ? 0.0 : 1.0);
+      weight.fill_(name.ends_with(".bias") ? 0.0 : 1.0);
       continue;
     }
     const auto fan_in = static_cast<double>(weight.size(1));
     double deviation = 1.0 / std::sqrt(fan_in);
-    if (ends_with(name, "out_proj.weight") || ends_with(name, "down.weight")) {
+    if (name.ends_with("out_proj.weight") || name.ends_with("down.weight")) {
       deviation /= std::sqrt(2.0 * static_cast<double>(layers));
     }
     fill_normal(weight, deviation, seed, name);

@@ -12,6 +12,7 @@
 
 #include "posenc/core/error.h"
 #include "runs/files.h"
+#include "runs/little_endian.h"
 #include "runs/protobuf.h"
 
 namespace posenc::runs {
@@ -74,9 +75,9 @@ std::uint32_t masked_crc32c(std::string_view data) {
 }
 
 std::string event_record(std::string_view payload) {
-  const std::string length = protobuf::little_endian(payload.size(), 8);
-  return length + protobuf::little_endian(masked_crc32c(length), 4) + std::string(payload) +
-         protobuf::little_endian(masked_crc32c(payload), 4);
+  const std::string length = little_endian(std::uint64_t{payload.size()});
+  return length + little_endian(masked_crc32c(length)) + std::string(payload) +
+         little_endian(masked_crc32c(payload));
 }
 
 std::string version_event(double wall_time) {
@@ -100,7 +101,7 @@ std::string plugin_event(double wall_time, std::string_view tag, std::string_vie
   constexpr std::int64_t kFloat = 1, kTensorData = 2;
   const std::string one_element = bytes_field(2, integer_field(1, 1));
   const std::string tensor = integer_field(1, kFloat) + bytes_field(2, one_element) +
-                             bytes_field(5, protobuf::little_endian(0, 4));
+                             bytes_field(5, little_endian(std::uint32_t{0}));
   const std::string metadata = bytes_field(1, bytes_field(1, plugin) + bytes_field(2, content)) +
                                integer_field(4, kTensorData);
   const std::string summary_value =

@@ -12,15 +12,22 @@
 
 namespace posenc::runs {
 
+template <class Word>
+std::string little_endian(Word word) {
+  std::string bytes;
+  for (std::size_t i = 0; i < sizeof(Word); ++i) {
+    bytes += static_cast<char>(static_cast<std::uint64_t>(word) >> (8 * i) & 0xffU);
+  }
+  return bytes;
+}
+
 class ByteWriter {
  public:
   explicit ByteWriter(std::string_view start) : bytes_(start) {}
 
   template <class Word>
   void put(Word word) {
-    for (std::size_t i = 0; i < sizeof(Word); ++i) {
-      bytes_ += static_cast<char>(static_cast<std::uint64_t>(word) >> (8 * i) & 0xffU);
-    }
+    bytes_ += little_endian(word);
   }
   // Of at most 65,535 bytes; an Error for a longer one.
   void put_text(std::string_view text) {

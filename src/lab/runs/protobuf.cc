@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "runs/little_endian.h"
+
 namespace posenc::runs::protobuf {
 namespace {
 
@@ -17,12 +19,6 @@ std::string key(std::uint64_t field, Wire wire) { return varint(field << 3 | wir
 
 }  // namespace
 
-std::string little_endian(std::uint64_t word, std::size_t count) {
-  std::string bytes;
-  for (std::size_t i = 0; i < count; ++i) bytes += static_cast<char>(word >> (8 * i) & 0xffU);
-  return bytes;
-}
-
 std::string bytes_field(std::uint64_t field, std::string_view bytes) {
   return key(field, kBytes) + varint(bytes.size()) + std::string(bytes);
 }
@@ -32,11 +28,11 @@ std::string integer_field(std::uint64_t field, std::int64_t number) {
 }
 
 std::string double_field(std::uint64_t field, double number) {
-  return key(field, kFixed64) + little_endian(std::bit_cast<std::uint64_t>(number), 8);
+  return key(field, kFixed64) + little_endian(std::bit_cast<std::uint64_t>(number));
 }
 
 std::string float_field(std::uint64_t field, float number) {
-  return key(field, kFixed32) + little_endian(std::bit_cast<std::uint32_t>(number), 4);
+  return key(field, kFixed32) + little_endian(std::bit_cast<std::uint32_t>(number));
 }
 
 }  // namespace posenc::runs::protobuf

@@ -1,15 +1,11 @@
 // Protobuf's wire format: a key of field number and kind, then the value. Messages are fields in a row.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 namespace posenc::runs::protobuf {
-
-// The lowest `count` bytes of a word.
-std::string little_endian(std::uint64_t word, std::size_t count);
 
 std::string bytes_field(std::uint64_t field, std::string_view bytes);  // text or a message
 std::string integer_field(std::uint64_t field, std::int64_t number);

@@ -33,15 +33,6 @@ void search(const fs::path& folder, std::vector<fs::path>& found) {
   }
 }
 
-std::string spec_text(const Value& value) {
-  if (const auto* word = value.get_if<std::string>()) return *word;
-  const auto* list = value.get_if<Value::List>();
-  if (list == nullptr) return to_json(value);
-  std::vector<std::string> parts;
-  for (const Value& part : *list) parts.push_back(spec_text(part));
-  return fmt::format("{}", fmt::join(parts, " | "));
-}
-
 std::int64_t bytes_below(const fs::path& folder) {
   std::int64_t bytes = 0;
   std::error_code ignored;
@@ -60,6 +51,15 @@ std::vector<fs::path> find_run_paths(const fs::path& folder) {
   search(folder, found);
   std::sort(found.begin(), found.end());
   return found;
+}
+
+std::string spec_text(const Value& value) {
+  if (const auto* word = value.get_if<std::string>()) return *word;
+  const auto* list = value.get_if<Value::List>();
+  if (list == nullptr) return to_json(value);
+  std::vector<std::string> parts;
+  for (const Value& part : *list) parts.push_back(spec_text(part));
+  return fmt::format("{}", fmt::join(parts, " | "));
 }
 
 std::string encoding_in(const Value& config) {

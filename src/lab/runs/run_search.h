@@ -17,6 +17,8 @@ std::vector<std::filesystem::path> find_run_paths(const std::filesystem::path& f
 
 // "rope | alibi": model.encoding of a config, as results.json writes it; empty where it has none.
 std::string encoding_in(const Value& config);
+// A spec, or a list of specs: "rope + alibi", "sinusoidal | rope"; JSON where it is more than that.
+std::string spec_text(const Value& value);
 std::optional<std::int64_t> seed_in(const Value& config);
 
 // A line of `posenc runs list`.

@@ -10,6 +10,7 @@
 #include "core/plain_text.h"
 #include "posenc/core/error.h"
 #include "runs/run_directory.h"
+#include "runs/run_search.h"
 #include "serve/request.h"
 
 namespace posenc::serve {
@@ -38,21 +39,11 @@ void search(const Folder& folder, RunPath& path, std::vector<RunPath>& found, st
   }
 }
 
-// "rope + alibi" where it is a text or a list of texts, JSON where it is more than that.
-std::string spec_text(const Value& value) {
-  if (const auto* word = value.get_if<std::string>()) return *word;
-  const auto* list = value.get_if<Value::List>();
-  if (list == nullptr) return to_json(value);
-  std::vector<std::string> parts;
-  for (const Value& part : *list) parts.push_back(spec_text(part));
-  return fmt::format("{}", fmt::join(parts, " | "));
-}
-
 // "parity", or the one key of {parity: {...}}.
 std::string name_of(const Value& value) {
   const auto* members = value.get_if<Value::Map>();
   if (members != nullptr && members->size() == 1) return members->front().key;
-  return spec_text(value);
+  return runs::spec_text(value);
 }
 
 Value progress_value(const Pace& pace, std::int64_t step, std::int64_t total, bool going) {
@@ -106,12 +97,8 @@ RunReader::Config RunReader::read_config(const File& file) {
   try {
     const Value tree = parse_yaml(file.read(0, static_cast<std::size_t>(file.size)), "config.yaml");
     if (const Value* task = tree.find("task")) config.task = name_of(*task);
-    const Value* model = tree.find("model");
-    const Value* encoding = model == nullptr ? nullptr : model->find("encoding");
-    if (encoding != nullptr) config.encoding = spec_text(*encoding);
-    const Value* seed = tree.find("seed");
-    const auto* number = seed == nullptr ? nullptr : seed->get_if<std::int64_t>();
-    if (number != nullptr) config.seed = *number;
+    config.encoding = runs::encoding_in(tree);
+    config.seed = runs::seed_in(tree);
     const Value* train = tree.find("train");
     const auto bound = train == nullptr
                            ? config::TrainConfig{}
