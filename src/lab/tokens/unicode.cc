@@ -4,6 +4,7 @@
 #include <array>
 #include <span>
 
+#include "core/plain_text.h"
 #include "tokens/unicode_tables.h"
 
 namespace posenc::tokens {
@@ -40,35 +41,12 @@ const std::array<CharacterKind, kTabled>& first_kinds() {
   return kKinds;
 }
 
-// Bytes of the sequence that this byte leads, or 0, and the bits of the character that it holds.
-struct Lead {
-  std::size_t bytes = 0;
-  char32_t bits = 0;
-  char32_t least = 0;  // smaller characters have a shorter form
-};
-Lead lead_of(unsigned char byte) {
-  if (byte >= 0xC2 && byte <= 0xDF) return {2, byte & 0x1Fu, 0x80};
-  if (byte >= 0xE0 && byte <= 0xEF) return {3, byte & 0x0Fu, 0x800};
-  if (byte >= 0xF0 && byte <= 0xF4) return {4, byte & 0x07u, 0x10000};
-  return {};
-}
-
 }  // namespace
 
 CodePoint long_code_point_at(std::string_view text, std::size_t at) {
-  const auto first = static_cast<unsigned char>(text[at]);
-  const CodePoint invalid{kInvalidByte + first, 1};
-  const Lead lead = lead_of(first);
-  if (lead.bytes == 0 || at + lead.bytes > text.size()) return invalid;
-  char32_t value = lead.bits;
-  for (std::size_t i = 1; i < lead.bytes; ++i) {
-    const auto byte = static_cast<unsigned char>(text[at + i]);
-    if ((byte & 0xC0u) != 0x80u) return invalid;
-    value = (value << 6) | (byte & 0x3Fu);
-  }
-  const bool surrogate = value >= 0xD800 && value <= 0xDFFF;
-  if (value < lead.least || value > 0x10FFFF || surrogate) return invalid;
-  return {value, lead.bytes};
+  const Character c = first_character(text.substr(at));
+  if (c.length > 0) return {c.code, c.length};
+  return {kInvalidByte + static_cast<unsigned char>(text[at]), 1};
 }
 
 void append_utf8(char32_t value, std::string& text) {

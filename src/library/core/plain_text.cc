@@ -8,16 +8,11 @@
 namespace posenc {
 namespace {
 
-struct Character {
-  std::size_t length = 0;  // 0: not UTF-8
-  std::uint32_t code = 0;
-};
-
 // Length by the first byte, the bits it carries, and the least code that may be written this long.
 struct Form {
   std::size_t length = 0;
-  std::uint32_t bits = 0;
-  std::uint32_t least = 0;
+  char32_t bits = 0;
+  char32_t least = 0;
 };
 
 Form form_of(unsigned char first) {
@@ -28,11 +23,13 @@ Form form_of(unsigned char first) {
   return {};
 }
 
+}  // namespace
+
 Character first_character(std::string_view text) {
   if (text.empty()) return {};
   const Form form = form_of(static_cast<unsigned char>(text.front()));
   if (form.length == 0 || form.length > text.size()) return {};
-  std::uint32_t code = form.bits;
+  char32_t code = form.bits;
   for (std::size_t k = 1; k < form.length; ++k) {
     const auto byte = static_cast<unsigned char>(text[k]);
     if ((byte & 0xc0U) != 0x80U) return {};
@@ -43,8 +40,10 @@ Character first_character(std::string_view text) {
   return {form.length, code};
 }
 
+namespace {
+
 // U+2028 and U+2029 end a line in JavaScript and in some terminals.
-bool is_hidden(std::uint32_t code) {
+bool is_hidden(char32_t code) {
   const bool control = code < 0x20 || (code >= 0x7f && code <= 0x9f);
   const bool direction = code == 0x061c || code == 0x200e || code == 0x200f ||
                          (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
@@ -70,7 +69,7 @@ std::string replaced(std::string_view text, const Replace& replace) {
   return out;
 }
 
-bool is_white(std::uint32_t code) { return code == '\n' || code == '\t'; }
+bool is_white(char32_t code) { return code == '\n' || code == '\t'; }
 
 // Is this the front of a character whose rest is missing?
 bool is_cut(std::string_view text) {
@@ -103,21 +102,21 @@ bool is_utf8(std::string_view text) {
 }
 
 std::string printable(std::string_view text) {
-  return replaced(text, [](std::uint32_t code) {
+  return replaced(text, [](char32_t code) {
     return std::string(1, is_white(code) ? static_cast<char>(code) : '?');
   });
 }
 
 std::string one_line(std::string_view text) {
-  return replaced(text, [](std::uint32_t code) {
+  return replaced(text, [](char32_t code) {
     return std::string(1, is_white(code) || code == '\r' ? ' ' : '?');
   });
 }
 
 std::string printable_json(std::string_view json) {
-  return replaced(json, [](std::uint32_t code) {
+  return replaced(json, [](char32_t code) {
     return is_white(code) ? std::string(1, static_cast<char>(code))
-                          : fmt::format("\\u{:04x}", code);
+                          : fmt::format("\\u{:04x}", static_cast<std::uint32_t>(code));
   });
 }
 

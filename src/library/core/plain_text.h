@@ -10,6 +10,12 @@ namespace posenc {
 
 bool is_utf8(std::string_view text);
 
+// The UTF-8 character at the front of a text; length 0 where there is none.
+struct Character {
+  std::size_t length = 0;  // in bytes
+  char32_t code = 0;
+};
+Character first_character(std::string_view text);
 // Bytes of the UTF-8 character at the front; 0 where there is none.
 std::size_t character_length(std::string_view text);
 // Characters in a text; a byte that is not UTF-8 counts as one.

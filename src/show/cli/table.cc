@@ -10,6 +10,7 @@
 
 #include "command/help.h"
 #include "command/terminal.h"
+#include "core/plain_text.h"
 
 namespace posenc::cli {
 namespace {
@@ -44,15 +45,19 @@ Colour colour_of_state(std::string_view state) {
 std::vector<std::string> broken(const std::string& cell, std::size_t width) {
   std::vector<std::string> lines(1);
   std::size_t used = 0;
-  for (const char c : command::wrapped(cell, width)) {
-    const bool starts_character = (static_cast<unsigned char>(c) & 0xc0U) != 0x80U;
-    if (c == '\n' || (starts_character && used == width)) {
+  const std::string text = command::wrapped(cell, width);
+  for (std::string_view rest = text; !rest.empty();) {
+    const std::size_t bytes = std::max<std::size_t>(1, character_length(rest));
+    const bool ends = rest.front() == '\n';
+    if (ends || used == width) {
       lines.emplace_back();
       used = 0;
-      if (c == '\n') continue;
     }
-    lines.back() += c;
-    used += starts_character ? 1 : 0;
+    if (!ends) {
+      lines.back() += rest.substr(0, bytes);
+      ++used;
+    }
+    rest.remove_prefix(bytes);
   }
   return lines;
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 
+#include "core/plain_text.h"
 #include "draw/formula.h"
 
 namespace posenc::draw {
@@ -117,8 +118,9 @@ namespace {
 
 double run_width(std::string_view text) {
   double width = 0.0;
-  for (const char c : text) {
-    if ((static_cast<unsigned char>(c) & 0xC0U) == 0x80U) continue;  // inside a letter of UTF-8
+  while (!text.empty()) {
+    const char c = text.front();
+    text.remove_prefix(std::max<std::size_t>(1, character_length(text)));
     if (std::string_view("iljtfI.,:;'|!()[] ").find(c) != std::string_view::npos) {
       width += 0.36;
     } else {
