@@ -25,4 +25,18 @@ ScratchFolder::ScratchFolder(const fs::path& path) {
 
 ScratchFolder::~ScratchFolder() { (void)remove_tree(path_); }
 
+ScratchFolder temporary_scratch(const std::string& name) {
+  const std::string hint = "set TMPDIR to a folder that can be written";
+  std::error_code error;
+  const fs::path folder = fs::temp_directory_path(error);
+  if (error) {
+    throw system_error("TMPDIR", "is not a folder for temporary files", error.value(), hint);
+  }
+  try {
+    return ScratchFolder(folder / name);
+  } catch (const Error& e) {
+    throw file_error(ErrorKind::kIo, folder.string(), "", e.rule(), "", hint);
+  }
+}
+
 }  // namespace posenc

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "core/open_file.h"
 
@@ -22,5 +23,8 @@ class ScratchFolder {
   std::filesystem::path path_;
   Descriptor lock_;  // tells a folder in use from one that was left
 };
+
+// In the folder for temporary files.
+ScratchFolder temporary_scratch(const std::string& name);
 
 }  // namespace posenc

@@ -24,7 +24,7 @@ import tempfile
 import time
 from pathlib import Path
 
-TEMPORARY = re.compile(r"\.tmp-[0-9a-f]{8}$|\.posenc-tmp-")
+TEMPORARY = re.compile(r"\.tmp-[0-9a-f]{8}$")
 OF_THE_CLOCK = {"seconds", "tokens_per_s", "train_seconds", "data_share", "peak_memory_bytes"}
 LAB = ["--threads", "1", "--progress", "quiet"]
 

@@ -129,15 +129,15 @@ TEST_F(Fetch, WorksInFoldersThatCannotBeGuessedAndRemovesThoseOfTheDead) {
   tool("npm", "pwd >> " + (folder_ / "where") + "\ncp " + (folder_ / "good.tgz") + " t.tgz\n");
   options_.force = true;
   fetch_corpus(corpus_, options_);
-  std::filesystem::create_directories(folder_ / "target/.tiny.posenc-tmp-dead/files");
-  std::filesystem::create_directories(folder_ / "target/.other.posenc-tmp-dead");
+  std::filesystem::create_directories(folder_ / "target/tiny.tmp-0123abcd/files");
+  std::filesystem::create_directories(folder_ / "target/other.tmp-0123abcd");
   fetch_corpus(corpus_, options_);
   const std::string where = read_file(folder_ / "where");
   const std::size_t line = where.find('\n');
   EXPECT_NE(where.substr(0, line + 1), where.substr(line + 1)) << where;
   auto left = in_target();
   std::sort(left.begin(), left.end());
-  EXPECT_EQ(left, (std::vector<std::string>{".other.posenc-tmp-dead", "tiny"}));
+  EXPECT_EQ(left, (std::vector<std::string>{"other.tmp-0123abcd", "tiny"}));
 }
 
 TEST_F(Fetch, RefusesAWrongChecksumBeforeUnpacking) {

@@ -2,13 +2,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <optional>
 #include <tuple>
@@ -18,6 +14,7 @@
 #include "datasets/convert.h"
 #include "posenc/core/error.h"
 #include "system/process.h"
+#include "system/scratch_folder.h"
 #include "system/sha256.h"
 
 namespace posenc::datasets {
@@ -33,55 +30,21 @@ Error failure(const Corpus& corpus, const std::string& rule, const std::string& 
       {.scope = "data", .key = std::string(corpus.name), .rule = rule, .value = "", .hint = hint}};
 }
 
-std::string workshop_prefix(const fs::path& target) {
-  return fmt::format(".{}.posenc-tmp-", target.filename().string());
-}
-
-// Workshops that killed processes left: those in use are locked.
-void remove_stale_workshops(const fs::path& target) {
-  std::error_code none;
-  for (const fs::directory_entry& entry : fs::directory_iterator(target.parent_path(), none)) {
-    if (!entry.path().filename().string().starts_with(workshop_prefix(target))) continue;
-    const int folder =
-        ::open(entry.path().c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    const bool stale = folder >= 0 && ::flock(folder, LOCK_EX | LOCK_NB) == 0;
-    std::error_code ignored;
-    if (stale) fs::remove_all(entry.path(), ignored);
-    if (folder >= 0) ::close(folder);
-  }
-}
-
-// A folder next to the target with a name that cannot be guessed, removed with all it holds.
+// Next to the target, removed with all it holds.
 class Workshop {
  public:
-  explicit Workshop(const fs::path& target) {
-    fs::create_directories(target.parent_path());
-    std::string name = (target.parent_path() / (workshop_prefix(target) + "XXXXXX")).string();
-    if (::mkdtemp(name.data()) == nullptr) {
-      throw fs::filesystem_error("mkdtemp", std::error_code(errno, std::generic_category()));
-    }
-    path_ = name;
-    lock_ = ::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (lock_ >= 0) ::flock(lock_, LOCK_EX);
-    for (const char* part : {"package", "unpacked", "files"}) fs::create_directory(path_ / part);
+  explicit Workshop(const fs::path& target) : folder_(target) {
+    for (const fs::path& part : {package(), unpacked(), files()}) fs::create_directory(part);
   }
-  ~Workshop() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-    if (lock_ >= 0) ::close(lock_);
-  }
-  Workshop(Workshop&&) = delete;
-  Workshop& operator=(Workshop&&) = delete;
 
-  [[nodiscard]] fs::path package() const { return path_ / "package"; }
-  [[nodiscard]] fs::path unpacked() const { return path_ / "unpacked"; }
-  [[nodiscard]] fs::path files() const { return path_ / "files"; }
-  [[nodiscard]] std::string log() const { return (path_ / "log").string(); }
-  [[nodiscard]] fs::path replaced() const { return path_ / "replaced"; }
+  [[nodiscard]] fs::path package() const { return folder_.path() / "package"; }
+  [[nodiscard]] fs::path unpacked() const { return folder_.path() / "unpacked"; }
+  [[nodiscard]] fs::path files() const { return folder_.path() / "files"; }
+  [[nodiscard]] std::string log() const { return (folder_.path() / "log").string(); }
+  [[nodiscard]] fs::path replaced() const { return folder_.path() / "replaced"; }
 
  private:
-  fs::path path_;
-  int lock_ = -1;
+  ScratchFolder folder_;
 };
 
 void run_tool(const Corpus& corpus, const Workshop& shop, std::vector<std::string> words,
@@ -203,6 +166,7 @@ void move_into_place(const Workshop& shop, const fs::path& target) {
 }
 
 Manifest make_corpus(const Corpus& corpus, const FetchOptions& options) {
+  fs::create_directories(options.folder.parent_path());
   const Workshop shop(options.folder);
   Manifest manifest{.name = std::string(corpus.name),
                     .source = source_text(corpus),
@@ -282,7 +246,6 @@ Fetched fetch_corpus(const Corpus& corpus, const FetchOptions& options) {
   try {
     FetchOptions absolute = options;
     absolute.folder = fs::absolute(options.folder).lexically_normal();
-    remove_stale_workshops(absolute.folder);
     if (auto there = present(corpus, absolute)) return {*there, true};
     return {make_corpus(corpus, absolute), false};
   } catch (const fs::filesystem_error& e) {

@@ -17,18 +17,11 @@ namespace fs = std::filesystem;
 
 // Headers and padding of a tar, and pack.json itself, for as many files as a pack of any use has.
 constexpr std::int64_t kTarOverhead = std::int64_t{64} << 20;
+constexpr const char* kScratch = "posenc-pack";
 
 Error damaged(const fs::path& pack, const std::string& rule) {
   return file_error(ErrorKind::kIo, pack.string(), "", "is damaged: it " + rule, "",
                     "fetch or make it again; nothing was unpacked");
-}
-
-fs::path temporary_place() {
-  std::error_code error;
-  const fs::path folder = fs::temp_directory_path(error);
-  if (!error) return folder / "posenc-pack";
-  throw system_error("TMPDIR", "is not a folder for temporary files", error.value(),
-                     "set TMPDIR to a folder that can be written");
 }
 
 const fs::path& require_regular(const fs::path& pack) {
@@ -97,7 +90,7 @@ void check_tree(const fs::path& folder, const PackIndex& index, const fs::path& 
 
 bool may_be_pack(const fs::path& file) {
   require_archive_tools(file);
-  const ScratchFolder scratch(temporary_place());
+  const ScratchFolder scratch = temporary_scratch(kScratch);
   const std::string block = Archive(file, scratch.path(), file.string()).first_bytes(kTarBlock);
   return block.size() < kTarBlock || std::string_view(block.c_str()) == kPackIndexFile;
 }
@@ -107,7 +100,12 @@ UnpackedPack::UnpackedPack(const fs::path& pack, const fs::path& sibling, std::i
   read(most_bytes);
 }
 
-UnpackedPack::UnpackedPack(const fs::path& pack) : UnpackedPack(pack, temporary_place()) {}
+UnpackedPack::UnpackedPack(const fs::path& pack)
+    : pack_(require_regular(pack)),
+      scratch_(temporary_scratch(kScratch)),
+      files_(scratch_.path() / "files") {
+  read(kLargestPack);
+}
 
 void UnpackedPack::read(std::int64_t most_bytes) {
   require_archive_tools(pack_);

@@ -1,12 +1,9 @@
 // posenc attention: what a trained model looks at on an example. Records that are missing are computed by
 // posenc-lab; pictures need the record alone.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -23,6 +20,7 @@
 #include "runs/run_directory.h"
 #include "system/process.h"
 #include "system/restart.h"
+#include "system/scratch_folder.h"
 #include "system/stop_request.h"
 
 namespace posenc::cli {
@@ -74,48 +72,20 @@ Ending run_until(const StopRequest& stop, const Command& command) {
   return process.wait();
 }
 
-// A file of a name that no other process has, removed at the end.
-class TemporaryFile {
- public:
-  explicit TemporaryFile(const char* name) : path_((fs::temp_directory_path() / name).string()) {
-    const int file = ::mkstemp(path_.data());
-    if (file >= 0) {
-      ::close(file);
-      return;
-    }
-    const int reason = errno;
-    print_error("posenc: cannot make a file in {}: {}; set TMPDIR to a folder that can be written",
-                fs::temp_directory_path().string(), std::strerror(reason));
-    path_.clear();
-  }
-  ~TemporaryFile() {
-    std::error_code ignored;
-    if (made()) fs::remove(path_, ignored);
-  }
-  TemporaryFile(TemporaryFile&&) = delete;
-  TemporaryFile& operator=(TemporaryFile&&) = delete;
-  // False where an error has been printed.
-  [[nodiscard]] bool made() const { return !path_.empty(); }
-  [[nodiscard]] const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 // Runs posenc-lab, which needs libtorch. What it says is passed on where it fails.
 int compute(const AttentionOptions& options, const std::string& run,
             const std::vector<std::string>& which) {
-  const TemporaryFile log("posenc_attention_XXXXXX");
-  if (!log.made()) return kFailure;
+  const ScratchFolder scratch = temporary_scratch("posenc-attention");
+  const std::string log = scratch.path() / "log";
   Command command{.words = {program_beside("posenc-lab"), "attention", run, "--progress", "quiet"},
                   .folder = "",
-                  .output = log.path(),
+                  .output = log,
                   .environment = patient_threads()};
   command.words.insert(command.words.end(), which.begin(), which.end());
   if (options.best) command.words.emplace_back("--best");
   const StopRequest stop;
   const Ending ending = run_until(stop, command);
-  const std::string said = last_line(log.path());
+  const std::string said = last_line(log);
   if (stop.requested()) return stop.exit_code();
   if (ending.fine()) return kFine;
   print_error("{}", said.empty() ? "posenc: posenc-lab: " + ending_text(ending) : said);
@@ -125,12 +95,11 @@ int compute(const AttentionOptions& options, const std::string& run,
 // Of the user's own text, which is not kept in the run.
 std::optional<AttentionRecord> text_record(const AttentionOptions& options, const std::string& run,
                                            int& code) {
-  const TemporaryFile record("posenc_record_XXXXXX");
-  code = kFailure;
-  if (!record.made()) return std::nullopt;
-  code = compute(options, run, {"--text", options.text, "--out", record.path()});
+  const ScratchFolder scratch = temporary_scratch("posenc-record");
+  const std::string record = scratch.path() / "record.safetensors";
+  code = compute(options, run, {"--text", options.text, "--out", record});
   if (code != kFine) return std::nullopt;
-  return runs::read_attention(record.path());
+  return runs::read_attention(record);
 }
 
 // The record of a run: as it lies there, or computed now. `code` is not kFine where that failed.
