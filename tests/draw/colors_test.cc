@@ -2,11 +2,38 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 
 namespace posenc::draw {
 namespace {
+
+double linear(std::uint8_t byte) {
+  const double v = byte / 255.0;
+  return v <= 0.04045 ? v / 12.92 : std::pow((v + 0.055) / 1.055, 2.4);
+}
+enum class Deficiency { kProtan, kDeutan, kTritan };
+// As a person with this deficiency sees it: Machado, Oliveira and Fernandes 2009, severity 1.0, on linear RGB.
+Rgb simulate(Rgb color, Deficiency deficiency) {
+  static constexpr std::array<std::array<double, 9>, 3> kMatrices = {
+      {{0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116,
+        1.051998},
+       {0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.011820, 0.042940, 0.968881},
+       {1.255528, -0.076749, -0.178779, -0.078411, 0.930809, 0.147602, 0.004733, 0.691367,
+        0.303900}}};
+  const auto& m = kMatrices[static_cast<std::size_t>(deficiency)];
+  const std::array<double, 3> in = {linear(color.r), linear(color.g), linear(color.b)};
+  std::array<std::uint8_t, 3> out{};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const double v =
+        std::clamp(m[3 * i] * in[0] + m[3 * i + 1] * in[1] + m[3 * i + 2] * in[2], 0.0, 1.0);
+    const double encoded = v <= 0.0031308 ? 12.92 * v : 1.055 * std::pow(v, 1 / 2.4) - 0.055;
+    out[i] = static_cast<std::uint8_t>(std::lround(encoded * 255));
+  }
+  return {out[0], out[1], out[2]};
+}
 
 // As everybody sees it, and as each deficiency does.
 std::vector<Rgb> views(Rgb color) {
@@ -14,10 +41,6 @@ std::vector<Rgb> views(Rgb color) {
           simulate(color, Deficiency::kTritan)};
 }
 
-double linear(std::uint8_t byte) {
-  const double v = byte / 255.0;
-  return v <= 0.04045 ? v / 12.92 : std::pow((v + 0.055) / 1.055, 2.4);
-}
 double luminance(Rgb c) {
   return 0.2126 * linear(c.r) + 0.7152 * linear(c.g) + 0.0722 * linear(c.b);
 }
@@ -42,6 +65,7 @@ Lab lab(Rgb c) {
   const double z = f((0.0193 * r + 0.1192 * g + 0.9505 * b) / 1.08883);
   return {116 * y - 16, 500 * (x - y), 200 * (y - z)};
 }
+double lightness(Rgb color) { return lab(color).l; }
 double distance(Rgb a, Rgb b) {
   const Lab p = lab(a);
   const Lab q = lab(b);

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 namespace posenc::runs {
@@ -36,17 +35,6 @@ TEST(ScoreRegions, OtherSamplesAreBeyondTrainingAtAnyLength) {
   EXPECT_FALSE(beyond_training(64, 64, false));
   EXPECT_TRUE(beyond_training(64, 64, true));
   EXPECT_TRUE(beyond_training(64, 32, true));
-}
-
-// Right inside the trained length, wrong beyond it: half of all answers and none of the headline.
-TEST(ScoreRegions, AModelThatFailsBeyondItsLengthHasNoPointsThere) {
-  std::vector<Tally> positions(16);
-  for (std::size_t i = 0; i < 16; ++i) positions[i] = {i < 8 ? 1U : 0U, 1U, i < 8 ? 0.25F : 2.0F};
-  EXPECT_EQ(tally_region(positions, region_range(Region::kAll, 8, 16)), (Tally{8, 16, 18.0F}));
-  EXPECT_EQ(tally_region(positions, region_range(Region::kHeadline, 8, 16)), (Tally{0, 8, 16.0F}));
-  EXPECT_EQ(tally_region(positions, region_range(Region::kLastEighth, 8, 16)), (Tally{0, 2, 4.0F}));
-  positions[9].loss = std::nanf("");
-  EXPECT_TRUE(std::isinf(tally_region(positions, {8, 16}).loss)) << "no number counts as the worst";
 }
 
 TEST(BucketEdges, TheTrainedLengthIsAnEdgeOfEveryLongerRow) {

@@ -14,13 +14,6 @@
 
 namespace posenc::cases {
 
-inline double stored_value(DType dtype, double x) {
-  const auto f = static_cast<float>(x);
-  if (dtype == DType::kBfloat16) return bfloat16_to_float(float_to_bfloat16(f));
-  if (dtype == DType::kFloat16) return float16_to_float(float_to_float16(f));
-  return f;
-}
-
 // How far storage may round a value of this size.
 inline double rounding(DType dtype, double x) {
   const double unit = dtype == DType::kFloat32    ? 0x1.0p-24

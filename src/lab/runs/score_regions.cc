@@ -1,8 +1,6 @@
 #include "runs/score_regions.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 
 namespace posenc::runs {
 namespace {
@@ -39,19 +37,6 @@ PositionRange region_range(Region region, std::int64_t trained_length, std::int6
 bool beyond_training(std::int64_t trained_length, std::int64_t row_length,
                      bool out_of_distribution) {
   return out_of_distribution || row_length > trained_length;
-}
-
-Tally tally_region(std::span<const Tally> positions, PositionRange range) {
-  Tally sum;
-  double loss = 0.0;  // float would lose the small terms of a long row
-  for (std::int64_t i = range.begin; i < range.end; ++i) {
-    const Tally& position = positions[i];
-    sum.correct += position.correct;
-    sum.weight += position.weight;
-    loss += position.loss;
-  }
-  sum.loss = std::isnan(loss) ? std::numeric_limits<float>::infinity() : static_cast<float>(loss);
-  return sum;
 }
 
 std::vector<std::int64_t> bucket_edges(std::int64_t trained_length, std::int64_t row_length) {

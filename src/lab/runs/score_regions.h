@@ -50,9 +50,6 @@ struct Tally {
   bool operator==(const Tally&) const = default;
 };
 
-// The sum over a region of one row: positions[i] is the tally of position i.
-Tally tally_region(std::span<const Tally> positions, PositionRange range);
-
 // Edges of about 16 buckets of positions, from 0 to row_length: bucket b holds the positions edges[b] <= i <
 // edges[b + 1]. The trained length is an edge of every longer row, so no bucket mixes positions inside and
 // beyond it. Short rows have fewer buckets; none is empty.

@@ -3,10 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numbers>
 #include <numeric>
-
-#include "posenc/core/rng.h"
 
 namespace posenc::statistics {
 namespace {
@@ -45,34 +42,6 @@ Ratio ratio_of(std::span<const RowSum> rows) {
 
 double mean_of(std::span<const double> values) {
   return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
-}
-
-// Percentiles by linear interpolation between order statistics.
-Interval percentiles(std::vector<double> draws) {
-  std::sort(draws.begin(), draws.end());
-  const auto at = [&](double p) {
-    const double place = p * static_cast<double>(draws.size() - 1);
-    const auto below = static_cast<std::size_t>(place);
-    const std::size_t above = std::min(below + 1, draws.size() - 1);
-    return std::lerp(draws[below], draws[above], place - static_cast<double>(below));
-  };
-  return {at(0.025), at(0.975)};
-}
-
-// Draws of a statistic over resampled indices 0 .. count - 1.
-template <class Statistic>
-std::vector<double> resampled(std::size_t count, std::uint64_t seed, int resamples,
-                              const Statistic& statistic) {
-  Rng rng(seed);
-  std::vector<std::size_t> chosen(count);
-  std::vector<double> draws;
-  for (int draw = 0; draw < resamples; ++draw) {
-    for (std::size_t& index : chosen) {
-      index = static_cast<std::size_t>(rng.integer(0, static_cast<std::int64_t>(count) - 1));
-    }
-    draws.push_back(statistic(chosen));
-  }
-  return draws;
 }
 
 // Continued fraction of the incomplete beta function, by Lentz's method.
@@ -140,23 +109,6 @@ Estimate mean_over_rows(std::span<const RowSum> rows) {
   return {ratio.value, {ratio.value - half, ratio.value + half}};
 }
 
-Estimate bootstrap_over_rows(std::span<const RowSum> rows, std::uint64_t seed, int resamples) {
-  std::vector<RowSum> scored;
-  std::copy_if(rows.begin(), rows.end(), std::back_inserter(scored),
-               [](const RowSum& row) { return row.weight > 0.0; });
-  const double value = ratio_of(scored).value;
-  if (scored.size() < 2) return {value, {value, value}};
-  const auto statistic = [&](const std::vector<std::size_t>& chosen) {
-    RowSum sum;
-    for (const std::size_t index : chosen) {
-      sum.total += scored[index].total;
-      sum.weight += scored[index].weight;
-    }
-    return sum.total / sum.weight;
-  };
-  return {value, percentiles(resampled(scored.size(), seed, resamples, statistic))};
-}
-
 double student_t_quantile(double p, double degrees_of_freedom) {
   if (!(p > 0.0 && p < 1.0) || !(degrees_of_freedom > 0.0)) return kNan;
   if (p < 0.5) return -student_t_quantile(1.0 - p, degrees_of_freedom);
@@ -219,19 +171,6 @@ std::int64_t effective_length(std::vector<LengthValue> values, double threshold,
   }
   return longest;
 }
-
-void TokenLoss::add(double nats, std::int64_t tokens) {
-  nats_ += nats;
-  tokens_ += tokens;
-}
-
-double TokenLoss::nats_per_token() const {
-  return tokens_ > 0 ? nats_ / static_cast<double>(tokens_) : kNan;
-}
-
-double TokenLoss::perplexity() const { return std::exp(nats_per_token()); }
-
-double TokenLoss::bits_per_token() const { return nats_per_token() / std::numbers::ln2; }
 
 std::vector<double> ranks(std::span<const double> values, bool higher_better) {
   const auto better = [&](double a, double b) {

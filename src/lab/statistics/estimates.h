@@ -48,11 +48,6 @@ Estimate proportion_over_rows(std::span<const RowSum> rows);
 // Mean per position (loss, bits per byte), each row a cluster: ratio +- t_{m-1} sqrt(v).
 Estimate mean_over_rows(std::span<const RowSum> rows);
 
-// The same ratio by resampling rows, percentiles of 2.5 and 97.5 %: for few rows of very unequal
-// size or loss, where the symmetric interval above misleads.
-Estimate bootstrap_over_rows(std::span<const RowSum> rows, std::uint64_t seed,
-                             int resamples = 2000);
-
 // --- several runs: doubt about seeds ------------------------------------------------------------
 
 // Quantile of Student's t: the x with P(T <= x) = p, for 0 < p < 1.
@@ -84,21 +79,6 @@ struct LengthValue {
 // A lucky length beyond a failure does not count.
 std::int64_t effective_length(std::vector<LengthValue> values, double threshold,
                               bool higher_better);
-
-// Total negative log-likelihood over total tokens: never a mean of means, whose last, short windows
-// would weigh as much as the others.
-class TokenLoss {
- public:
-  void add(double nats, std::int64_t tokens);
-  [[nodiscard]] std::int64_t tokens() const { return tokens_; }
-  [[nodiscard]] double nats_per_token() const;
-  [[nodiscard]] double perplexity() const;
-  [[nodiscard]] double bits_per_token() const;  // per byte, where a token is a byte
-
- private:
-  double nats_ = 0.0;
-  std::int64_t tokens_ = 0;
-};
 
 // Ranks from 1 for the best; equals share the mean of their ranks. NaN ranks last.
 std::vector<double> ranks(std::span<const double> values, bool higher_better);

@@ -30,14 +30,10 @@ std::array<double, 3> linear_rgb(const Lab& c) {
           -0.0041960863 * l - 0.7034186147 * m + 1.7076147010 * s};
 }
 
-// The transfer curve of sRGB (IEC 61966-2-1), both ways.
+// The transfer curve of sRGB (IEC 61966-2-1).
 double encoded(double linear) {
   const double v = std::clamp(linear, 0.0, 1.0);
   return v <= 0.0031308 ? 12.92 * v : 1.055 * std::pow(v, 1 / 2.4) - 0.055;
-}
-double decoded(std::uint8_t byte) {
-  const double v = byte / 255.0;
-  return v <= 0.04045 ? v / 12.92 : std::pow((v + 0.055) / 1.055, 2.4);
 }
 std::uint8_t byte_of(double linear) {
   return static_cast<std::uint8_t>(std::lround(encoded(linear) * 255));
@@ -123,28 +119,5 @@ Rgb palette(int index, Theme theme) {
 }
 
 std::string css(Rgb color) { return fmt::format("#{:02x}{:02x}{:02x}", color.r, color.g, color.b); }
-
-double lightness(Rgb color) {
-  const double y =
-      0.2126 * decoded(color.r) + 0.7152 * decoded(color.g) + 0.0722 * decoded(color.b);
-  return y > 0.008856 ? 116 * std::cbrt(y) - 16 : 903.3 * y;
-}
-
-Rgb simulate(Rgb color, Deficiency deficiency) {
-  // Machado, Oliveira and Fernandes 2009, severity 1.0, on linear RGB.
-  static constexpr std::array<std::array<double, 9>, 3> kMatrices = {
-      {{0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116,
-        1.051998},
-       {0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.011820, 0.042940, 0.968881},
-       {1.255528, -0.076749, -0.178779, -0.078411, 0.930809, 0.147602, 0.004733, 0.691367,
-        0.303900}}};
-  const auto& m = kMatrices[static_cast<std::size_t>(deficiency)];
-  const std::array<double, 3> in = {decoded(color.r), decoded(color.g), decoded(color.b)};
-  std::array<std::uint8_t, 3> out{};
-  for (std::size_t i = 0; i < 3; ++i) {
-    out[i] = byte_of(m[3 * i] * in[0] + m[3 * i + 1] * in[1] + m[3 * i + 2] * in[2]);
-  }
-  return {out[0], out[1], out[2]};
-}
 
 }  // namespace posenc::draw

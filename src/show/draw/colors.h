@@ -36,10 +36,4 @@ Rgb palette(int index, Theme theme);
 
 std::string css(Rgb color);  // "#1f77b4"
 
-// Lightness L* of CIE 1976, 0 to 100.
-double lightness(Rgb color);
-// As a person with this deficiency sees it (Machado et al. 2009, full severity).
-enum class Deficiency { kProtan, kDeutan, kTritan };
-Rgb simulate(Rgb color, Deficiency deficiency);
-
 }  // namespace posenc::draw
