@@ -30,11 +30,6 @@ std::int64_t span_of(const AttentionCall& call) {
   return distances_of(call, segments_of(call)).span();
 }
 
-template <class E>
-const E* encoding_at(const AttentionPlan::State& state, std::size_t index) {
-  return std::get_if<E>(&state.spec.encodings[index]);
-}
-
 // Keys, values and vectors of gates as float32 rows, where the tensors themselves do not serve.
 std::int64_t packed_bytes(const AttentionCall& call) {
   const AttentionPlan::State& state = call.plan->state();
@@ -46,7 +41,7 @@ std::int64_t packed_bytes(const AttentionCall& call) {
   if (turns_keys(call) || packs(call.k)) bytes += rows;
   if (state.rotates_values || packs(call.v)) bytes += rows;
   if (state.cope) {
-    const auto& cope = *encoding_at<Cope>(state, *state.cope);
+    const auto& cope = *state.config<Cope>(state.cope);
     if (cope.gate_source == Cope::GateSource::kSeparate && packs(call.k)) bytes += rows;
   }
   return bytes;
@@ -186,7 +181,7 @@ struct PairGradientBytes {
 std::int64_t task_bytes(const AttentionCall& call, const Segment& s) {
   const AttentionPlan::State& state = call.plan->state();
   const std::int64_t group = state.shape.heads / state.kv_heads;
-  const bool gates = state.cope && has_gate_vectors(*encoding_at<Cope>(state, *state.cope));
+  const bool gates = state.cope && has_gate_vectors(*state.config<Cope>(state.cope));
   std::int64_t bytes = s.keys * row_bytes(call) * (gates ? 3 : 2);
   if (state.token) bytes += group * s.keys * kDouble;
   if (!state.biases.empty()) bytes += group * span_of(call) * kFloat;

@@ -131,7 +131,7 @@ cpu::ChainProblem AttentionSetup::chain_of(const Segment& s, std::int64_t kv_hea
 std::int64_t chain_bytes(const AttentionCall& call, std::int64_t row_bytes) {
   const AttentionPlan::State& state = call.plan->state();
   if (!state.chain) return 0;
-  const bool householder = std::holds_alternative<Path>(state.spec.encodings[*state.chain]);
+  const bool householder = state.config<Path>(state.chain) != nullptr;
   std::int64_t tiles = 0;
   for (const Segment& s : segments_of(call)) tiles += static_cast<std::int64_t>(tiles_of(s));
   const std::int64_t rows = call.k.batch() * call.k.tokens() * 2;

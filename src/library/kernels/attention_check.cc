@@ -106,7 +106,7 @@ Status check_plain_keys(const AttentionCall& call) noexcept {
   const AttentionPlan::State& state = call.plan->state();
   if (!call.keys_are_turned || state.rotary.empty()) return {};
   for (const std::size_t index : state.pairs) {
-    const auto* relative = std::get_if<RelativeQuery>(&state.spec.encodings[index]);
+    const auto* relative = state.config<RelativeQuery>(index);
     if (relative == nullptr || !relative->of_keys()) continue;
     return {StatusCode::kUnsupported,
             "[attention] relative_query(side=key) reads keys before their rotation, but "
@@ -119,7 +119,7 @@ Status check_plain_keys(const AttentionCall& call) noexcept {
 Status check_plane(const AttentionCall& call) noexcept {
   const AttentionPlan::State& state = call.plan->state();
   const bool plane = std::any_of(state.pairs.begin(), state.pairs.end(), [&](std::size_t index) {
-    return std::holds_alternative<Relative2d>(state.spec.encodings[index]);
+    return state.config<Relative2d>(index) != nullptr;
   });
   const PositionsView& q = call.q_positions;
   const PositionsView& k = call.k_positions;

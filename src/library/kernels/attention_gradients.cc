@@ -54,9 +54,8 @@ TaskGradients::TaskGradients(const AttentionSetup& setup, const Segment& in_segm
     if (term->reads_keys()) dk_plain.assign(rows, 0.0f);
   }
   const bool trains =
-      std::any_of(state.temperatures.begin(), state.temperatures.end(), [&](std::size_t index) {
-        return std::get<Temperature>(state.spec.encodings[index]).trained();
-      });
+      std::any_of(state.temperatures.begin(), state.temperatures.end(),
+                  [&](std::size_t index) { return state.config<Temperature>(index)->trained(); });
   if (trains) {
     dtemperatures.assign(state.temperatures.size() * static_cast<std::size_t>(state.shape.heads),
                          0.0);
@@ -152,7 +151,7 @@ void TaskGradients::add_temperatures(const AttentionSetup& setup, std::int64_t h
   }
   for (std::size_t i = 0; i < state.temperatures.size(); ++i) {
     const std::size_t index = state.temperatures[i];
-    const auto& config = std::get<Temperature>(state.spec.encodings[index]);
+    const auto& config = *state.config<Temperature>(index);
     if (!config.trained()) continue;
     dtemperatures[i * static_cast<std::size_t>(state.shape.heads) +
                   static_cast<std::size_t>(head)] +=
@@ -185,7 +184,7 @@ void TaskGradients::finish_rows(const AttentionSetup& setup, const cpu::QueryBlo
   Parameters sums = {{0.0}, {0.0}};
   for (std::size_t r = 0; r < block.count; ++r) {
     setup.fire.add_row_gradient(
-        std::get<Fire>(setup.state->spec.encodings[index]), (*setup.call->parameters)[index],
+        *setup.state->config<Fire>(index), (*setup.call->parameters)[index],
         segment.key_place + segment.place_offset() + static_cast<std::int64_t>(block.first + r),
         static_cast<double>(dfire_psi[r]), static_cast<double>(dfire_scale[r]), sums);
   }
@@ -193,36 +192,29 @@ void TaskGradients::finish_rows(const AttentionSetup& setup, const cpu::QueryBlo
   dfire_rows[1] += sums[1][0];
 }
 
-namespace {
-
-// From the sums of a token term to its input. Heads that share an input's head are added up.
-void write_token_gradients(const AttentionBackwardCall& call, const AttentionSetup& setup,
-                           const TaskGradients& sum) {
+void write_token_gradients(const AttentionSetup& setup, std::size_t encoding,
+                           const Segment& segment, std::int64_t kv_head,
+                           std::span<const double> dsums, std::span<const TensorView> dinputs) {
   const AttentionPlan::State& state = *setup.state;
-  if (!state.token || setup.slice != nullptr) return;
-  const std::size_t input = first_input(state.inputs, *state.token);
-  const TensorView& to = call.dinputs[input];
+  const TensorView& to = dinputs[first_input(state.inputs, encoding)];
   const std::int64_t group = state.shape.heads / state.kv_heads;
   const std::int64_t sharing = state.shape.heads / to.heads();
   const TokenForm form =
-      *token_form(state.spec.encodings[*state.token], static_cast<double>(setup.scale));
-  const auto keys = static_cast<std::size_t>(sum.segment.keys);
+      *token_form(state.spec.encodings[encoding], static_cast<double>(setup.scale));
+  const auto keys = static_cast<std::size_t>(segment.keys);
   std::vector<double> gradient(keys);
   for (std::int64_t h = 0; h < group; ++h) {
     if (h % sharing == 0) std::fill(gradient.begin(), gradient.end(), 0.0);
-    const auto first = static_cast<std::size_t>(h) * keys;
-    token_sums_backward(form, std::span(sum.dtoken_sums).subspan(first, keys),
-                        real_keys(call.forward, sum.segment), gradient);
+    token_sums_backward(form, dsums.subspan(static_cast<std::size_t>(h) * keys, keys),
+                        real_keys(*setup.call, segment), gradient);
     if ((h + 1) % sharing != 0) continue;
     for (std::size_t j = 0; j < keys; ++j) {
       const auto value = static_cast<float>(gradient[j]);
-      write_row(to, sum.segment.batch, (sum.kv_head * group + h) / sharing,
-                sum.segment.first_key + static_cast<std::int64_t>(j), &value);
+      write_row(to, segment.batch, (kv_head * group + h) / sharing,
+                segment.first_key + static_cast<std::int64_t>(j), &value);
     }
   }
 }
-
-}  // namespace
 
 namespace {
 
@@ -301,7 +293,10 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
       std::transform(other.dtoken_rows.begin(), other.dtoken_rows.end(), sum.dtoken_rows.begin(),
                      sum.dtoken_rows.begin(), std::plus<>());
     }
-    write_token_gradients(call, setup, sum);
+    if (setup.state->token && setup.slice == nullptr) {
+      write_token_gradients(setup, *setup.state->token, sum.segment, sum.kv_head, sum.dtoken_sums,
+                            call.dinputs);
+    }
     for (std::size_t i = 0; i < sum.pairs.size(); ++i) {
       setup.pairs[i]->write_inputs(sum.pairs[i], sum.segment, sum.kv_head, call.dinputs);
     }

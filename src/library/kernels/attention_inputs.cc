@@ -181,7 +181,7 @@ void fill_token_sums(AttentionSetup& setup) {
 // Whether tiles may be left out: the bound of fox.h speaks of sums that fall, and of scores without other terms.
 bool may_prune(const AttentionSetup& setup) {
   const AttentionPlan::State& state = *setup.state;
-  const auto* fox = state.token ? std::get_if<Fox>(&state.spec.encodings[*state.token]) : nullptr;
+  const auto* fox = state.config<Fox>(state.token);
   const bool others = !state.biases.empty() || state.fire || state.cope || state.relative_query ||
                       !state.pairs.empty() || state.chain || state.softcap || state.breaks_sticks ||
                       setup.call->mask.key_mask != nullptr;

@@ -54,7 +54,7 @@ const RotaryCache* rotary_tables(const AttentionPlan& plan, std::size_t r,
   const AttentionPlan::State& state = plan.state();
   if (state.tables[r] != nullptr) return state.tables[r].get();
   const std::size_t index = state.rotary[r];
-  const auto& rope = std::get<Rope>(state.spec.encodings[index]);
+  const auto& rope = *state.config<Rope>(index);
   own.push_back(std::make_unique<RotaryCache>(
       make_rotary(rope, state.shape, state.lengths, (*parameters)[index][0]),
       CachePolicy{.mode = CachePolicy::Mode::kOnDemand}));

@@ -99,9 +99,7 @@ struct AttentionSetup {
   AlignedFloats relative_transposed;  // [tables][entries][channel_stride]
   cpu::RelativeProblem relative_form;
   [[nodiscard]] const RelativeQuery* relative_query() const {
-    return state->relative_query
-               ? &std::get<RelativeQuery>(state->spec.encodings[*state->relative_query])
-               : nullptr;
+    return state->config<RelativeQuery>(state->relative_query);
   }
   // Whether the kernel reads queries before site 2.
   [[nodiscard]] bool reads_plain() const {
@@ -128,9 +126,7 @@ struct AttentionSetup {
   AlignedFloats v_rows;
   AlignedFloats gate_rows;
 
-  [[nodiscard]] const Cope* cope() const {
-    return state->cope ? &std::get<Cope>(state->spec.encodings[*state->cope]) : nullptr;
-  }
+  [[nodiscard]] const Cope* cope() const { return state->config<Cope>(state->cope); }
   [[nodiscard]] cpu::Rows k_of(const Segment& s, std::int64_t kv_head) const;
   [[nodiscard]] cpu::Rows v_of(const Segment& s, std::int64_t kv_head) const;
   [[nodiscard]] cpu::Rows gates_of(const Segment& s, std::int64_t kv_head) const;

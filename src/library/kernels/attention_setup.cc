@@ -234,13 +234,13 @@ Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool 
   }
   if (state.fire) {
     const std::size_t index = *state.fire;
-    setup.fire = FireTables(std::get<Fire>(state.spec.encodings[index]), (*call.parameters)[index],
-                            state.shape.heads, range);
+    setup.fire =
+        FireTables(*state.config<Fire>(index), (*call.parameters)[index], state.shape.heads, range);
   }
   fill_cope(setup);
   fill_from_inputs(setup);
   if (state.chain) {
-    const bool householder = std::holds_alternative<Path>(state.spec.encodings[*state.chain]);
+    const bool householder = state.config<Path>(state.chain) != nullptr;
     setup.chain.kind =
         householder ? cpu::ChainProblem::Kind::kHouseholder : cpu::ChainProblem::Kind::kGates;
   }

@@ -10,15 +10,6 @@
 namespace posenc {
 namespace {
 
-std::string joined_names(const AttentionPlan::State& state,
-                         const std::vector<std::size_t>& indices) {
-  std::string joined;
-  for (const std::size_t i : indices) {
-    joined += (joined.empty() ? "" : " + ") + std::string(traits(state.spec.encodings[i]).name);
-  }
-  return joined;
-}
-
 std::string terms_of(const AttentionCall& call) {
   const AttentionPlan::State& state = call.plan->state();
   std::string text;
@@ -102,7 +93,7 @@ std::string obstacle_of(const AttentionCall& call) {
   if ((!state.biases.empty() || state.fire) && explicit_positions)
     return "biases with explicit positions";
   const bool of_keys = std::any_of(state.pairs.begin(), state.pairs.end(), [&](std::size_t index) {
-    return std::holds_alternative<RelativeQuery>(state.spec.encodings[index]);
+    return state.config<RelativeQuery>(index) != nullptr;
   });
   if ((state.relative_query || of_keys) && explicit_positions) {
     return "relative_query with explicit positions";

@@ -114,7 +114,7 @@ Status prepare_linear(const LinearAttentionCall& call, LinearSetup& setup) {
 
 std::int64_t sum_heads(const AttentionPlan::State& state) {
   for (const std::size_t index : state.rotary) {
-    const auto* rope = std::get_if<Rope>(&state.spec.encodings[index]);
+    const auto* rope = state.config<Rope>(index);
     if (rope == nullptr) continue;
     if (state.kv_heads % std::ssize(rope->theta) != 0) {
       return state.shape.heads;

@@ -68,7 +68,7 @@ class PairTerm {
   }
   template <class E>
   [[nodiscard]] const E& config() const {
-    return std::get<E>(setup_.state->spec.encodings[encoding_]);
+    return *setup_.state->config<E>(encoding_);
   }
   [[nodiscard]] std::int64_t group() const {
     return setup_.state->shape.heads / setup_.state->kv_heads;
@@ -100,6 +100,12 @@ std::unique_ptr<PairTerm> make_plane_term(const AttentionSetup& setup, std::size
 std::unique_ptr<PairTerm> make_key_products(const AttentionSetup& setup, std::size_t encoding);
 std::unique_ptr<PairTerm> make_path_term(const AttentionSetup& setup, std::size_t encoding);
 std::unique_ptr<PairTerm> make_two_sided_term(const AttentionSetup& setup, std::size_t encoding);
+
+// From the gradient of a token term's sums, [heads of the group][keys], to its input. Heads that share an input's head
+// are added up.
+void write_token_gradients(const AttentionSetup& setup, std::size_t encoding,
+                           const Segment& segment, std::int64_t kv_head,
+                           std::span<const double> dsums, std::span<const TensorView> dinputs);
 
 // The sum of all terms of a block of queries, [keys][kQueryBlock].
 void fill_pairs(const AttentionSetup& setup, const Segment& segment, std::int64_t head,

@@ -43,24 +43,9 @@ class TwoSidedTerm : public PairTerm {
   void add_to_parameters(const PairGradients& /*from*/, std::int64_t /*kv_head*/,
                          Parameters& /*to*/) const override {}
 
-  // Heads that share an input's head are added up.
   void write_inputs(const PairGradients& from, const Segment& segment, std::int64_t kv_head,
                     std::span<const TensorView> to) const override {
-    const auto keys = static_cast<std::size_t>(segment.keys);
-    const std::int64_t sharing = setup().state->shape.heads / to[input_].heads();
-    std::vector<double> gradient(keys, 0.0);
-    for (std::int64_t h = 0; h < group(); ++h) {
-      if (h % sharing == 0) gradient.assign(keys, 0.0);
-      token_sums_backward(form_,
-                          std::span(from.sums).subspan(static_cast<std::size_t>(h) * keys, keys),
-                          real_keys(*setup().call, segment), gradient);
-      if ((h + 1) % sharing != 0) continue;
-      for (std::size_t j = 0; j < keys; ++j) {
-        const auto value = static_cast<float>(gradient[j]);
-        write_row(to[input_], segment.batch, (kv_head * group() + h) / sharing,
-                  segment.first_key + static_cast<std::int64_t>(j), &value);
-      }
-    }
+    write_token_gradients(setup(), encoding(), segment, kv_head, from.sums, to);
   }
 
  private:

@@ -146,7 +146,7 @@ void RowTurner::backward(Role role, std::int64_t head, std::int64_t heads, std::
 std::vector<std::size_t> RowTurner::value_stages(Role role) const {
   std::vector<std::size_t> stages;
   for (std::size_t e = 0; e < plans_.size(); ++e) {
-    const auto* rope = std::get_if<Rope>(&setup_.state->spec.encodings[setup_.state->rotary[e]]);
+    const auto* rope = setup_.state->config<Rope>(setup_.state->rotary[e]);
     if (rope != nullptr && rope->values) stages.push_back(e);
   }
   if (role == Role::kQuery) std::reverse(stages.begin(), stages.end());

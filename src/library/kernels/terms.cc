@@ -75,7 +75,7 @@ struct AddTerm {
 
 void check_groups(Terms& terms) {
   for (const std::size_t index : terms.rotary) {
-    const auto* rope = std::get_if<Rope>(&terms.spec.encodings[index]);
+    const auto* rope = terms.config<Rope>(index);
     if (rope == nullptr || terms.kv_heads % std::ssize(rope->theta) == 0) continue;
     if (terms.obstacle.empty()) terms.obstacle = "theta per head with fewer key heads than thetas";
   }
@@ -93,7 +93,7 @@ void check_values(Terms& terms) {
       terms.obstacle = "values rotated by a schedule with an attention factor";
     }
   }
-  const Cope* cope = terms.cope ? &std::get<Cope>(terms.spec.encodings[*terms.cope]) : nullptr;
+  const Cope* cope = terms.config<Cope>(terms.cope);
   if (terms.rotates_values && terms.obstacle.empty() && cope != nullptr &&
       cope->gate_source == Cope::GateSource::kValue) {
     terms.obstacle = "rotated values with gates from values";
@@ -102,9 +102,9 @@ void check_values(Terms& terms) {
 
 // Gates that see biases need them before the tile's own terms.
 void check_gates(Terms& terms) {
-  if (!terms.cope || !std::get<Cope>(terms.spec.encodings[*terms.cope]).gates_see_bias) return;
+  if (!terms.cope || !terms.config<Cope>(terms.cope)->gates_see_bias) return;
   for (const std::size_t index : terms.pairs) {
-    if (!std::holds_alternative<Relative2d>(terms.spec.encodings[index])) continue;
+    if (terms.config<Relative2d>(index) == nullptr) continue;
     if (terms.obstacle.empty()) terms.obstacle = "gates that see a bias of two axes";
   }
 }
@@ -122,15 +122,23 @@ void check_heads(const ModelShape& shape, std::int64_t kv_heads) {
 }  // namespace
 
 const Rope* rope_of_input(const Terms& terms, std::size_t r) {
-  const auto* rope = std::get_if<Rope>(&terms.spec.encodings[terms.rotary[r]]);
+  const auto* rope = terms.config<Rope>(terms.rotary[r]);
   return rope != nullptr && rope->reads_input() ? rope : nullptr;
+}
+
+std::string joined_names(const Terms& terms, const std::vector<std::size_t>& indices) {
+  std::string joined;
+  for (const std::size_t i : indices) {
+    joined += (joined.empty() ? "" : " + ") + std::string(traits(terms.spec.encodings[i]).name);
+  }
+  return joined;
 }
 
 double query_factor(const Terms& terms, const std::vector<Parameters>& parameters,
                     std::int64_t head, std::int64_t position, std::optional<std::size_t> without) {
   double product = 1.0;
   for (const std::size_t index : terms.temperatures) {
-    const auto& config = std::get<Temperature>(terms.spec.encodings[index]);
+    const auto& config = *terms.config<Temperature>(index);
     product *= config.factor(static_cast<double>(position));
     if (config.trained() && index != without) product *= parameters[index][0][head];
   }

@@ -37,7 +37,16 @@ struct Terms {
   std::optional<double> softcap;  // of the one that is fused
   bool breaks_sticks = false;     // in place of the softmax
   std::string obstacle;           // why nothing is fused; empty when it is
+
+  // The encoding at an index; null where there is no index, or an encoding of another type.
+  template <class E>
+  [[nodiscard]] const E* config(std::optional<std::size_t> index) const {
+    return index ? std::get_if<E>(&spec.encodings[*index]) : nullptr;
+  }
 };
+
+// The names of encodings for messages: "rope + xpos".
+std::string joined_names(const Terms& terms, const std::vector<std::size_t>& indices);
 
 // Encodings that can be one of Terms::pairs.
 template <class E>

@@ -116,13 +116,13 @@ at::Tensor wall_products(const ComposedCall& call, const at::Tensor& q, const at
 at::Tensor chained_products(const ComposedCall& call, const at::Tensor& q, const at::Tensor& k) {
   if (k.size(2) == 0) return at::matmul(q, k.transpose(-1, -2));
   const Terms& terms = call.prepared->plan.terms();
-  const bool path = std::holds_alternative<Path>(terms.spec.encodings[*terms.chain]);
+  const bool path = terms.config<Path>(terms.chain) != nullptr;
   return path ? path_products(call, q, k) : wall_products(call, q, k);
 }
 
 void check_gates(const ComposedCall& call) {
   const Terms& terms = call.prepared->plan.terms();
-  const auto* wall = terms.chain ? std::get_if<Wall>(&terms.spec.encodings[*terms.chain]) : nullptr;
+  const auto* wall = terms.config<Wall>(terms.chain);
   if (wall == nullptr) return;
   const at::Tensor gates =
       steps_of(call, 0, call.inputs[static_cast<std::size_t>(input_of(call))]).detach();

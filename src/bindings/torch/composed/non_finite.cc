@@ -64,7 +64,7 @@ NonFinite::NonFinite(const ComposedCall& call, const at::Tensor& grad_out)
 
 bool NonFinite::is_log_gate(std::size_t input) const {
   const Terms& terms = cleaned_.prepared->plan.terms();
-  return std::holds_alternative<Wall>(terms.spec.encodings[terms.inputs[input].encoding]);
+  return terms.config<Wall>(terms.inputs[input].encoding) != nullptr;
 }
 
 at::Tensor NonFinite::by_query_head(const at::Tensor& keys) const {

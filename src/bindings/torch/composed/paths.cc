@@ -25,10 +25,6 @@ bool allows_tf32(Context& context) {
   }
 }
 
-const Cope* cope_of(const Terms& terms) {
-  return terms.cope ? &std::get<Cope>(terms.spec.encodings[*terms.cope]) : nullptr;
-}
-
 std::string type_obstacle(const CudaProblem& problem) {
   if (problem.numbers == CudaNumbers::kFloat64) return "float64";
   if (problem.numbers != CudaNumbers::kExactFloat32 || problem.head_dim <= kMostExactChannels) {
@@ -38,13 +34,8 @@ std::string type_obstacle(const CudaProblem& problem) {
          "torch.set_float32_matmul_precision(\"high\") allows sums of two bfloat16 numbers";
 }
 
-const RelativeQuery* relative_of(const Terms& terms) {
-  return terms.relative_query
-             ? &std::get<RelativeQuery>(terms.spec.encodings[*terms.relative_query])
-             : nullptr;
-}
 std::string relative_obstacle(const Terms& terms, const CudaProblem& problem) {
-  const RelativeQuery* relative = relative_of(terms);
+  const RelativeQuery* relative = terms.config<RelativeQuery>(terms.relative_query);
   if (relative == nullptr) return "";
   if (relative->vectors) return "no kernel for relative_query with vectors";
   if (relative->buckets != RelativeQuery::Buckets::kNone) {
@@ -63,17 +54,9 @@ std::string relative_obstacle(const Terms& terms, const CudaProblem& problem) {
 bool is_tuned(const Terms& terms, const CudaProblem& problem) {
   if (problem.numbers != CudaNumbers::kHalf || terms.fire || terms.token) return false;
   if (terms.breaks_sticks || terms.relative_query) return false;
-  const Cope* cope = cope_of(terms);
+  const Cope* cope = terms.config<Cope>(terms.cope);
   return cope == nullptr ||
          (cope->gate_source == Cope::GateSource::kKey && cope->npos_max <= cuda::kTunedPositions);
-}
-
-std::string joined_names(const Terms& terms, const std::vector<std::size_t>& indices) {
-  std::string joined;
-  for (const std::size_t i : indices) {
-    joined += (joined.empty() ? "" : " + ") + std::string(traits(terms.spec.encodings[i]).name);
-  }
-  return joined;
 }
 
 }  // namespace
@@ -93,7 +76,7 @@ int float_parts(const Terms& terms, const CudaProblem& problem) {
 
 // The bound of fox.h speaks of scores without other terms.
 bool prunes_keys(const Terms& terms) {
-  const auto* fox = terms.token ? std::get_if<Fox>(&terms.spec.encodings[*terms.token]) : nullptr;
+  const auto* fox = terms.config<Fox>(terms.token);
   const bool others = !terms.biases.empty() || terms.fire || terms.cope || terms.relative_query ||
                       terms.softcap || terms.breaks_sticks;
   return fox != nullptr && fox->prune && !others;
@@ -109,7 +92,7 @@ std::string cuda_obstacle(const Terms& terms, const CudaProblem& problem) {
   }
   if (terms.breaks_sticks && terms.softcap) return "no kernel for softcap with stick_breaking";
   if (terms.rotates_values) return "no kernel for rotated values";
-  const Cope* cope = cope_of(terms);
+  const Cope* cope = terms.config<Cope>(terms.cope);
   if (std::string relative = relative_obstacle(terms, problem); !relative.empty()) return relative;
   if (cope != nullptr && cope->gate_source == Cope::GateSource::kOpen)
     return "cope with open gates";
@@ -127,7 +110,7 @@ std::string cuda_obstacle(const Terms& terms, const CudaProblem& problem) {
 
 std::string cuda_backward_obstacle(const Terms& terms, const CudaProblem& problem) {
   if (std::string forward = cuda_obstacle(terms, problem); !forward.empty()) return forward;
-  const Cope* cope = cope_of(terms);
+  const Cope* cope = terms.config<Cope>(terms.cope);
   const bool own_gates = cope != nullptr && has_gate_vectors(*cope);
   const bool float32 = problem.numbers != CudaNumbers::kHalf;
   if (terms.relative_query && float32 && problem.head_dim > kMostExactChannels) {

@@ -150,7 +150,7 @@ at::Tensor rotated_values(const ComposedCall& call, const std::vector<Tensors>& 
   const Terms& terms = call.prepared->plan.terms();
   for (std::size_t n = 0; terms.rotates_values && n < terms.rotary.size(); ++n) {
     const std::size_t r = back ? terms.rotary.size() - 1 - n : n;
-    const auto* rope = std::get_if<Rope>(&terms.spec.encodings[terms.rotary[r]]);
+    const auto* rope = terms.config<Rope>(terms.rotary[r]);
     if (rope == nullptr || !rope->values) continue;
     const Role role = back ? Role::kQuery : Role::kKey;
     x = turned_by(call, parameters, r, {.role = role, .back = back, .of_values = true}, x);
@@ -163,7 +163,7 @@ at::Tensor query_factors(const Terms& terms, const Tokens& tokens,
                          std::optional<std::size_t> without) {
   at::Tensor product;
   for (const std::size_t index : terms.temperatures) {
-    const auto& config = std::get<Temperature>(terms.spec.encodings[index]);
+    const auto& config = *terms.config<Temperature>(index);
     const at::Tensor positions = tokens.q_positions().select(2, 0).to(at::kDouble);
     at::Tensor one = config.factor(formulas::Numbers{positions}).all.unsqueeze(1).unsqueeze(3);
     if (config.trained() && index != without) {

@@ -56,10 +56,6 @@ CudaProblem CudaCall::problem() const {
 bool CudaCall::fused() const { return cuda_obstacle(terms(), problem()).empty(); }
 bool CudaCall::backward_fused() const { return cuda_backward_obstacle(terms(), problem()).empty(); }
 
-const Cope* CudaCall::cope() const {
-  return terms().cope ? &std::get<Cope>(terms().spec.encodings[*terms().cope]) : nullptr;
-}
-
 // The checks of the CPU's kernels, which look at shapes and not at memory.
 void CudaCall::check() const {
   tokens_.check_axes(terms().axes);

@@ -19,8 +19,6 @@ class CudaCall {
   [[nodiscard]] bool fused() const;
   [[nodiscard]] bool backward_fused() const;
   [[nodiscard]] const Terms& terms() const { return composed_.prepared->plan.terms(); }
-  // The CoPE of the spec, or null.
-  [[nodiscard]] const Cope* cope() const;
   [[nodiscard]] const Tokens& tokens() const { return tokens_; }
   [[nodiscard]] const at::Device& device() const { return device_; }
 

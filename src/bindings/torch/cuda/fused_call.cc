@@ -123,7 +123,7 @@ void FusedCall::fill_table() {
 void FusedCall::fill_fire() {
   if (!call_.terms().fire) return;
   const std::size_t index = *call_.terms().fire;
-  const auto& config = std::get<Fire>(call_.terms().spec.encodings[index]);
+  const auto& config = *call_.terms().config<Fire>(index);
   std::vector<at::Tensor> flat;
   for (const at::Tensor& x : parameters[index]) flat.push_back(x.reshape({-1}));
   const at::Tensor values = at::cat(flat).to(at::kDouble);
@@ -137,7 +137,7 @@ void FusedCall::fill_fire() {
 }
 
 void FusedCall::fill_cope() {
-  const Cope* config = call_.cope();
+  const Cope* config = call_.terms().config<Cope>(call_.terms().cope);
   if (config == nullptr) return;
   cope_table_ = parameters[*call_.terms().cope][0].to(at::kFloat).contiguous();
   p.cope.npos_max = static_cast<int>(config->npos_max);
@@ -208,7 +208,7 @@ void FusedCall::fill_relative() {
   const Terms& terms = call_.terms();
   if (!terms.relative_query) return;
   const std::size_t index = *terms.relative_query;
-  const auto& config = std::get<RelativeQuery>(terms.spec.encodings[index]);
+  const auto& config = *terms.config<RelativeQuery>(index);
   const ComposedCall& c = call_.composed();
   relative_table_ = parameters[index][0].to(at::kFloat).contiguous();
   cuda::RelativeTable& to = p.relative;

@@ -99,7 +99,8 @@ AttentionBackward FusedGradients::finish() {
   if (dplain_.defined()) dq_.add_(dplain_);
   // Of rotated queries: u are the plain ones.
   if (drelative_u_.defined() && !fused_.own_tokens.defined()) dq_.add_(drelative_u_);
-  const Cope* cope = fused_.call().cope();
+  const Terms& terms = fused_.call().terms();
+  const Cope* cope = terms.config<Cope>(terms.cope);
   const bool from_values = cope != nullptr && cope->gate_source == Cope::GateSource::kValue;
   if (from_values) dv_.add_(dgate_);
   return {dq_, dk_, dv_, input_gradients(),
@@ -167,7 +168,7 @@ std::vector<std::vector<at::Tensor>> FusedGradients::table_gradients() const {
         bias_table_gradient(*call_.prepared, fused_.parameters, fused_.range.distances, dtable_);
   }
   if (dfire_rows_.defined()) {
-    const auto& config = std::get<Fire>(terms.spec.encodings[*terms.fire]);
+    const auto& config = *terms.config<Fire>(terms.fire);
     gradients[*terms.fire] = fire_gradients(config, fused_.parameters[*terms.fire], dfire_segments_,
                                             dfire_rows_, call_.tokens->q_places());
   }
