@@ -36,48 +36,16 @@ std::vector<Task> tasks_of(const AttentionSetup& setup) {
   return tasks;
 }
 
-// What one thread works with, allocated before the loop so that nothing can fail inside it.
-struct Mine {
-  Mine(const AttentionSetup& setup, std::int64_t keys)
-      : space(setup.workspace(keys, false)),
-        turner(setup),
-        rows(cpu::kQueryBlock * setup.padded_dim),
-        plain(setup.reads_plain() ? rows.size() : 0),
-        relative(cpu::kQueryBlock * setup.relative_form.channel_stride),
-        out(rows.size()),
-        lse(cpu::kQueryBlock) {}
-
-  cpu::Workspace space;
-  RowTurner turner;
-  AlignedFloats rows;
-  AlignedFloats plain;
-  AlignedFloats relative;
-  AlignedFloats out;
-  AlignedFloats lse;
-};
-
-void run_task(const AttentionSetup& setup, const Task& task, Mine& mine) {
+void run_task(const AttentionSetup& setup, const Task& task, ForwardWorker& worker) {
   const Segment& s = setup.segments[task.segment];
-  const AttentionCall& call = *setup.call;
   cpu::QueryBlock block;
   block.first = static_cast<std::size_t>(task.first);
   block.count = std::min(cpu::kQueryBlock, static_cast<std::size_t>(s.queries - task.first));
-  read_queries(setup, s, task.head, mine.turner, {mine.rows, mine.plain, mine.relative}, block);
-  fill_pairs(setup, s, task.head, block, mine.space.pairs);
-  cpu::attention_forward_block(setup.problem(s, task.head), block, mine.space, mine.out.data(),
-                               mine.lse.data());
-  for (std::size_t r = 0; r < block.count; ++r) {
-    const std::int64_t query = s.first_query + task.first + static_cast<std::int64_t>(r);
-    float* row = mine.out.data() + r * setup.padded_dim;
-    setup.share_with_sinks(task.head, row, mine.lse[r]);
-    if (setup.state->rotates_values) {
-      mine.turner.turn_value(Role::kQuery, task.head, call.q.heads(), s.batch, query, row);
-    }
-    write_row(call.out, s.batch, task.head, query, row);
-    if (call.lse.empty()) continue;
-    const std::int64_t at = (s.batch * call.q.heads() + task.head) * call.q.tokens() + query;
-    call.lse[at] = mine.lse[r];
-  }
+  read_queries(setup, s, task.head, worker, block);
+  fill_pairs(setup, s, task.head, block, worker.space.pairs);
+  cpu::attention_forward_block(setup.problem(s, task.head), block, worker.space, worker.out.data(),
+                               worker.lse.data());
+  write_outputs(setup, s, task.head, block, worker);
 }
 
 Status run_fused(const AttentionCall& call) {
@@ -85,12 +53,11 @@ Status run_fused(const AttentionCall& call) {
   AttentionSetup setup;
   if (Status s = prepare_attention(call, setup); !s.ok()) return s;
   const std::vector<Task> tasks = tasks_of(setup);
-  std::vector<Mine> all;
-  for (int t = 0; t < num_threads(); ++t) {
-    all.emplace_back(setup, call.k.tokens());
-  }
-  parallel_for(std::ssize(tasks),
-               [&](std::int64_t task, int worker) { run_task(setup, tasks[task], all[worker]); });
+  std::vector<ForwardWorker> workers;
+  for (int t = 0; t < num_threads(); ++t) workers.emplace_back(setup);
+  parallel_for(std::ssize(tasks), [&](std::int64_t task, int worker) {
+    run_task(setup, tasks[task], workers[worker]);
+  });
   return {};
 }
 
@@ -123,6 +90,37 @@ void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t he
   block.plain = plain.data();
   const RelativeQuery* config = setup.relative_query();
   if (config != nullptr) block.relative = (config->has_own_rows() ? relative : plain).data();
+}
+
+ForwardWorker::ForwardWorker(const AttentionSetup& setup)
+    : space(setup.workspace(setup.call->k.tokens(), false)),
+      turner(setup),
+      rows(cpu::kQueryBlock * setup.padded_dim),
+      plain(setup.reads_plain() ? rows.size() : 0),
+      relative(cpu::kQueryBlock * setup.relative_form.channel_stride),
+      out(rows.size()),
+      lse(cpu::kQueryBlock) {}
+
+void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t head,
+                  ForwardWorker& worker, cpu::QueryBlock& block) {
+  read_queries(setup, s, head, worker.turner, {worker.rows, worker.plain, worker.relative}, block);
+}
+
+void write_outputs(const AttentionSetup& setup, const Segment& s, std::int64_t head,
+                   const cpu::QueryBlock& block, ForwardWorker& worker) {
+  const AttentionCall& call = *setup.call;
+  for (std::size_t r = 0; r < block.count; ++r) {
+    const std::int64_t query = s.first_query + static_cast<std::int64_t>(block.first + r);
+    float* row = worker.out.data() + r * setup.padded_dim;
+    setup.share_with_sinks(head, row, worker.lse[r]);
+    if (setup.state->rotates_values) {
+      worker.turner.turn_value(Role::kQuery, head, call.q.heads(), s.batch, query, row);
+    }
+    write_row(call.out, s.batch, head, query, row);
+    if (call.lse.empty()) continue;
+    const std::int64_t at = (s.batch * call.q.heads() + head) * call.q.tokens() + query;
+    call.lse[at] = worker.lse[r];
+  }
 }
 
 Status attention(const AttentionCall& call) noexcept {

@@ -33,6 +33,25 @@ void add_content(const AttentionSetup& setup, std::int64_t head, float* row);
 void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t head,
                   RowTurner& turner, const QueryRows& to, cpu::QueryBlock& block);
 
+// What one thread of a forward works with, allocated before the loop so that nothing can fail inside it.
+struct ForwardWorker {
+  explicit ForwardWorker(const AttentionSetup& setup);
+
+  cpu::Workspace space;
+  RowTurner turner;
+  AlignedFloats rows;
+  AlignedFloats plain;
+  AlignedFloats relative;
+  AlignedFloats out;  // [kQueryBlock][padded_dim]
+  AlignedFloats lse;  // [kQueryBlock]
+};
+// read_queries() into the rows of a worker.
+void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t head,
+                  ForwardWorker& worker, cpu::QueryBlock& block);
+// Writes the outputs and the log-sum-exps of a block: with sinks, and rotated back where values are.
+void write_outputs(const AttentionSetup& setup, const Segment& s, std::int64_t head,
+                   const cpu::QueryBlock& block, ForwardWorker& worker);
+
 inline constexpr std::int64_t kDecodeChunk = 512;  // keys of a task: its rows stay in cache
 // Few enough queries that the cache is better read once, row by row, than packed.
 bool is_decode(const AttentionCall& call) noexcept;

@@ -77,25 +77,6 @@ Status check_carried(const AttentionCall& call, const SliceGradients& gradients)
   return check_size("dkey_sums", sums ? keys : 0, gradients.dkey_sums.size());
 }
 
-// What one thread works with.
-struct SliceWorker {
-  explicit SliceWorker(const AttentionSetup& setup)
-      : space(setup.workspace(setup.call->k.tokens(), false)),
-        turner(setup),
-        rows(cpu::kQueryBlock * setup.padded_dim),
-        plain(setup.reads_plain() ? rows.size() : 0),
-        relative(cpu::kQueryBlock * setup.relative_form.channel_stride),
-        out(rows.size()) {}
-
-  cpu::Workspace space;
-  RowTurner turner;
-  AlignedFloats rows;
-  AlignedFloats plain;
-  AlignedFloats relative;
-  AlignedFloats out;
-  std::array<float, cpu::kQueryBlock> lse{};
-};
-
 // A block of queries of one head: where its rows are among all.
 struct SliceTask {
   std::size_t segment;
@@ -152,29 +133,22 @@ void store_rows(const cpu::RowState& state, const cpu::HeadProblem& p, const Sli
   }
 }
 
-void add_task(const AttentionSetup& setup, SliceTask task, SliceRows& all, SliceWorker& worker) {
+void add_task(const AttentionSetup& setup, SliceTask task, SliceRows& all, ForwardWorker& worker) {
   const Segment& s = setup.segments[task.segment];
   const cpu::HeadProblem p = setup.problem(s, task.head);
-  read_queries(setup, s, task.head, worker.turner, {worker.rows, worker.plain, worker.relative},
-               task.block);
+  read_queries(setup, s, task.head, worker, task.block);
   cpu::RowState state = load_rows(all, p, task, worker.out);
   cpu::attention_add_keys(p, task.block, worker.space, state, worker.out.data());
   store_rows(state, p, task, worker.out, all);
 }
 
 void finish_task(const AttentionSetup& setup, const SliceTask& task, const SliceRows& all,
-                 SliceWorker& worker) {
-  const AttentionCall& call = *setup.call;
+                 ForwardWorker& worker) {
   const Segment& s = setup.segments[task.segment];
   const cpu::HeadProblem p = setup.problem(s, task.head);
   const cpu::RowState state = load_rows(all, p, task, worker.out);
   cpu::attention_finish_rows(p, task.block, state, worker.out.data(), worker.lse.data());
-  for (std::size_t r = 0; r < task.block.count; ++r) {
-    float* row = worker.out.data() + r * setup.padded_dim;
-    setup.share_with_sinks(task.head, row, worker.lse[r]);
-    write_row(call.out, s.batch, task.head, static_cast<std::int64_t>(task.block.first + r), row);
-    if (!call.lse.empty()) call.lse[task.first_row + r] = worker.lse[r];
-  }
+  write_outputs(setup, s, task.head, task.block, worker);
 }
 
 template <class Work>
@@ -184,7 +158,7 @@ Status run_slices(const AttentionCall& call, const AttentionSlice& slice, bool p
   AttentionSetup setup;
   if (Status s = prepare_attention(call, setup, pack_rows, &slice); !s.ok()) return s;
   const std::vector<SliceTask> tasks = slice_tasks(setup);
-  std::vector<SliceWorker> workers;
+  std::vector<ForwardWorker> workers;
   for (int t = 0; t < num_threads(); ++t) workers.emplace_back(setup);
   parallel_for(std::ssize(tasks), [&](std::int64_t task, int worker) {
     work(setup, tasks[static_cast<std::size_t>(task)], workers[static_cast<std::size_t>(worker)]);
@@ -231,15 +205,12 @@ std::string slice_obstacle(const AttentionPlan& plan) {
            "use it on one process";
   }
   if (terms.rotates_values) return "rope(values=true) is not supported in slices; set values=false";
-  const auto* relative =
-      terms.relative_query
-          ? std::get_if<RelativeQuery>(&terms.spec.encodings[*terms.relative_query])
-          : nullptr;
+  const auto* relative = terms.config<RelativeQuery>(terms.relative_query);
   if (relative != nullptr && relative->reads_input()) {
     return "relative_query with a separate input is not supported in slices; let it read the "
            "query";
   }
-  const auto* fox = terms.token ? std::get_if<Fox>(&terms.spec.encodings[*terms.token]) : nullptr;
+  const auto* fox = terms.config<Fox>(terms.token);
   if (fox != nullptr && fox->prune) {
     return "fox(prune=true) needs all keys to decide what to leave out; set prune=false";
   }
@@ -254,9 +225,8 @@ Status attention_slice(const AttentionCall& call, const AttentionSlice& slice,
     if (Status s = check_rows(call, rows); !s.ok()) return s;
     if (call.q.empty() || call.k.empty()) return {};
     return run_slices(call, slice, true,
-                      [&](const AttentionSetup& setup, const SliceTask& task, SliceWorker& worker) {
-                        add_task(setup, task, rows, worker);
-                      });
+                      [&](const AttentionSetup& setup, const SliceTask& task,
+                          ForwardWorker& worker) { add_task(setup, task, rows, worker); });
   });
 }
 
@@ -268,9 +238,8 @@ Status finish_slices(const AttentionCall& call, const AttentionSlice& slice,
     if (Status s = check_rows(call, rows); !s.ok()) return s;
     if (call.q.empty()) return {};
     return run_slices(call, slice, false,
-                      [&](const AttentionSetup& setup, const SliceTask& task, SliceWorker& worker) {
-                        finish_task(setup, task, rows, worker);
-                      });
+                      [&](const AttentionSetup& setup, const SliceTask& task,
+                          ForwardWorker& worker) { finish_task(setup, task, rows, worker); });
   });
 }
 
