@@ -355,8 +355,9 @@ posenc_rope_frequency_gradient(const posenc_rope_frequency_gradient_call* call) 
 typedef struct posenc_attention_call {
   size_t struct_size;
   const posenc_plan* plan;
-  posenc_tensor q;    // [B, H, Tq, D]
-  posenc_tensor k;    // [B, Hkv, Tk, D]
+  posenc_tensor q;  // [B, H, Tq, D]
+  posenc_tensor
+      k;  // [B, Hkv, Tk, D]; without a backward k, v and inputs may have another type than q
   posenc_tensor v;    // [B, Hkv, Tk, D]
   posenc_tensor out;  // [B, H, Tq, D]
   // Optional from here on.

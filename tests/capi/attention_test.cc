@@ -173,6 +173,20 @@ TEST(CAttention, ForwardAndBackwardGiveTheBitsOfCpp) {
   }
 }
 
+TEST(CAttention, ReadsACacheOfAnotherType) {
+  Both both({.spec = "rope", .queries = 1});
+  for (Tensor* t : {&both.k, &both.v}) {
+    Tensor half({2, 2, 20, 8}, DType::kFloat16);
+    half.assign(t->values());
+    *t = half;
+  }
+  const auto c = both.c();
+  ASSERT_TRUE(attention(both.cpp()).ok());
+  ASSERT_TRUE(ok(posenc_attention(&c)));
+  EXPECT_EQ(both.outs[1].bytes(), both.outs[0].bytes());
+  EXPECT_EQ(both.lses[1], both.lses[0]);
+}
+
 TEST(CAttention, OptionsReachTheKernel) {
   {
     Both both({.spec = "rope"});

@@ -36,7 +36,7 @@ std::vector<Share> shares() {
 class CaseTable : public ::testing::TestWithParam<Share> {};
 
 void run(const Case& row) {
-  const bool with_backward = !row.in_place;
+  const bool with_backward = has_backward(row);
   const Case c = with_backward ? away_from_kinks(row) : row;
   SCOPED_TRACE(name_of(c));
   const std::vector<Result> want = make_problem(c)->expected(with_backward);

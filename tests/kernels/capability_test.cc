@@ -24,8 +24,10 @@ TEST(CapabilityTest, IsWhatRunsForEveryRowOfTheTable) {
     const Capability said = capability(problem.call());
     problem.forward();
     EXPECT_EQ(path_trace().forward, said.forward.path) << cases::name_of(c);
-    problem.backward();
-    EXPECT_EQ(path_trace().backward, said.backward.path) << cases::name_of(c);
+    if (cases::has_backward(c)) {
+      problem.backward();
+      EXPECT_EQ(path_trace().backward, said.backward.path) << cases::name_of(c);
+    }
     EXPECT_EQ(said.is_slow(), said.forward.path == AttentionPath::kReference) << cases::name_of(c);
     seen.insert(said.forward.path);
   }

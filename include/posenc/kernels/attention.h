@@ -8,6 +8,8 @@
 // The float64 reference (ref/attention.h) defines every term; ref/tokens.h defines masks and positions.
 // Tensors are [batch, heads, tokens, channels] in float32, bfloat16 or float16, with any strides and
 // contiguous channels; arithmetic is float32. Results are bitwise identical for any number of threads.
+// A forward call may have keys, values and inputs of another of these types than its queries, as a cache
+// in float16 has for queries in float32. The backward needs one type.
 //
 // NaN and overflow. A row of `out` is NaN if there is a NaN in its query, in an unmasked key or value, in
 // its inputs, in the scale or in a parameter that it uses; if an unmasked score is +infinity; or if all

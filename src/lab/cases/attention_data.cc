@@ -43,7 +43,7 @@ AttentionData::AttentionData(const Case& config)
       token_inputs(posenc::token_inputs(spec, shape)),
       plan(spec, shape, c.kv_heads, {std::max<std::int64_t>(c.keys, 1)}, c.policy),
       q({c.batch, c.heads, c.queries, c.head_dim}, c.dtype, c.order),
-      k({c.batch, c.kv_heads, c.keys, c.head_dim}, c.dtype, c.order),
+      k({c.batch, c.kv_heads, c.keys, c.head_dim}, c.cache_dtype.value_or(c.dtype), c.order),
       v(k),
       out(q),
       grad_out(q),
@@ -59,7 +59,8 @@ AttentionData::AttentionData(const Case& config)
   for (const SpecInput& input : token_inputs) {
     const std::int64_t heads = input.info.head_count(c.heads, c.kv_heads);
     inputs.emplace_back(std::array{c.batch, heads, c.keys, input.info.channels},
-                        input.info.float32 ? DType::kFloat32 : c.dtype, c.order);
+                        input.info.float32 ? DType::kFloat32 : c.cache_dtype.value_or(c.dtype),
+                        c.order);
     dinputs.push_back(inputs.back());
     inputs.back().fill_random(rng);
     std::vector<double> values = inputs.back().values();

@@ -27,7 +27,9 @@ std::string masks(const Case& c) {
 std::string layout(const Case& c) {
   constexpr std::array<const char*, 3> kOrders = {"", " tokens first", " padded rows"};
   constexpr std::array<const char*, 5> kForms = {"", " offsets", " ids", " ids32", " packed ids"};
-  return fmt::format("{}{}{}", kOrders[static_cast<std::size_t>(c.order)],
+  const std::string cache =
+      c.cache_dtype ? fmt::format(" cache {}", dtype_name(*c.cache_dtype)) : "";
+  return fmt::format("{}{}{}{}", cache, kOrders[static_cast<std::size_t>(c.order)],
                      kForms[static_cast<std::size_t>(c.positions)], c.in_place ? " in place" : "");
 }
 

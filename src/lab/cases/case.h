@@ -2,6 +2,7 @@
 // with the float64 reference and its gradients with finite differences; benchmarks time it.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct Case {
   std::int64_t keys = 70;
   std::int64_t head_dim = 16;  // width of an embedding, for site 1
   DType dtype = DType::kFloat32;
+  std::optional<DType> cache_dtype = {};  // of keys, values and inputs; default: dtype. No backward
   Order order = Order::kDense;
 
   bool causal = true;
@@ -48,6 +50,9 @@ struct Case {
   LinearAttentionOptions linear = {};
   std::uint64_t seed = 11;
 };
+
+// A rotation in place has lost its input; gradients need one type.
+inline bool has_backward(const Case& c) { return !c.in_place && !c.cache_dtype; }
 
 // "attention rope + alibi B1 H2/2 T70x70 D16 float32 causal": what tells rows apart.
 std::string name_of(const Case& c);

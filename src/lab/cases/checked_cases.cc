@@ -88,6 +88,23 @@ void add_settings(const std::string& spec, std::vector<Case>& all) {
   all.push_back({.spec = spec, .batch = 2, .queries = 40, .positions = PositionForm::kIds32});
 }
 
+// Keys, values and inputs of every type that the queries do not have.
+void add_other_caches(const Case& base, std::vector<Case>& all) {
+  constexpr std::array<DType, 3> kTypes = {DType::kFloat32, DType::kBfloat16, DType::kFloat16};
+  const auto add = [&](DType queries, DType cache) {
+    all.push_back(base);
+    all.back().dtype = queries;
+    all.back().cache_dtype = cache;
+  };
+  for (const DType cache : kHalves) add(DType::kFloat32, cache);
+  if (base.spec != "none" && base.spec != "rope + alibi(trainable=true)") return;
+  for (const DType queries : kHalves) {
+    for (const DType cache : kTypes) {
+      if (cache != queries) add(queries, cache);
+    }
+  }
+}
+
 void add_decoding(const std::string& spec, std::vector<Case>& all) {
   const Case base{.op = Operation::kDecode, .spec = spec, .queries = 1, .keys = 700};
   Case grouped = base;
@@ -105,6 +122,7 @@ void add_decoding(const std::string& spec, std::vector<Case>& all) {
     stored.positions = PositionForm::kIds64;
     all.push_back(stored);
   }
+  add_other_caches(base, all);
 }
 
 void add_odd_sizes(const std::string& spec, std::vector<Case>& all) {
@@ -134,6 +152,7 @@ void add_odd_sizes(const std::string& spec, std::vector<Case>& all) {
     all.push_back({.spec = spec, .dtype = dtype});
     all.push_back({.spec = spec, .head_dim = 20, .dtype = dtype});
   }
+  add_other_caches({.spec = spec}, all);
   for (const double shift : {-0.7, 0.7}) {
     all.push_back({.spec = spec, .queries = 400, .keys = 400, .gate_shift = shift});
   }

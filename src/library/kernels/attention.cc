@@ -124,7 +124,7 @@ void write_outputs(const AttentionSetup& setup, const Segment& s, std::int64_t h
 }
 
 Status attention(const AttentionCall& call) noexcept {
-  if (Status s = check_attention(call); !s.ok()) return s;
+  if (Status s = check_attention(call, KeyTypes::kAny); !s.ok()) return s;
   if (call.q.empty()) return {};
   return guarded("attention", [&]() -> Status {
     const std::string obstacle = obstacle_of(call);

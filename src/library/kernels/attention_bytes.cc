@@ -42,7 +42,11 @@ std::int64_t packed_bytes(const AttentionCall& call) {
   if (state.rotates_values || packs(call.v)) bytes += rows;
   if (state.cope) {
     const auto& cope = *state.config<Cope>(state.cope);
-    if (cope.gate_source == Cope::GateSource::kSeparate && packs(call.k)) bytes += rows;
+    const bool given = call.inputs.size() == state.inputs.size();
+    if (cope.gate_source == Cope::GateSource::kSeparate &&
+        packs(given ? call.inputs[first_input(state.inputs, *state.cope)] : call.k)) {
+      bytes += rows;
+    }
   }
   return bytes;
 }

@@ -24,9 +24,13 @@ struct Segment {
 };
 std::vector<Segment> segments_of(const AttentionCall& call);
 
+// Whether keys, values and inputs must have the type of the queries, as gradients and devices need, or may have another.
+enum class KeyTypes : std::uint8_t { kOfQueries, kAny };
+
 // The checks of a call that look at neither outputs nor parameters, nor follow a pointer to tokens: for calls whose
 // tensors are on another device.
-Status check_attention_inputs(const AttentionCall& call) noexcept;
+Status check_attention_inputs(const AttentionCall& call,
+                              KeyTypes types = KeyTypes::kOfQueries) noexcept;
 
 // Tables of the r-th site-2 encoding: the plan's, or ones made for this call's trained frequencies and
 // kept in `own`.

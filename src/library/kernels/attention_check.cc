@@ -19,11 +19,21 @@ Status mismatch(const char* name, const char* what, std::int64_t wanted,
                         static_cast<Long>(wanted), what, static_cast<Long>(got));
 }
 
+// The types that a tensor with a row per key may have.
+enum class RowType { kOfQueries, kAny, kFloat32 };
+
+RowType row_type(KeyTypes types, bool float32 = false) noexcept {
+  if (float32) return RowType::kFloat32;
+  return types == KeyTypes::kAny ? RowType::kAny : RowType::kOfQueries;
+}
+
 // A tensor with a row per key.
 Status check_keys(const char* name, const ConstTensorView& x, const AttentionCall& call,
-                  std::int64_t heads, std::int64_t channels, bool float32 = false) noexcept {
+                  std::int64_t heads, std::int64_t channels, RowType type) noexcept {
   if (Status s = check_view(kOp, name, x); !s.ok()) return s;
-  if (const DType wanted = float32 ? DType::kFloat32 : call.q.dtype; x.dtype != wanted) {
+  const bool float32 = type == RowType::kFloat32;
+  const DType wanted = float32 ? DType::kFloat32 : call.q.dtype;
+  if (type != RowType::kAny && x.dtype != wanted) {
     return Status::format(StatusCode::kInvalidArgument, "[attention] %s must be %s%s but got %s",
                           name, dtype_name(wanted), float32 ? "" : " as q is", dtype_name(x.dtype));
   }
@@ -35,7 +45,7 @@ Status check_keys(const char* name, const ConstTensorView& x, const AttentionCal
   return {};
 }
 
-Status check_token_inputs(const AttentionCall& call) noexcept {
+Status check_token_inputs(const AttentionCall& call, KeyTypes types) noexcept {
   const AttentionPlan::State& state = call.plan->state();
   if (call.inputs.size() != state.inputs.size()) {
     return Status::format(StatusCode::kInvalidArgument,
@@ -45,8 +55,8 @@ Status check_token_inputs(const AttentionCall& call) noexcept {
   for (std::size_t i = 0; i < state.inputs.size(); ++i) {
     const InputInfo& info = state.inputs[i].info;
     const std::int64_t heads = info.head_count(state.shape.heads, state.kv_heads);
-    if (Status s =
-            check_keys(info.name.c_str(), call.inputs[i], call, heads, info.channels, info.float32);
+    if (Status s = check_keys(info.name.c_str(), call.inputs[i], call, heads, info.channels,
+                              row_type(types, info.float32));
         !s.ok()) {
       return s;
     }
@@ -54,7 +64,7 @@ Status check_token_inputs(const AttentionCall& call) noexcept {
   return {};
 }
 
-Status check_inputs(const AttentionCall& call) noexcept {
+Status check_inputs(const AttentionCall& call, KeyTypes types) noexcept {
   const AttentionPlan::State& state = call.plan->state();
   if (Status s = check_view(kOp, "q", call.q); !s.ok()) return s;
   if (call.q.heads() != state.shape.heads)
@@ -63,10 +73,13 @@ Status check_inputs(const AttentionCall& call) noexcept {
     return mismatch("q", "channels", state.shape.head_dim, call.q.channels());
   }
   for (const auto& [name, x] : {std::pair{"k", &call.k}, std::pair{"v", &call.v}}) {
-    if (Status s = check_keys(name, *x, call, state.kv_heads, state.shape.head_dim); !s.ok())
+    if (Status s =
+            check_keys(name, *x, call, state.kv_heads, state.shape.head_dim, row_type(types));
+        !s.ok()) {
       return s;
+    }
   }
-  return check_token_inputs(call);
+  return check_token_inputs(call, types);
 }
 
 std::int64_t longest_sequence(const AttentionCall& call) noexcept {
@@ -270,10 +283,10 @@ Status check_values(const AttentionCall& call) noexcept {
 
 }  // namespace
 
-Status check_attention_inputs(const AttentionCall& call) noexcept {
+Status check_attention_inputs(const AttentionCall& call, KeyTypes types) noexcept {
   if (call.plan == nullptr)
     return {StatusCode::kInvalidArgument, "[attention] plan must not be null"};
-  if (Status s = check_inputs(call); !s.ok()) return s;
+  if (Status s = check_inputs(call, types); !s.ok()) return s;
   if (Status s = check_mask(call); !s.ok()) return s;
   if (Status s = check_plain_keys(call); !s.ok()) return s;
   if (Status s = check_plane(call); !s.ok()) return s;
@@ -285,8 +298,8 @@ Status check_attention_inputs(const AttentionCall& call) noexcept {
   }
 }
 
-Status check_attention(const AttentionCall& call) noexcept {
-  if (Status s = check_attention_inputs(call); !s.ok()) return s;
+Status check_attention(const AttentionCall& call, KeyTypes types) noexcept {
+  if (Status s = check_attention_inputs(call, types); !s.ok()) return s;
   if (Status s = check_values(call); !s.ok()) return s;
   if (Status s = check_outputs(call); !s.ok()) return s;
   try {

@@ -136,7 +136,7 @@ struct AttentionSetup {
 };
 
 // Checks that need no tensor data; then builds the setup (allocates, may throw bad_alloc).
-Status check_attention(const AttentionCall& call) noexcept;
+Status check_attention(const AttentionCall& call, KeyTypes types = KeyTypes::kOfQueries) noexcept;
 // `pack_rows`: keys and values as float32 rows too, which decoding does without.
 Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool pack_rows = true,
                          const AttentionSlice* slice = nullptr);
