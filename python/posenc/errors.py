@@ -6,10 +6,11 @@ import difflib
 import functools
 import json
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, TypeVar
 
 import torch
+from torch.utils import _python_dispatch
 
 from posenc import _library  # noqa: F401  (registers the operators)
 
@@ -41,18 +42,23 @@ _KEY = re.compile(r"^(?P<key>[\w.\[\]'\"-]+) (?P<rule>(?:must|lacks|has|needs|is
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+# PyTorch 2.1 and newer; without it torch.export records what a spec is asked for.
+_without_modes: Callable[[], Any] = getattr(_python_dispatch, "_disable_current_modes", nullcontext)
+
+
 @contextmanager
 def untraced() -> Iterator[None]:
-    """What runs here is no part of a trace of torch.jit or ONNX: sizes are numbers, and texts may be returned."""
+    """What runs here is in no trace of torch.jit, ONNX or torch.export: sizes are numbers, and texts may be returned."""
     state = torch._C._get_tracing_state()
-    if state is None:
-        yield
-        return
-    torch._C._set_tracing_state(None)
-    try:
-        yield
-    finally:
-        torch._C._set_tracing_state(state)
+    with _without_modes():
+        if state is None:
+            yield
+            return
+        torch._C._set_tracing_state(None)
+        try:
+            yield
+        finally:
+            torch._C._set_tracing_state(state)
 
 
 class Error(ValueError, RuntimeError):

@@ -109,6 +109,14 @@ def test_shapes_without_values(spec):
     assert posenc.t5_buckets(torch.zeros(3, 5, dtype=torch.long, device="meta")).shape == (3, 5)
 
 
+def test_shapes_of_rotations_and_linear_attention_without_values():
+    q, k, v = (x.detach().float().to("meta") for x in inputs())
+    places = torch.arange(5)
+    found = [*posenc.rope(q, k), posenc.rerotate(k, places, places + 3), posenc.linear_attention(q, k, v, "rope")]
+    assert all(x.is_meta for x in found)
+    assert [x.shape for x in found] == [q.shape, k.shape, k.shape, q.shape]
+
+
 def test_parity_with_an_eager_alibi():
     q, k, v = inputs(40, torch.float32, kv_heads=4)
     slopes = posenc.alibi_slopes(4).float()

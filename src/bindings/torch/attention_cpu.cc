@@ -89,7 +89,7 @@ namespace {
 
 std::vector<at::Tensor> empty_like_each(at::TensorList tensors) {
   std::vector<at::Tensor> empty;
-  for (const at::Tensor& x : tensors) empty.push_back(x.new_empty(x.sizes()));
+  for (const at::Tensor& x : tensors) empty.push_back(x.new_empty_symint(x.sym_sizes()));
   return empty;
 }
 
@@ -163,7 +163,7 @@ AttentionForward attention_meta(const at::Tensor& q, const at::Tensor& k, const 
   check_rows(kOp, "k", k, q);
   check_rows(kOp, "v", v, q);
   const auto sums = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  return {at::empty_like(q), q.new_empty({q.size(0), q.size(1), q.size(2)}, sums)};
+  return {at::empty_like(q), q.new_empty_symint(q.sym_sizes().slice(0, 3), sums)};
 }
 
 AttentionBackward attention_backward_meta(const at::Tensor& /*grad_out*/, const at::Tensor& /*out*/,

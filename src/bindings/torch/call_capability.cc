@@ -27,6 +27,11 @@ class KnownKinds {
   std::set<CallKind> kinds_;
 };
 
+// Of tensors that torch.export and torch.compile trace: there is no call yet.
+bool has_symbolic_sizes(const at::Tensor& x) {
+  return x.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+}
+
 }  // namespace
 
 Capability call_capability(const std::string& spec, const AttentionShapes& shapes, bool cuda,
@@ -50,6 +55,7 @@ Capability call_capability(const std::string& spec, const AttentionShapes& shape
 std::string slow_path(const std::string& spec, const at::Tensor& q, const at::Tensor& k,
                       bool explicit_positions) {
   if (q.dim() != 4 || k.dim() != 4 || !(q.is_cpu() || q.is_cuda())) return "";
+  if (has_symbolic_sizes(q) || has_symbolic_sizes(k)) return "";
   if (q.is_cpu() && q.scalar_type() == at::kDouble) return "";
   const bool few = q.size(2) <= 8;  // decoding has separate paths
   static KnownKinds known;

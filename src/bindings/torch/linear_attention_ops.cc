@@ -126,14 +126,14 @@ Forward forward_meta(const at::Tensor& q, const at::Tensor& /*k*/, const at::Ten
                      const at::Tensor& /*parameters*/, POSENC_LINEAR_PARAMETERS) {
   (void)std::make_tuple(POSENC_LINEAR_NAMES);
   const auto type = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  return {at::empty_like(q), q.new_empty({q.size(0), q.size(1), q.size(2)}, type)};
+  return {at::empty_like(q), q.new_empty_symint(q.sym_sizes().slice(0, 3), type)};
 }
 Backward backward_meta(const at::Tensor& /*grad_out*/, const at::Tensor& /*out*/,
                        const at::Tensor& /*sums*/, const at::Tensor& q, const at::Tensor& k,
                        const at::Tensor& v, const at::Tensor& parameters,
                        POSENC_LINEAR_PARAMETERS) {
   (void)std::make_tuple(POSENC_LINEAR_NAMES);
-  return {at::empty_like(q), k.new_empty(k.sizes()), v.new_empty(v.sizes()),
+  return {at::empty_like(q), k.new_empty_symint(k.sym_sizes()), v.new_empty_symint(v.sym_sizes()),
           at::empty_like(parameters)};
 }
 

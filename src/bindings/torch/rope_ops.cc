@@ -267,7 +267,7 @@ at::Tensor rerotate_cpu(const at::Tensor& k, std::string spec, const at::Tensor&
 }
 at::Tensor rerotate_meta(const at::Tensor& k, std::string /*spec*/, const at::Tensor& /*from*/,
                          const at::Tensor& /*to*/, std::string /*to_spec*/) {
-  return at::empty(k.sizes(), k.options());
+  return k.new_empty_symint(k.sym_sizes());
 }
 
 at::Tensor call_rerotate(const at::Tensor& k, std::string spec, const at::Tensor& from,

@@ -44,7 +44,7 @@ at::Tensor t5_buckets_cpu(const at::Tensor& relative, std::string spec) {
   return out;
 }
 at::Tensor t5_buckets_meta(const at::Tensor& relative, std::string /*spec*/) {
-  return at::empty(relative.sizes(), relative.options().dtype(at::kLong));
+  return relative.new_empty_symint(relative.sym_sizes(), at::kLong);
 }
 
 // E(n) for each position, float64 [..., model_dim].
@@ -68,9 +68,9 @@ at::Tensor sinusoidal_cpu(const at::Tensor& positions, std::int64_t model_dim, s
 }
 at::Tensor sinusoidal_meta(const at::Tensor& positions, std::int64_t model_dim,
                            std::string /*spec*/) {
-  std::vector<std::int64_t> shape = positions.sizes().vec();
-  shape.push_back(model_dim);
-  return at::empty(shape, positions.options().dtype(at::kDouble));
+  std::vector<c10::SymInt> shape = positions.sym_sizes().vec();
+  shape.emplace_back(model_dim);
+  return positions.new_empty_symint(shape, at::kDouble);
 }
 
 // cos and sin [groups, length, pairs] in float64, of queries, magnitude included.
@@ -128,7 +128,9 @@ std::tuple<at::Tensor, at::Tensor> inside_meta(const at::Tensor& q, const at::Te
       std::any_of(parsed.encodings.begin(), parsed.encodings.end(),
                   [](const Encoding& encoding) { return std::holds_alternative<Cope>(encoding); });
   const auto type = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const at::Tensor weights = q.new_empty({q.size(0), q.size(1), q.size(2), k.size(2)}, type);
+  std::vector<c10::SymInt> shape = q.sym_sizes().slice(0, 3).vec();
+  shape.push_back(k.sym_size(2));
+  const at::Tensor weights = q.new_empty_symint(shape, type);
   return {weights, counts ? at::empty_like(weights) : q.new_empty({0}, type)};
 }
 
