@@ -31,6 +31,10 @@ class Pattern(NamedTuple):
     left_padding: Optional[Tensor] = None  # [B], tokens before the first chunk
 
 
+# Always true: in transformers 5.12 it makes Falcon build a mask that its ALiBi can be added to.
+_FALCON_FORCES_A_MASK = "FalconModel.forward.<locals>.<lambda>"
+
+
 class UnsupportedMask(ValueError):
     """A mask that is neither causal nor bidirectional with padding, a window, chunks or packing."""
 
@@ -52,6 +56,8 @@ def read_pattern(function: Optional[Callable]) -> Pattern:
             return Pattern(chunk=held["chunk_size"], left_padding=held["left_padding"])
         if name.startswith("packed_sequence_mask_function."):
             return Pattern(segments=held["packed_sequence_mask"])
+    if name == _FALCON_FORCES_A_MASK:
+        return Pattern()
     raise _unsupported(name)
 
 
