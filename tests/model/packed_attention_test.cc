@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "model/transformer.h"
 
 namespace posenc::model {
@@ -71,6 +73,41 @@ TEST(PackedDocuments, GradientsStayWithinADocument) {
     EXPECT_LT((got - want).abs().max().item<double>(), 1e-4 * (1 + want.abs().max().item<double>()))
         << item.key();
   }
+}
+
+// How many nodes of a graph compute a block again.
+std::int64_t recomputing_nodes(const at::Tensor& y) {
+  std::int64_t count = 0;
+  std::set<torch::autograd::Node*> seen;
+  std::vector<torch::autograd::Node*> open = {y.grad_fn().get()};
+  while (!open.empty()) {
+    torch::autograd::Node* node = open.back();
+    open.pop_back();
+    if (node == nullptr || !seen.insert(node).second) continue;
+    if (node->name().find("Recompute") != std::string::npos) ++count;
+    for (const auto& edge : node->next_edges()) open.push_back(edge.function.get());
+  }
+  return count;
+}
+
+TEST(PackedDocuments, BlocksAreComputedAgain) {
+  TransformerImpl model = make_model("rope", kSeparator);
+  const at::Tensor tokens = at::stack({row({4, 7, 1, 9, 0, 3, 8}), row({1, 2, 0, 4, 5, 6, 7})});
+  const auto gradients = [&](std::int64_t blocks) {
+    model.zero_grad();
+    const at::Tensor y = model.forward(tokens);
+    EXPECT_EQ(recomputing_nodes(y), blocks);
+    y.square().sum().backward();
+    std::vector<at::Tensor> all;
+    for (const at::Tensor& p : model.parameters()) all.push_back(p.grad().clone());
+    return all;
+  };
+  const std::vector<at::Tensor> kept = gradients(0);
+  model.recompute_blocks(true);
+  const std::vector<at::Tensor> again = gradients(2);
+  ASSERT_EQ(kept.size(), again.size());
+  for (std::size_t i = 0; i < kept.size(); ++i)
+    EXPECT_TRUE(at::allclose(kept[i], again[i], 1e-4, 1e-4)) << i;
 }
 
 }  // namespace

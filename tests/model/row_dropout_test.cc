@@ -25,6 +25,25 @@ TEST(RowDropout, RowsHaveTheMasksOfTheWholeBatch) {
   }
 }
 
+// The same rows as [1, B T, D], as packed documents are computed.
+TEST(RowDropout, JoinedRowsHaveTheirOwnMasks) {
+  RowDropout dropout(0.3);
+  const at::Tensor x = at::randn({6, 5, 4});
+  torch::manual_seed(7);
+  const at::Tensor whole = at::stack({dropout(x), dropout(x)});
+  for (const std::int64_t count : {2, 6}) {
+    for (std::int64_t first = 0; first < 6; first += count) {
+      const at::Tensor joined = x.narrow(0, first, count).reshape({1, count * 5, 4});
+      const BatchRows rows({.first = first, .of = 6, .joined = count});
+      torch::manual_seed(7);
+      const at::Tensor once = dropout(joined);
+      const at::Tensor got = at::stack({once, dropout(joined)});
+      ASSERT_EQ(once.sizes(), joined.sizes());
+      EXPECT_TRUE(got.reshape({2, count, 5, 4}).equal(whole.narrow(1, first, count))) << first;
+    }
+  }
+}
+
 TEST(RowDropout, AWholeBatchAndAnEvaluationAreLibtorchs) {
   RowDropout dropout(0.3);
   const at::Tensor x = at::randn({4, 3});

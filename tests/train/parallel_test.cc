@@ -7,57 +7,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class Parallel : public ::testing::Test {
- protected:
-  [[nodiscard]] std::string train(const std::string& out, const std::string& more = "",
-                                  const std::string& before = "") const {
-    const LabResult result = run_lab(
-        "train " + config_ + " --threads 1 --progress quiet --out " + (folder_ / out) + " " + more,
-        before);
-    EXPECT_EQ(result.code, 0) << result.out;
-    return folder_ / out;
-  }
-  // A run that SIGTERM ends after its first checkpoint. It may end by itself before: the result is the same.
-  void stop_early(const std::string& out, std::vector<std::string> words) const {
-    const std::string run = folder_ / out;
-    words.insert(words.begin(),
-                 {"train", config_, "--out", run, "--threads", "1", "--progress", "quiet"});
-    LabProcess process(words);
-    while (process.running() && last_tensors(run).empty()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    }
-    process.send(SIGTERM);
-    EXPECT_EQ(process.wait(), 0);
-  }
-  // Starts a long run with two processes and waits until it has saved.
-  [[nodiscard]] std::vector<std::string> words_of_long_run(const std::string& out,
-                                                           const std::string& timeout) const {
-    return {"train",      config_,
-            "--procs",    "2",
-            "--out",      folder_ / out,
-            "--threads",  "1",
-            "--progress", "quiet",
-            "--set",      "train.stages=[{length: 12, batch: 16, steps: 1000000}]",
-            "--set",      "train.eval_every=0",
-            "--set",      "train.timeout=" + timeout};
-  }
-  // Another one than `before`, which an earlier process has left.
-  static void wait_for_checkpoint(LabProcess& process, const std::string& run,
-                                  const TensorBytes& before = {}) {
-    while (process.running() && last_tensors(run) == before) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    ASSERT_TRUE(process.running());
-  }
-  Folder folder_;
-  std::string config_ = folder_.write("config.yaml", kSharedConfig);
-};
-
-void expect_near(const std::vector<double>& a, const std::vector<double>& b, double tolerance) {
-  ASSERT_FALSE(a.empty());
-  ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], tolerance) << i;
-}
+class Parallel : public SharedRuns {};
 
 TEST_F(Parallel, TwoAndFourProcessesTrainTheSameRun) {
   const std::string one = train("one");
@@ -144,6 +94,13 @@ TEST_F(Parallel, AStoppedRunGoesOnUnderAnotherNumberOfProcesses) {
   stop_early("run",
              {"--procs", "2", "--set", "train.reduction=deterministic", "--set", "train.chunks=4"});
   (void)train("run", "--procs 4 --resume" + fixed);
+  EXPECT_TRUE(last_tensors(folder_ / "run") == whole);
+}
+
+TEST_F(Parallel, ARequeuedJobGoesOn) {
+  const TensorBytes whole = last_tensors(train("whole", "--procs 2"));
+  stop_early("run", {"--procs", "2"});
+  (void)train("run", "--procs 2", "SLURM_JOB_ID=7 SLURM_RESTART_COUNT=1 ");
   EXPECT_TRUE(last_tensors(folder_ / "run") == whole);
 }
 

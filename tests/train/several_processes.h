@@ -118,6 +118,28 @@ class HandStartedRanks {
   int port_;
 };
 
+// While one lives, processes that start are rank `rank` of two.
+class EnvironmentOfRank {
+ public:
+  EnvironmentOfRank(const std::string& rank, const std::string& port)
+      : variables_{{"RANK", rank},
+                   {"LOCAL_RANK", rank},
+                   {"WORLD_SIZE", "2"},
+                   {"LOCAL_WORLD_SIZE", "2"},
+                   {"MASTER_ADDR", "127.0.0.1"},
+                   {"MASTER_PORT", port}} {
+    for (const auto& [name, value] : variables_) setenv(name.c_str(), value.c_str(), 1);
+  }
+  ~EnvironmentOfRank() {
+    for (const auto& [name, value] : variables_) unsetenv(name.c_str());
+  }
+  EnvironmentOfRank(const EnvironmentOfRank&) = delete;
+  EnvironmentOfRank& operator=(const EnvironmentOfRank&) = delete;
+
+ private:
+  std::map<std::string, std::string> variables_;
+};
+
 // Processes that a process has started.
 inline std::vector<pid_t> children_of(pid_t parent) {
   std::vector<pid_t> children;
@@ -128,5 +150,64 @@ inline std::vector<pid_t> children_of(pid_t parent) {
   std::sort(children.begin(), children.end());
   return children;
 }
+
+inline void expect_near(const std::vector<double>& a, const std::vector<double>& b,
+                        double tolerance) {
+  ASSERT_FALSE(a.empty());
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], tolerance) << i;
+}
+
+// Runs of one config in one folder.
+class SharedRuns : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::string train(const std::string& out, const std::string& more = "",
+                                  const std::string& before = "") const {
+    const LabResult result = run_lab(
+        "train " + config_ + " --threads 1 --progress quiet --out " + (folder_ / out) + " " + more,
+        before);
+    EXPECT_EQ(result.code, 0) << result.out;
+    return folder_ / out;
+  }
+  // A run that SIGTERM ends after its first checkpoint. It may end by itself before: the result is the same.
+  void stop_early(const std::string& out, std::vector<std::string> words) const {
+    const std::string run = folder_ / out;
+    words.insert(words.begin(),
+                 {"train", config_, "--out", run, "--threads", "1", "--progress", "quiet"});
+    LabProcess process(words);
+    while (process.running() && last_tensors(run).empty()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    process.send(SIGTERM);
+    EXPECT_EQ(process.wait(), 0);
+  }
+  // Of a run that does not end by itself.
+  [[nodiscard]] std::vector<std::string> words_of_long_run(const std::string& out,
+                                                           const std::string& timeout,
+                                                           const std::vector<std::string>& more = {
+                                                               "--procs", "2"}) const {
+    std::vector<std::string> words = {
+        "train",      config_,
+        "--out",      folder_ / out,
+        "--threads",  "1",
+        "--progress", "quiet",
+        "--set",      "train.stages=[{length: 12, batch: 16, steps: 1000000}]",
+        "--set",      "train.eval_every=0",
+        "--set",      "train.timeout=" + timeout};
+    words.insert(words.end(), more.begin(), more.end());
+    return words;
+  }
+  // Another one than `before`, which an earlier process has left.
+  static void wait_for_checkpoint(LabProcess& process, const std::string& run,
+                                  const TensorBytes& before = {}) {
+    while (process.running() && last_tensors(run) == before) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    ASSERT_TRUE(process.running());
+  }
+
+  Folder folder_;
+  std::string config_ = folder_.write("config.yaml", kSharedConfig);
+};
 
 }  // namespace posenc::testing

@@ -97,7 +97,7 @@ struct BlockRun : torch::CustomClassHolder {
 variable_list run_again(const BlockRun& run, const variable_list& inputs) {
   const GeneratorState now(inputs[0].device());
   const at::AutoGradMode keep(true);
-  const BatchRows rows(run.rows.first, run.rows.of);
+  const BatchRows rows(run.rows);
   const AutocastScope precision(run.autocast);
   run.draws->restore();
   variable_list outputs = run.run(inputs);

@@ -10,22 +10,24 @@ namespace posenc::model {
 // While one lives, the batch of this thread's calls is rows first .. first + its rows - 1 of a batch of `of` rows.
 class BatchRows {
  public:
-  BatchRows(std::int64_t first, std::int64_t of);
+  struct Range {
+    std::int64_t first = 0;
+    std::int64_t of = 0;      // 0: the batch is whole
+    std::int64_t joined = 0;  // so many rows follow each other in dimension 1: [1, joined * T, ...]
+  };
+  explicit BatchRows(const Range& range);
+  BatchRows(std::int64_t first, std::int64_t of) : BatchRows(Range{.first = first, .of = of}) {}
   ~BatchRows();
   BatchRows(BatchRows&&) = delete;
   BatchRows& operator=(BatchRows&&) = delete;
 
-  struct Range {
-    std::int64_t first = 0;
-    std::int64_t of = 0;  // 0: the batch is whole
-  };
   static Range current();
 
  private:
   Range before_;
 };
 
-// x [B, ...] with each number set to zero at the rate, and the others scaled by 1 / (1 - rate).
+// x [B, ...], or joined rows, with each number set to zero at the rate, and the others scaled by 1 / (1 - rate).
 class RowDropoutImpl : public torch::nn::Module {
  public:
   explicit RowDropoutImpl(double rate) : rate_(rate) {}

@@ -248,6 +248,18 @@ at::Tensor TransformerImpl::query_scale(std::int64_t tokens) const {
   return seen / std::log(static_cast<double>(std::max<std::int64_t>(context_.train_length, 2)));
 }
 
+Residual TransformerImpl::through_blocks(Residual last, const at::Tensor& key_mask,
+                                         const at::Tensor& positions, const at::Tensor& scale) {
+  const bool recompute = recompute_ && at::GradMode::is_enabled();
+  for (Block& block : blocks_) {
+    last = recompute ? recomputed(block, last, key_mask, positions, scale, calls_)
+                     : block->forward(last, key_mask, positions, scale);
+    watch_for_stop(last.x);
+  }
+  ++calls_;
+  return last;
+}
+
 at::Tensor TransformerImpl::packed_hidden(const at::Tensor& tokens) {
   const PackedDocuments documents = packed_documents(tokens, context_.separator);
   *lengths_ = documents.lengths;
@@ -255,10 +267,10 @@ at::Tensor TransformerImpl::packed_hidden(const at::Tensor& tokens) {
   if (token_scale_ != 1.0) x = x * token_scale_;
   if (!input_.is_empty()) x = input_->forward(x, documents.positions.to(tokens.device()));
   Residual last{dropout_(x).reshape({1, tokens.numel(), config_.dim}), {}};
-  for (Block& block : blocks_) {
-    last = block->forward(last, {}, {}, {});
-    watch_for_stop(last.x);
-  }
+  BatchRows::Range rows = BatchRows::current();
+  rows.joined = tokens.size(0);
+  const BatchRows joined(rows);
+  last = through_blocks(last, {}, {}, {});
   return closing(last).reshape({tokens.size(0), tokens.size(1), config_.dim});
 }
 
@@ -276,15 +288,7 @@ at::Tensor TransformerImpl::hidden(const at::Tensor& tokens, const at::Tensor& p
   const at::Tensor places = needs_positions_ ? positions : at::Tensor();
   const bool padded = context_.pad >= 0 && !context_.causal;
   const at::Tensor key_mask = padded ? tokens.ne(context_.pad) : at::Tensor();
-  Residual last{x, {}};
-  const bool recompute = recompute_ && at::GradMode::is_enabled();
-  for (Block& block : blocks_) {
-    last = recompute ? recomputed(block, last, key_mask, places, scale, calls_)
-                     : block->forward(last, key_mask, places, scale);
-    watch_for_stop(last.x);
-  }
-  ++calls_;
-  return closing(last);
+  return closing(through_blocks({x, {}}, key_mask, places, scale));
 }
 
 at::Tensor TransformerImpl::closing(const Residual& last) const {

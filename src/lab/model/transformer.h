@@ -134,6 +134,8 @@ class TransformerImpl : public torch::nn::Module {
   void add_blocks(const AttentionFactory& factory);
   // hidden() of rows that hold several documents, which are kept apart.
   at::Tensor packed_hidden(const at::Tensor& tokens);
+  Residual through_blocks(Residual last, const at::Tensor& key_mask, const at::Tensor& positions,
+                          const at::Tensor& scale);
   [[nodiscard]] at::Tensor query_scale(std::int64_t tokens) const;
   [[nodiscard]] at::Tensor closing(const Residual& last) const;
 
