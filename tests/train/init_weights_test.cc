@@ -226,6 +226,49 @@ TEST(InitWeights, GoOnFromARunAndFromItsFile) {
   EXPECT_FALSE(std::filesystem::exists(folder / "gone"));
 }
 
+// A file of weights alone does not say its encoding: what fits no parameter, and what it does not have, is said.
+TEST(InitWeights, SayWhatAFileHasMoreOrLess) {
+  const posenc::testing::TemporaryFolder folder;
+  const std::string shape = "dim: 16, layers: 1, heads: 2, encoding: ";
+  const auto base = [&](const std::string& name, const std::string& encoding) {
+    const auto done = train(folder, name,
+                            "task: {flip_flop: {}}\nmodel: {" + shape + encoding +
+                                "}\ntrain: {length: 16, batch: 4, steps: 1}\n"
+                                "eval: {samples: 2, factors: [1]}\n");
+    EXPECT_EQ(done.code, 0) << done.out;
+    return folder / (name + "/checkpoints/step-00000001/model.safetensors");
+  };
+  const std::string with_cope = base("with_cope", "rope + cope(npos_max=8)");
+  const std::string with_rope = base("with_rope", "rope");
+  EXPECT_EQ(load(with_cope, shape + "rope").report.encoding, "left out: pos.cope.pos_emb");
+  EXPECT_EQ(load(with_rope, shape + "rope + cope(npos_max=8)").report.encoding,
+            "new parameters: pos.cope.pos_emb");
+  EXPECT_EQ(load(with_cope, shape + "rope + t5").report.encoding,
+            "new parameters: pos.t5.weight; left out: pos.cope.pos_emb");
+  EXPECT_EQ(load(with_cope, shape + "rope + cope(npos_max=8)").report.encoding, "");
+  // Where the source says its encoding, the same follows the comparison.
+  const std::string run = load(folder / "with_cope", "encoding: rope").report.encoding;
+  EXPECT_NE(run.find("compute the same"), std::string::npos) << run;
+  EXPECT_NE(run.find("; left out: pos.cope.pos_emb"), std::string::npos) << run;
+}
+
+// Rank 0 reads the weights, and the others get them from it.
+TEST(InitWeights, AreThoseOfAllProcesses) {
+  const posenc::testing::TemporaryFolder folder;
+  ASSERT_EQ(train(folder, "base", kBase).code, 0);
+  posenc::testing::write_content(folder / "two.yaml", config_text(folder / "base"));
+  const auto two = testing::run_lab("train " + (folder / "two.yaml") +
+                                    " --procs 2 --progress plain --out " + (folder / "two"));
+  ASSERT_EQ(two.code, 0) << two.out;
+  EXPECT_EQ(weights_of(folder / "two"), weights_of(folder / "base"));
+  std::size_t said = 0;
+  for (std::size_t at = 0; (at = two.out.find("initial weights: ", at)) != std::string::npos;
+       ++at) {
+    ++said;
+  }
+  EXPECT_EQ(said, 1U) << two.out;
+}
+
 TEST(InitWeights, ReplacedEncodingsTrainInStages) {
   const posenc::testing::TemporaryFolder folder;
   ASSERT_EQ(train(folder, "base", kBase).code, 0);

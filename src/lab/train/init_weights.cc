@@ -92,7 +92,8 @@ std::string short_name(const std::string& name) {
 struct Loading {
   pretrained::Misfits misfits;
   std::set<std::string> used;
-  std::set<std::string> fresh;  // short names of new parameters of encodings
+  std::set<std::string> fresh;     // short names of new parameters of encodings
+  std::set<std::string> left_out;  // of tensors of encodings that the model does not have
   std::int64_t tensors = 0;
 };
 
@@ -148,8 +149,12 @@ Loading load_all(model::Transformer& model, const WeightSource& source,
   // Constants of encodings follow from the spec.
   for (const auto& item : model->named_buffers()) loading.used.insert(item.key());
   for (const auto& [name, shape] : source.tensors()) {
-    if (loading.used.count(name) == 1 || before.has(name)) continue;
-    loading.misfits.unexpected.push_back(name);
+    if (loading.used.count(name) == 1) continue;
+    if (before.has(name)) {
+      loading.left_out.insert(short_name(name));
+    } else {
+      loading.misfits.unexpected.push_back(name);
+    }
   }
   loading.misfits.throw_if_any(source.path());
   return loading;
@@ -213,14 +218,16 @@ std::string compared(model::Transformer& model, const WeightSource& source,
       length, apart, range);
 }
 
-std::string replaced_text(const ModelConfig& before, const ModelConfig& after,
-                          const Loading& loading, const std::string& judgement) {
-  std::string text = fmt::format("model.encoding {} replaces {}: {}", encodings_text(after),
-                                 encodings_text(before), judgement);
+// "new parameters: pos.cope.pos_emb; left out: pos.t5.weight".
+std::string changes_text(const Loading& loading) {
+  std::vector<std::string> parts;
   if (!loading.fresh.empty()) {
-    text += fmt::format("; new parameters: {}", fmt::join(loading.fresh, ", "));
+    parts.push_back(fmt::format("new parameters: {}", fmt::join(loading.fresh, ", ")));
   }
-  return text;
+  if (!loading.left_out.empty()) {
+    parts.push_back(fmt::format("left out: {}", fmt::join(loading.left_out, ", ")));
+  }
+  return fmt::format("{}", fmt::join(parts, "; "));
 }
 
 }  // namespace
@@ -247,10 +254,12 @@ InitReport init_weights(model::Transformer& model, const config::LabConfig& conf
                     .kind = source.kind(),
                     .sha256 = source.sha256(),
                     .tensors = loading.tensors,
-                    .encoding = ""};
+                    .encoding = changes_text(loading)};
   if (!same_encodings(source_model, config.model)) {
-    report.encoding = replaced_text(source_model, config.model, loading,
-                                    compared(model, source, source_model, config, task));
+    report.encoding = fmt::format("model.encoding {} replaces {}: {}{}{}",
+                                  encodings_text(config.model), encodings_text(source_model),
+                                  compared(model, source, source_model, config, task),
+                                  report.encoding.empty() ? "" : "; ", report.encoding);
   }
   return report;
 }

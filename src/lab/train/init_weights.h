@@ -20,7 +20,8 @@ struct InitReport {
   std::string kind;  // "run at step 400", "gpt2 tensors of Hugging Face"
   std::string sha256;
   std::int64_t tensors = 0;
-  // Where model.encoding replaces the source's: whether the model still computes the same, in a sentence. Else empty.
+  // Where model.encoding replaces the source's: whether the model still computes the same, in a sentence. Then what is new
+  // in the model, and what is left out of the source: also where the source is weights alone, whose encoding is not known.
   std::string encoding;
 
   // One line for people.
