@@ -51,6 +51,19 @@ TEST(Memory, AnEvaluationNeedsNoOptimizer) {
   EXPECT_EQ(refusal(settings, 2 * weights, {64}, Work::kEvaluation), "");
 }
 
+TEST(Memory, AShardedOptimizerIsDividedAmongProcesses) {
+  const std::vector<std::string> settings = {"model.dim=1024", "model.layers=8"};
+  LabConfig config = parse_config("task: parity\n", "config", settings).config;
+  const double vector = 4 * parameter_count(config.model, kData.vocabulary);
+  EXPECT_DOUBLE_EQ(state_bytes(config, kData, 4), 6 * vector);
+  config.train.shard_optimizer = true;
+  EXPECT_DOUBLE_EQ(state_bytes(config, kData), 6 * vector);
+  EXPECT_DOUBLE_EQ(state_bytes(config, kData, 4), 3.75 * vector);
+  const double available = 5 * vector;
+  EXPECT_THROW(require_memory(config, kData, {}, available, Work::kTraining), Error);
+  EXPECT_NO_THROW(require_memory(config, kData, {}, available, Work::kTraining, 4));
+}
+
 TEST(Memory, AccumulationMakesAStepSmaller) {
   LabConfig config = parse_config("task: parity\n", "config").config;
   const Stage stage = stages(config.train).front();

@@ -55,6 +55,22 @@ TEST(Judge, ARankThatStaysBehindHangs) {
   EXPECT_NE(verdict->text.find("hangs"), std::string::npos);
 }
 
+// SIGSTOP or `scontrol suspend`: the clock goes on, and ranks go on one after another.
+TEST(Judge, TimeInWhichTheJobWasSuspendedDoesNotCount) {
+  for (const bool broken : {false, true}) {
+    Judge judge(2, kTimeout);
+    for (int t = 0; t <= 3; ++t) EXPECT_FALSE(judge.look(t, {{t, 6}, {t, 5}}, false)) << t;
+    for (int t = 0; t <= 3; ++t) {
+      EXPECT_FALSE(judge.look(1000 + t, {{4 + t, 6}, {3, 5}}, broken)) << t;
+    }
+    EXPECT_FALSE(judge.look(1004, {{8, 6}, {4, 6}}, broken));
+  }
+  Judge judge(2, kTimeout);
+  for (int t = 0; t <= 3; ++t) EXPECT_FALSE(judge.look(t, {{t, 5}, {t, 5}}, false)) << t;
+  for (int t = 0; t <= 9; ++t) EXPECT_FALSE(judge.look(1000 + t, {{4 + t, 5}, {3, 5}}, false)) << t;
+  EXPECT_TRUE(judge.look(1010, {{14, 5}, {3, 5}}, false));  // it has not come back
+}
+
 TEST(Judge, ASlowRankThatMovesDoesNotHang) {
   Judge judge(2, kTimeout);
   for (int t = 0; t < 200; ++t) EXPECT_FALSE(judge.look(t, {{t, t / 10}, {t, 1000}}, false)) << t;

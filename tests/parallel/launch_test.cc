@@ -110,6 +110,18 @@ TEST(Launch, ReadsOpenMpi) {
   EXPECT_EQ(launch_of(with(kMpi, "POSENC_RENDEZVOUS", "/f")).file, "/f");
 }
 
+// A job that Slurm has requeued goes on, whatever starts the ranks in it.
+TEST(Launch, ReadsTheRestartsOfAJobAroundALauncher) {
+  const Launch again = launch_of(with(kTorchrun, "SLURM_RESTART_COUNT", "3"));
+  EXPECT_EQ(again.restarts, 3);
+  EXPECT_EQ(again.job, launch_of(kTorchrun).job);  // where the launcher listens
+  const auto both =
+      with(with(kTorchrun, "SLURM_RESTART_COUNT", "1"), "TORCHELASTIC_RESTART_COUNT", "2");
+  EXPECT_EQ(launch_of(both).restarts, 2);
+  EXPECT_EQ(launch_of(kMpi).restarts, 0);
+  EXPECT_EQ(launch_of(with(kMpi, "SLURM_RESTART_COUNT", "1")).restarts, 1);
+}
+
 TEST(Launch, TheInnermostLauncherCounts) {
   Variables both = kSlurm;
   both.insert(kMpi.begin(), kMpi.end());
@@ -148,6 +160,14 @@ TEST(Launch, ClaimsARankWhateverElseIsWrong) {
   EXPECT_EQ(claimed_rank(environment_of({{"SLURM_PROCID", "3"}})), 0);  // no step of several tasks
   EXPECT_EQ(claimed_rank(environment_of(kSlurm)), 2);
   EXPECT_EQ(claimed_rank(environment_of({})), 0);
+}
+
+TEST(Launch, ClaimsANumberOfProcesses) {
+  EXPECT_EQ(claimed_world(environment_of({{"WORLD_SIZE", "2"}})), 2);
+  EXPECT_EQ(claimed_world(environment_of(kMpi)), 2);
+  EXPECT_EQ(claimed_world(environment_of(kSlurm)), 4);
+  EXPECT_EQ(claimed_world(environment_of(with(kSlurm, "SLURM_STEP_NUM_TASKS", "1"))), 1);
+  EXPECT_EQ(claimed_world(environment_of({})), 1);
 }
 
 TEST(Launch, TheFirstHostOfAList) {

@@ -150,10 +150,12 @@ double parameter_count(const ModelConfig& model, std::int64_t vocabulary) {
          encoding_count(model);
 }
 
-double state_bytes(const LabConfig& config, const DataShape& data) {
-  // Weights, gradient, decay, mean; Adam's square and the root of it.
-  const double vectors = config.train.optimizer == OptimizerKind::kSgd ? 4.0 : 6.0;
-  return kFloat * vectors * parameter_count(config.model, data.vocabulary);
+double state_bytes(const LabConfig& config, const DataShape& data, std::int64_t processes) {
+  const double whole = 3.0;  // weights, gradient, decay
+  // The mean; Adam's square and the root of it.
+  const double state = config.train.optimizer == OptimizerKind::kSgd ? 1.0 : 3.0;
+  const double parts = config.train.shard_optimizer ? static_cast<double>(processes) : 1.0;
+  return kFloat * (whole + state / parts) * parameter_count(config.model, data.vocabulary);
 }
 
 double step_bytes(const LabConfig& config, const DataShape& data, const Stage& stage) {
@@ -183,9 +185,10 @@ double evaluation_bytes(const LabConfig& config, const DataShape& data, std::int
 }
 
 void require_memory(const LabConfig& config, const DataShape& data,
-                    std::span<const std::int64_t> lengths, double available, Work work) {
+                    std::span<const std::int64_t> lengths, double available, Work work,
+                    std::int64_t processes) {
   const double weights = kFloat * parameter_count(config.model, data.vocabulary);
-  const double state = work == Work::kTraining ? state_bytes(config, data) : weights;
+  const double state = work == Work::kTraining ? state_bytes(config, data, processes) : weights;
   require_state(config, data, state, available);
   if (work == Work::kTraining) require_steps(config, data, state, available);
   require_lengths(config, data, lengths, state, available);

@@ -21,8 +21,8 @@ struct DataShape {
 // Numbers of all parameters, those of the encodings included.
 double parameter_count(const ModelConfig& model, std::int64_t vocabulary);
 
-// Bytes of weights, gradients and the optimizer's state.
-double state_bytes(const LabConfig& config, const DataShape& data);
+// Bytes of weights, gradients and the optimizer's state, in one of so many processes.
+double state_bytes(const LabConfig& config, const DataShape& data, std::int64_t processes = 1);
 // Bytes of the activations of one part of a training step, on top of the state.
 double step_bytes(const LabConfig& config, const DataShape& data, const Stage& stage);
 // Bytes of evaluating one batch at a length, and of its chance level.
@@ -31,8 +31,10 @@ double evaluation_bytes(const LabConfig& config, const DataShape& data, std::int
 enum class Work { kTraining, kEvaluation };
 
 // Throws an Error of kind kResource that names the field to change and both figures where the work does not
-// fit into the available bytes. `lengths` are those of the evaluation, none: it is left out.
+// fit into the available bytes. `lengths` are those of the evaluation, none: it is left out. The bytes are those of one of
+// so many processes.
 void require_memory(const LabConfig& config, const DataShape& data,
-                    std::span<const std::int64_t> lengths, double available, Work work);
+                    std::span<const std::int64_t> lengths, double available, Work work,
+                    std::int64_t processes = 1);
 
 }  // namespace posenc::config

@@ -21,6 +21,8 @@ using std::chrono::milliseconds;
 
 constexpr const char* kFailure = "failure";
 constexpr const char* kFailures = "failures";
+constexpr const char* kSpoken = "rank 0 has spoken";
+constexpr auto kEarlyReport = std::chrono::seconds(10);  // rank 0 may still be starting
 
 c10::intrusive_ptr<c10d::TCPStore> connect(const std::string& address, int port, bool listens,
                                            milliseconds timeout) {
@@ -135,21 +137,48 @@ std::int64_t Board::add(const std::string& key, std::int64_t number) const {
   return store_->add(key, number);
 }
 
-void report_failure(const Board& board, const Failure& failure) {
-  if (board.add(kFailures, 1) > 1) return;
-  board.set(kFailure,
-            fmt::format("{} {} {}", failure.rank, failure.own ? 1 : 0, one_line(failure.text)));
+Failure report_failure(const Board& board, const Failure& failure) {
+  if (board.add(kFailures, 1) == 1) {
+    board.set(kFailure, fmt::format("{} {} {} {}", failure.rank, failure.own ? 1 : 0,
+                                    failure.mistake ? 1 : 0, one_line(failure.text)));
+    return failure;
+  }
+  // Between counting a failure and writing it there is a moment.
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  while (std::chrono::steady_clock::now() < end) {
+    if (const auto first = failure_of(board)) return *first;
+    std::this_thread::sleep_for(milliseconds(10));
+  }
+  return failure;
 }
 
-// Between counting a failure and writing it there is a moment.
 std::optional<Failure> failure_of(const Board& board) {
   const auto text = board.find(kFailure);
   if (!text) return std::nullopt;
   std::istringstream in(*text);
   Failure failure;
-  in >> failure.rank >> failure.own;
+  in >> failure.rank >> failure.own >> failure.mistake;
   std::getline(in >> std::ws, failure.text);
   return failure;
 }
+
+// A missing variable may be what is wrong. The number of a rank on its host is not needed to reach rank 0.
+void report_early(const std::string& text, bool mistake) {
+  try {
+    const Launch launch = read_launch([](const std::string& name) -> std::optional<std::string> {
+      const bool local =
+          name == "LOCAL_RANK" || name == "SLURM_LOCALID" || name == "OMPI_COMM_WORLD_LOCAL_RANK";
+      return local ? "0" : process_environment(name);
+    });
+    if (!launch.launched() || (launch.leads() && !launch.store_exists)) return;
+    const Board board = Board::open(launch, kEarlyReport);
+    if (launch.leads()) return board.set(kSpoken, "yes");
+    (void)report_failure(board,
+                         {.rank = launch.rank, .text = text, .own = true, .mistake = mistake});
+  } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): rank 0 has failed too
+  }
+}
+
+bool rank_0_has_spoken(const Board& board) { return board.has(kSpoken); }
 
 }  // namespace posenc::parallel

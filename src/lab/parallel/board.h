@@ -41,9 +41,16 @@ class Board {
 struct Failure {
   int rank = 0;
   std::string text;
-  bool own = false;  // the rank has said so itself; else others have found out
+  bool own = false;      // the rank has said so itself; else others have found out
+  bool mistake = false;  // of the user: what the program was given is wrong
 };
-void report_failure(const Board& board, const Failure& failure);
+// Returns the failure that counts, which may be an earlier one.
+Failure report_failure(const Board& board, const Failure& failure);
 std::optional<Failure> failure_of(const Board& board);
+
+// For a rank that fails before it joins the others: rank 0, which would wait for it, learns why. Rank 0 itself prints its
+// failure; it tells the launcher that it has.
+void report_early(const std::string& text, bool mistake);
+[[nodiscard]] bool rank_0_has_spoken(const Board& board);
 
 }  // namespace posenc::parallel

@@ -9,7 +9,8 @@ namespace posenc::parallel {
 namespace {
 
 constexpr double kLongestSilence = 30.0;
-constexpr double kHangShare = 0.9;  // of the timeout: the job is to end within it
+constexpr double kPauseLooks = 5.0;  // intervals without a look: a suspended process
+constexpr double kHangShare = 0.9;   // of the timeout: the job is to end within it
 
 }  // namespace
 
@@ -28,7 +29,18 @@ Judge::Judge(int world, double timeout_s)
       timeout_(timeout_s),
       interval_(std::clamp(timeout_s / 20.0, 0.05, 1.0)) {}
 
+void Judge::leave_out_pause(double now) {
+  const double gap = now - last_look_.value_or(now);
+  last_look_ = now;
+  if (gap <= kPauseLooks * interval_) return;
+  for (Seen& seen : seen_) {
+    seen.beat_since += gap - interval_;
+    seen.behind_since += gap - interval_;
+  }
+}
+
 std::optional<Verdict> Judge::look(double now, const std::vector<Beat>& beats, bool broken) {
+  leave_out_pause(now);
   std::int64_t furthest = 0;
   for (const Beat& beat : beats) furthest = std::max(furthest, beat.entered);
   for (std::size_t r = 0; r < seen_.size(); ++r) {

@@ -27,7 +27,8 @@ class Judge {
  public:
   Judge(int world, double timeout_s);
 
-  // The beats as they are at a time in seconds. `broken`: an exchange of this process has failed, so a rank may be gone.
+  // The beats as they are at a time in seconds. Where looks are far apart, this process was suspended, and the others with
+  // it: that time does not count. `broken`: an exchange of this process has failed, so a rank may be gone.
   std::optional<Verdict> look(double now, const std::vector<Beat>& beats, bool broken);
 
   // How often ranks show a beat.
@@ -40,10 +41,12 @@ class Judge {
     double behind_since = 0.0;  // when others entered an exchange that this rank has not
     bool behind = false;
   };
+  void leave_out_pause(double now);
   [[nodiscard]] std::optional<Verdict> silent(double now, bool broken) const;
   [[nodiscard]] std::optional<Verdict> hanging(double now) const;
 
   std::vector<Seen> seen_;
+  std::optional<double> last_look_;
   double timeout_;
   double interval_;
 };

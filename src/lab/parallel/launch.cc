@@ -63,6 +63,11 @@ bool has_rendezvous(const Environment& environment) {
   return environment("MASTER_ADDR").has_value() || environment("MASTER_PORT").has_value();
 }
 
+// Of a job that its scheduler has started again, whatever starts the ranks in it.
+int requeues(const Environment& environment) {
+  return number_or(environment, "SLURM_RESTART_COUNT", 0);
+}
+
 Launch torchrun(const Environment& environment) {
   constexpr const char* kHint =
       "torchrun sets RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT; unset them for a "
@@ -76,7 +81,8 @@ Launch torchrun(const Environment& environment) {
   read_rendezvous(environment, launch);
   launch.store_exists = environment("TORCHELASTIC_USE_AGENT_STORE") == "True";
   launch.restarts = number_or(environment, "TORCHELASTIC_RESTART_COUNT", 0);
-  launch.job = fmt::format("torchrun/{}", launch.restarts);
+  launch.job = fmt::format("torchrun/{}", launch.restarts);  // as Board::serve() has it
+  launch.restarts = std::max(launch.restarts, requeues(environment));
   return launch;
 }
 
@@ -95,7 +101,7 @@ Launch slurm(const Environment& environment) {
   launch.world = number_of(environment, "SLURM_STEP_NUM_TASKS", kHint);
   launch.local_rank = number_of(environment, "SLURM_LOCALID", kHint);
   launch.local_world = tasks_per_host(environment, launch.world);
-  launch.restarts = number_or(environment, "SLURM_RESTART_COUNT", 0);
+  launch.restarts = requeues(environment);
   require_rank_below_world(launch, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
   launch.job = fmt::format("slurm/{}.{}/{}", number_of(environment, "SLURM_JOB_ID", kHint),
                            environment("SLURM_STEP_ID").value_or("0"), launch.restarts);
@@ -120,6 +126,7 @@ Launch open_mpi(const Environment& environment) {
   launch.world = number_of(environment, "OMPI_COMM_WORLD_SIZE", kHint);
   launch.local_rank = number_of(environment, "OMPI_COMM_WORLD_LOCAL_RANK", kHint);
   launch.local_world = number_or(environment, "OMPI_COMM_WORLD_LOCAL_SIZE", 1);
+  launch.restarts = requeues(environment);
   require_rank_below_world(launch, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
   const auto jobid = environment("OMPI_MCA_ess_base_jobid");
   const auto name = jobid ? jobid : environment("PMIX_NAMESPACE");
@@ -162,18 +169,31 @@ Launch read_launch(const Environment& environment) {
     return open_mpi(environment);
   }
   if (in_step_of_several(environment)) return slurm(environment);
-  return {.restarts = number_or(environment, "SLURM_RESTART_COUNT", 0),
-          .scheduled = environment("SLURM_JOB_ID").has_value()};
+  return {.restarts = requeues(environment), .scheduled = environment("SLURM_JOB_ID").has_value()};
 }
 
-int claimed_rank(const Environment& environment) {
-  for (const char* name : {"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}) {
-    if (std::string_view(name) == "SLURM_PROCID" && !in_step_of_several(environment)) continue;
+namespace {
+
+// The first of these that is set, of torchrun, Open MPI and Slurm.
+int claimed(const Environment& environment, const std::array<const char*, 3>& names,
+            int otherwise) {
+  for (const char* name : names) {
+    if (name == names.back() && !in_step_of_several(environment)) continue;
     const auto text = environment(name);
-    const auto rank = text ? whole_number(*text) : std::nullopt;
-    if (rank) return static_cast<int>(std::clamp<std::int64_t>(*rank, 0, 1 << 30));
+    const auto number = text ? whole_number(*text) : std::nullopt;
+    if (number) return static_cast<int>(std::clamp<std::int64_t>(*number, 0, 1 << 30));
   }
-  return 0;
+  return otherwise;
+}
+
+}  // namespace
+
+int claimed_rank(const Environment& environment) {
+  return claimed(environment, {"RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}, 0);
+}
+
+int claimed_world(const Environment& environment) {
+  return claimed(environment, {"WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS"}, 1);
 }
 
 std::string first_host(std::string_view hosts) {

@@ -51,6 +51,9 @@ Launch read_launch(const Environment& environment = process_environment);
 // rank 0 to say what is wrong.
 int claimed_rank(const Environment& environment = process_environment);
 
+// The number of processes that it claims; 1 without a launcher.
+int claimed_world(const Environment& environment = process_environment);
+
 // "node07" of "node[07-09,12],other3".
 std::string first_host(std::string_view hosts);
 

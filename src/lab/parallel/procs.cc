@@ -73,9 +73,11 @@ class Ranked {
     failed_ = rank;
     failed_at_ = Clock::now();
     const Ending& ending = *endings_[static_cast<std::size_t>(rank)];
-    if (ending.signal != 0) report_failure(board_, {rank, "ended by " + ending_text(ending)});
+    if (ending.signal != 0) {
+      (void)report_failure(board_, {.rank = rank, .text = "ended by " + ending_text(ending)});
+    }
     if (ending.signal == 0 && !failure_of(board_)) {
-      report_failure(board_, {rank, ending_text(ending)});
+      (void)report_failure(board_, {.rank = rank, .text = ending_text(ending)});
       before_joining_ = true;
     }
   }
@@ -103,7 +105,7 @@ class Ranked {
     // Rank 0 speaks for itself. What is wrong before ranks have joined is wrong on all of them.
     const bool by_rank_0 = failure && failure->rank == 0 && failure->own;
     const bool for_all = before_joining_ && endings_[0]->signal == 0 && endings_[0]->code != 0;
-    const bool said = by_rank_0 || for_all;
+    const bool said = by_rank_0 || for_all || rank_0_has_spoken(board_);
     const int code = first->signal != 0 || first->code == 0 ? 1 : first->code;
     if (said || !failure) return {code, ""};
     return {code, fmt::format("rank {} failed: {}", rank, failure->text)};

@@ -15,6 +15,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kFarewell = 2.0;  // seconds that rank 0 keeps the table for the others
+// The watch ends a job that hangs. The transport's own clock goes on while a job is suspended, so its limit is far away.
+constexpr double kTransportLimit = 30.0 * 24 * 3600;
 constexpr auto kPoll = std::chrono::milliseconds(20);
 
 std::chrono::milliseconds milliseconds_of(double seconds) {
@@ -43,8 +45,7 @@ Ranks::Ranks(const Launch& launch, RanksOptions options)
   require_same("world", std::to_string(launch.world), "start all ranks with one launcher");
   watch_ = std::make_unique<Watch>(launch_, board_.again(), options_.timeout_s,
                                    [this](const Failure& failure) { end_with(failure); });
-  // The watch ends a job that hangs; the transport's own limit only has to be longer.
-  group_ = Group::make(launch_, board_, options_.device, milliseconds_of(2 * options_.timeout_s));
+  group_ = Group::make(launch_, board_, options_.device, milliseconds_of(kTransportLimit));
   (void)any(false);  // connections are made here, not in step 1
 }
 
@@ -66,7 +67,10 @@ void Ranks::require_same(const std::string& what, const std::string& mine,
   }
   std::vector<int> missing;
   for (int r = 1; r < world(); ++r) {
-    while (!board_.has(key(r)) && Clock::now() < end) std::this_thread::sleep_for(kPoll);
+    while (!board_.has(key(r)) && Clock::now() < end) {
+      if (const auto failure = failure_of(board_)) throw OtherRankFailed(*failure);
+      std::this_thread::sleep_for(kPoll);
+    }
     const auto theirs = board_.find(key(r));
     if (!theirs) missing.push_back(r);
     if (!theirs || *theirs == mine) continue;
@@ -178,13 +182,12 @@ void Ranks::wait_for_others(const char* key, double seconds) const {
   }
 }
 
-Failure Ranks::report(const std::string& text) {
-  Failure mine{.rank = rank(), .text = text, .own = true};
+Failure Ranks::report(const std::string& text, bool mistake) {
+  const Failure mine{.rank = rank(), .text = text, .own = true, .mistake = mistake};
   try {
-    report_failure(board_, mine);
-    const auto first = failure_of(board_);
+    const Failure first = report_failure(board_, mine);
     if (leads() && !launch_.store_exists) wait_for_others("ended", kFarewell);
-    return first.value_or(mine);
+    return first;
   } catch (const std::exception&) {  // no one is left to tell
     return mine;
   }
@@ -214,7 +217,7 @@ void Ranks::end_with(const Failure& failure) {
     }
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): no one is left to tell
   }
-  if ((first || !leads()) && options_.end) options_.end();
+  if ((first || !leads()) && options_.end) options_.end(failure);
 }
 
 void Ranks::leave() {

@@ -10,7 +10,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "parallel/group.h"
@@ -23,12 +25,24 @@ struct RanksOptions {
   double timeout_s = 600.0;
   // A rank has failed: called on another thread, on every rank; then end(), which ends the process.
   std::function<void(const Failure&)> on_failure;
-  std::function<void()> end;
+  std::function<void(const Failure&)> end;
+};
+
+// What a rank throws that cannot join because another one has failed.
+class OtherRankFailed : public std::runtime_error {
+ public:
+  explicit OtherRankFailed(Failure failure)
+      : std::runtime_error(failure.text), failure_(std::move(failure)) {}
+  [[nodiscard]] const Failure& failure() const { return failure_; }
+
+ private:
+  Failure failure_;
 };
 
 class Ranks {
  public:
-  // Waits for all ranks; an Error names those that are missing after the timeout.
+  // Waits for all ranks; an Error names those that are missing after the timeout. OtherRankFailed where one of them has
+  // reported why it does not come (report_early()).
   Ranks(const Launch& launch, RanksOptions options);
   ~Ranks();
   Ranks(Ranks&&) = delete;
@@ -60,7 +74,7 @@ class Ranks {
 
   // This rank has failed: the others learn why and end. Returns the failure that came first in the job, which may be
   // another rank's. The process is to end after this.
-  Failure report(const std::string& text);
+  Failure report(const std::string& text, bool mistake);
   // True for the first caller: one line for one failure, whichever thread comes first.
   [[nodiscard]] bool take_last_word() { return !said_.exchange(true); }
   // What else to do on this rank when another one has failed, before the process ends.

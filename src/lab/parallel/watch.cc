@@ -62,14 +62,14 @@ void Watch::work() {
           beats.push_back(read_beat(board_.find(beat_key(r)).value_or("")));
         }
         if (const auto verdict = judge.look(seconds_now(), beats, broken_)) {
-          report_failure(board_, {verdict->rank, verdict->text});
-          failure = failure_of(board_);
+          failure = report_failure(board_, {.rank = verdict->rank, .text = verdict->text});
         }
       }
       if (failure && !ended_) return on_failure_(*failure);
     } catch (const std::exception&) {
       if (ended_) return;
-      return on_failure_({0, "it is gone: its rendezvous does not answer any more"});
+      return on_failure_(
+          {.rank = 0, .text = "it is gone: its rendezvous does not answer any more"});
     }
     for (double slept = 0.0; slept < judge.interval() && !ended_; slept += 0.05) sleep_for(0.05);
   }

@@ -104,8 +104,9 @@ std::string check_cases(const config::LabConfig& config, const tasks::Task& task
   }
   if (const auto available = available_bytes(setting.device)) {
     const bool shared = setting.ranks != nullptr && setting.device.is_cpu();
-    const int processes = shared ? setting.ranks->launch().local_world : 1;
-    require_memory(config, data_shape(task, setting), lengths, *available / processes, work);
+    const int here = shared ? setting.ranks->launch().local_world : 1;
+    const int world = setting.ranks != nullptr ? setting.ranks->world() : 1;
+    require_memory(config, data_shape(task, setting), lengths, *available / here, work, world);
   }
   tasks::Batch batch;
   for (const EvalCase& c : drawn) draw_row(task, c, setting, batch);

@@ -47,7 +47,21 @@ void require_own_results(const std::vector<std::string>& overrides) {
   }
 }
 
+// Ranks would compute the same figures and write the same files.
+void require_one_process() {
+  const int world = parallel::claimed_world();
+  if (world <= 1) return;
+  throw Error(ErrorKind::kConflict,
+              {.scope = "eval",
+               .key = "",
+               .rule = "must be run by one process",
+               .value = fmt::format("{} processes", world),
+               .hint = "run it once, without torchrun, srun -n or mpirun; posenc train shares its "
+                       "evaluations among its processes"});
+}
+
 int evaluate(const Arguments& a) {
+  require_one_process();
   const StopRequest stop;
   const auto mode = mode_of(a.progress);
   runs::Progress progress(mode, output_of(mode));

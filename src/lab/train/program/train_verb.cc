@@ -62,8 +62,8 @@ int start_ranks(const Arguments& a, std::vector<std::string> words) {
   return ending.code;
 }
 
-// What must not differ between ranks, apart from the data.
-void require_same_program(parallel::Ranks& ranks, const config::Loaded& loaded,
+// What must not differ between ranks, apart from the data. Whether a job was started again is rank 0's to know.
+void require_same_program(const Arguments& a, parallel::Ranks& ranks, const config::Loaded& loaded,
                           const TrainOptions& options) {
   ranks.require_same(
       "build",
@@ -73,7 +73,7 @@ void require_same_program(parallel::Ranks& ranks, const config::Loaded& loaded,
                      "start all ranks with the same config and the same --set");
   ranks.require_same(
       "options",
-      fmt::format("{}{}", options.resume ? "--resume " : "", options.evaluate ? "" : "--no-eval"),
+      fmt::format("{}{}", a.resume ? "--resume " : "", options.evaluate ? "" : "--no-eval"),
       "start all ranks with the same options");
   if (loaded.config.train.reduction != config::Reduction::kDeterministic) return;
   ranks.require_same("threads", std::to_string(options.threads),
@@ -125,33 +125,67 @@ int train_here(const Arguments& a, const parallel::Launch& launch, const config:
   return exit_code_of(outcome, stop, launch, options.ranks);
 }
 
+// What a process does before it joins the others.
+struct Prepared {
+  config::Loaded loaded;
+  TrainOptions options;
+  at::Device device = at::kCPU;
+};
+
+Prepared prepare(const Arguments& a, const parallel::Launch& launch,
+                 const std::vector<std::string>& command_line) {
+  Prepared made{.loaded = config::load_config(a.config, a.overrides), .options = {}};
+  made.options = train_options(a, made.loaded, launch, command_line);
+  check_share(made.loaded.config, launch);
+  if (!launch.launched()) return made;
+  made.device = device_of(made.loaded.config.train);
+  parallel::require_backend(made.device);
+  use_device_of_rank(made.device, launch);
+  return made;
+}
+
+bool is_mistake(const std::exception& failure) {
+  return dynamic_cast<const Error*>(&failure) != nullptr;
+}
+
+int exit_code_of(const parallel::Failure& failure) { return failure.mistake ? kMistake : kFailure; }
+
+// What the work throws is printed by rank 0 alone; another rank reports it to rank 0.
+template <class Work>
+auto before_joining(const Work& work) {
+  try {
+    return work();
+  } catch (const std::exception& failure) {
+    parallel::report_early(failure_text(failure), is_mistake(failure));
+    throw;
+  }
+}
+
 // One of several processes. What goes wrong on rank 0 is said by it; on another rank it is reported, and rank 0 says it.
-int train_as_rank(const Arguments& a, const parallel::Launch& launch, const config::Loaded& loaded,
-                  TrainOptions options, const StopRequest& stop) {
-  check_share(loaded.config, launch);
-  const at::Device device = device_of(loaded.config.train);
-  parallel::require_backend(device);
-  use_device_of_rank(device, launch);
+int train_as_rank(const Arguments& a, const parallel::Launch& launch, Prepared prepared,
+                  const StopRequest& stop) {
+  const config::Loaded& loaded = prepared.loaded;
+  TrainOptions& options = prepared.options;
   parallel::Ranks ranks(
-      launch, {.device = device,
+      launch, {.device = prepared.device,
                .timeout_s = loaded.config.train.timeout,
                .on_failure = [&](const parallel::Failure& f) { print_failure(launch, f); },
-               .end = [] { std::_Exit(kFailure); }});
+               .end = [](const parallel::Failure& f) { std::_Exit(exit_code_of(f)); }});
   options.ranks = &ranks;
   try {
-    require_same_program(ranks, loaded, options);
+    require_same_program(a, ranks, loaded, options);
     const int code = train_here(a, launch, loaded, options, stop);
     ranks.leave();
     return code;
   } catch (const std::exception& failure) {
     const std::string text = one_line(failure_text(failure));
     const bool speaks = ranks.take_last_word();
-    const parallel::Failure first = ranks.report(text);
+    const parallel::Failure first = ranks.report(text, is_mistake(failure));
     if (speaks && first.rank != launch.rank) print_failure(launch, first);
     if (speaks && first.rank == 0 && launch.leads()) fmt::print(stderr, "posenc: {}\n", text);
     std::fflush(nullptr);
     // Without destructors: those of the transport wait for ranks that will not come.
-    std::_Exit(dynamic_cast<const Error*>(&failure) != nullptr ? kMistake : kFailure);
+    std::_Exit(exit_code_of(first));
   }
 }
 
@@ -168,14 +202,17 @@ EnvironmentSettings quiet_transport() {
 
 int train(const Arguments& a, const std::vector<std::string>& command_line) {
   if (a.procs > 0) return start_ranks(a, command_line);
-  const parallel::Launch launch = parallel::read_launch();
+  const parallel::Launch launch = before_joining([] { return parallel::read_launch(); });
   StopRequest stop;
   if (a.minutes > 0.0) stop.end_within(a.minutes);
-  const config::Loaded loaded = config::load_config(a.config, a.overrides);
-  const TrainOptions options = train_options(a, loaded, launch, command_line);
-  if (launch.launched()) return train_as_rank(a, launch, loaded, options, stop);
-  check_share(loaded.config, launch);
-  return train_here(a, launch, loaded, options, stop);
+  Prepared prepared = before_joining([&] { return prepare(a, launch, command_line); });
+  if (!launch.launched()) return train_here(a, launch, prepared.loaded, prepared.options, stop);
+  try {
+    return train_as_rank(a, launch, std::move(prepared), stop);
+  } catch (const parallel::OtherRankFailed& other) {
+    print_failure(launch, other.failure());
+    return exit_code_of(other.failure());
+  }
 }
 
 }  // namespace posenc::train
