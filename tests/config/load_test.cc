@@ -259,6 +259,23 @@ TEST(LoadConfig, MistakesOfOverridesSaySo) {
   EXPECT_NE(problem(kSmall, {"model.layers.deep=3"}).find("has no fields"), std::string::npos);
 }
 
+TEST(LoadConfig, LinearAttentionRotatesByPositionsAlone) {
+  const std::string linear = "model.attention=linear";
+  EXPECT_EQ(problem(kSmall, {"model.encoding=rope", linear}), "");
+  EXPECT_EQ(problem(kSmall, {"model.encoding=rope(schedule=learnable) + xpos", linear}), "");
+  for (const char* rope :
+       {"rope(angles=input)", "rope(angles=input_position, running=true)", "rope(values=true)"}) {
+    const std::string encoding = std::string("model.encoding=") + rope;
+    EXPECT_EQ(problem(kSmall, {encoding}), "") << rope;
+    const std::string message = problem(kSmall, {encoding, linear});
+    EXPECT_NE(message.find(std::string("model.encoding must rotate queries and keys by positions "
+                                       "alone with model.attention=linear but got ") +
+                           rope),
+              std::string::npos)
+        << message;
+  }
+}
+
 TEST(LoadConfig, PartsThatDoNotFitTogetherAreRefused) {
   EXPECT_NE(problem(kSmall, {"model.heads=5"}).find("model.heads must divide model.dim (64)"),
             std::string::npos);

@@ -20,6 +20,21 @@ Error conflict(const std::string& scope, const std::string& key, const std::stri
           {.scope = scope, .key = key, .rule = rule, .value = value, .hint = hint}};
 }
 
+// Linear attention has no row of scores, and the lab's rotates queries and keys by their positions.
+void check_linear_encodings(const Spec& spec, const std::string& scope) {
+  for (const Encoding& e : attention_part(spec).encodings) {
+    if (!traits(e).linear_attention) {
+      throw conflict(scope, "model.encoding", "does not go with linear attention",
+                     std::string(traits(e).name), "use rope, xpos, sinusoidal or learned");
+    }
+    if (!is_rotary(e) || rotates_by_position(e)) continue;
+    throw conflict(scope, "model.encoding",
+                   "must rotate queries and keys by positions alone with model.attention=linear",
+                   to_text(Spec{{e}}),
+                   "leave angles and values of rope out, or set model.attention=softmax");
+  }
+}
+
 // A layer's encodings must fit its heads, and all layers must agree on what is added to the input.
 void check_encodings(const ModelConfig& model, const std::string& scope) {
   const ModelShape shape{.head_dim = head_dim(model), .heads = model.heads, .model_dim = model.dim};
@@ -32,12 +47,7 @@ void check_encodings(const ModelConfig& model, const std::string& scope) {
                      "must name the same encodings of the input in every entry", text,
                      "what is added to the input is not a layer's own");
     }
-    if (model.attention == AttentionKind::kSoftmax) continue;
-    for (const Encoding& e : attention_part(spec).encodings) {
-      if (traits(e).linear_attention) continue;
-      throw conflict(scope, "model.encoding", "does not go with linear attention",
-                     std::string(traits(e).name), "use rope, xpos, sinusoidal or learned");
-    }
+    if (model.attention == AttentionKind::kLinear) check_linear_encodings(spec, scope);
   }
 }
 
