@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "cases/table.h"
 #include "plots/figures.h"
 #include "plots/inputs.h"
 #include "plots/score_parts.h"
@@ -142,6 +143,29 @@ TEST(PlotScores, PartsMakeTheWeightsOfTheReference) {
   request.causal = true;
   for (const char* text : {"path", "path + fox + alibi", "wall + sink"}) {
     expect_parts_make_weights(request, parse_spec(text));
+  }
+}
+
+// Inputs of any width: angles of pairs, a few numbers for a table or a path, one number, rows as wide as a head.
+TEST(PlotScores, EveryEncodingOfTheCatalogue) {
+  const std::vector<std::string> specs = cases::with_every_encoding(
+      {"rope", "rope(angles=input)", "rope(angles=input, running=true, rotary_dim=2)",
+       "rope(angles=input_position)", "relative_query(source=input)",
+       "relative_query(source=input, rank=3)", "cope(gate_source=separate)", "grape_ap(rank=1)",
+       "grape_ap(rank=2, separate=true)", "sinusoidal", "learned"});
+  for (const std::int64_t head_dim : {8, 16}) {
+    PlotRequest request = request_of("scores");
+    request.head_dim = head_dim;
+    request.heads = 4;
+    for (const std::string& spec : specs) {
+      SCOPED_TRACE(spec);
+      request.encodings = {spec};
+      EXPECT_EQ(testing::refusal(request), "");
+      for (const draw::Panel& panel : plot(request).panels) {
+        ASSERT_TRUE(std::isfinite(cell(panel, 3, 1))) << panel.title;
+      }
+      expect_parts_make_weights(request, parse_spec(spec));
+    }
   }
 }
 

@@ -42,34 +42,56 @@ struct Toy {
 
 double log_sigmoid(double x) { return -softplus(-x); }
 
-// The vectors as an input that has as many channels: of length one, or as gates, where the input asks for it.
-Matrix toy_vectors(const Toy& toy, InputInfo::Activation activation) {
-  Matrix x = toy.x;
-  for (std::int64_t t = 0; t < toy.tokens; ++t) {
-    const auto row = std::span(x).subspan(t * toy.request.head_dim,
-                                          static_cast<std::size_t>(toy.request.head_dim));
+// Rows of an input as its activation leaves them: of length one, or as gates.
+void activate(InputInfo::Activation activation, std::int64_t width, Matrix& x) {
+  for (auto at = x.begin(); at != x.end(); at += width) {
+    const auto row = std::span(at, static_cast<std::size_t>(width));
     const double length = std::sqrt(dot(row, row));
     for (double& value : row) {
       if (activation == InputInfo::Activation::kUnitNorm && length > 0.0) value /= length;
       if (activation == InputInfo::Activation::kLogSigmoid) value = log_sigmoid(value);
     }
   }
+}
+
+// The vectors on `channels` directions of unit length, which are the same for every request of a seed.
+Matrix projected(const Toy& toy, std::int64_t channels) {
+  constexpr std::uint64_t kStream = 2000;
+  const std::int64_t dim = toy.request.head_dim;
+  std::vector<std::vector<double>> directions;
+  for (std::int64_t c = 0; c < channels; ++c) {
+    directions.push_back(normal_vector(dim, static_cast<std::uint64_t>(toy.request.seed),
+                                       kStream + static_cast<std::uint64_t>(c)));
+    activate(InputInfo::Activation::kUnitNorm, dim, directions.back());
+  }
+  Matrix x;
+  for (std::int64_t t = 0; t < toy.tokens; ++t) {
+    const auto row = std::span(toy.x).subspan(t * dim, static_cast<std::size_t>(dim));
+    for (const std::vector<double>& direction : directions) x.push_back(dot(row, direction));
+  }
   return x;
 }
 
-// What stands for an encoding's input, of one head: the vectors, or one number of each, a log-sigmoid.
-Matrix toy_input(const Toy& toy, const InputInfo& info) {
-  if (info.channels == toy.request.head_dim) return toy_vectors(toy, info.activation);
+// One number of each vector, a log-sigmoid.
+Matrix toy_numbers(const Toy& toy, InputInfo::Activation activation) {
   Matrix numbers;
   for (std::int64_t t = 0; t < toy.tokens; ++t) {
     const auto x = std::span(toy.x).subspan(t * toy.request.head_dim,
                                             static_cast<std::size_t>(toy.request.head_dim));
     const double sum = std::accumulate(x.begin(), x.end(), 0.0);
     const double gate = log_sigmoid(sum * default_scale(toy.request.head_dim));
-    const bool twice = info.activation == InputInfo::Activation::kTwiceSigmoid;
+    const bool twice = activation == InputInfo::Activation::kTwiceSigmoid;
     numbers.push_back(twice ? 2.0 * std::exp(gate) : gate);
   }
   return numbers;
+}
+
+// What stands for an encoding's input, of one head: the vectors, projected where the input is narrower or wider.
+Matrix toy_input(const Toy& toy, const InputInfo& info) {
+  if (info.channels == 1) return toy_numbers(toy, info.activation);
+  Matrix x = info.channels == toy.request.head_dim ? toy.x : projected(toy, info.channels);
+  activate(info.activation, info.channels, x);
+  return x;
 }
 
 // One copy per head of what every head has.
