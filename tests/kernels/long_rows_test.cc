@@ -89,6 +89,20 @@ TEST(LongRows, ForgetGatesOfAMillionKeys) {
   expect_decay(row, static_cast<double>(1e-6f), 1.0);
 }
 
+// Steps of 2e-5 to the middle, 10.5 in all, and behind it 8e-7: below half a unit in the last place of the sum.
+TEST(LongRows, PathsOfAMillionSteps) {
+  LongRow row("grape_ap(rank=1, scale=1, separate=true)");
+  row.parameters[0][0] = {1.0};
+  row.inputs[0].assign(row.inputs[0].size(), 1.0f);
+  constexpr float kNear = 10.8f;
+  constexpr float kFar = 14.0f;
+  for (std::size_t t = 0; t < kKeys; ++t) row.inputs[1][t] = t < kKeys / 2 ? kFar : kNear;
+  const auto cost = [](float product) {
+    return std::log1p(std::exp(-static_cast<double>(product)));
+  };
+  expect_decay(row, cost(kNear), cost(kFar));
+}
+
 // Angles run to 104,858 radians, where float32 holds nothing below 0.008. The score is a cos(angle between the two).
 TEST(LongRows, RunningAnglesOfAMillionTokens) {
   LongRow row("rope(angles=input, running=true, rotary_dim=2)");

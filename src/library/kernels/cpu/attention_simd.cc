@@ -17,19 +17,20 @@ namespace {
 
 using cpu::RowState;
 
-// exp(score - maximum) in place; adds the sums of a tile to `sum`.
+// exp(score - maximum) in place; adds the sums of a tile to `sum`. A tile is summed first: one weight of a million is
+// below the rounding of what the others add up to.
 void exponentiate(const Tile& tile, const PerQuery& maximum, PerQuery& sum, float* scores) {
   const Df d;
   for (std::size_t v = 0; v < kQueryBlock; v += hn::Lanes(d)) {
     const auto highest = hn::LoadU(d, maximum.data() + v);
-    auto total = hn::LoadU(d, sum.data() + v);
+    auto total = hn::Zero(d);
     for (std::size_t j = 0; j < tile.count; ++j) {
       float* at = scores + j * kQueryBlock + v;
       const auto e = fast_exp(d, hn::Sub(hn::LoadU(d, at), highest));
       total = hn::Add(total, e);
       hn::StoreU(e, d, at);
     }
-    hn::StoreU(total, d, sum.data() + v);
+    hn::StoreU(hn::Add(hn::LoadU(d, sum.data() + v), total), d, sum.data() + v);
   }
 }
 

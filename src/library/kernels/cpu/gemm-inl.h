@@ -47,11 +47,7 @@ HWY_INLINE void multiply_block(const MatrixA& a, const MatrixB& b, const MatrixC
   const std::size_t lanes = hn::Lanes(d);
   hn::Vec<decltype(d)> sum[R][V];
   for (int r = 0; r < R; ++r) {
-    for (int v = 0; v < V; ++v) {
-      const float* at =
-          c.data + static_cast<std::size_t>(r) * c.row_stride + static_cast<std::size_t>(v) * lanes;
-      sum[r][v] = kAccumulate ? hn::LoadU(d, at) : hn::Zero(d);
-    }
+    for (int v = 0; v < V; ++v) sum[r][v] = hn::Zero(d);
   }
   const float* row = b.data;
   const float* column = a.data;
@@ -63,11 +59,12 @@ HWY_INLINE void multiply_block(const MatrixA& a, const MatrixB& b, const MatrixC
       for (int v = 0; v < V; ++v) sum[r][v] = hn::MulAdd(factor, value[v], sum[r][v]);
     }
   }
+  // The product is summed before it is added: C may hold a sum over a million rows.
   for (int r = 0; r < R; ++r) {
     for (int v = 0; v < V; ++v) {
-      hn::StoreU(sum[r][v], d,
-                 c.data + static_cast<std::size_t>(r) * c.row_stride +
-                     static_cast<std::size_t>(v) * lanes);
+      float* at =
+          c.data + static_cast<std::size_t>(r) * c.row_stride + static_cast<std::size_t>(v) * lanes;
+      hn::StoreU(kAccumulate ? hn::Add(hn::LoadU(d, at), sum[r][v]) : sum[r][v], d, at);
     }
   }
 }
