@@ -2,10 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numeric>
 
 #include "cases/attention_data.h"
 #include "posenc/core/error.h"
 #include "support/attention_case.h"
+#include "support/random_spec.h"
 
 namespace posenc {
 namespace {
@@ -91,6 +93,81 @@ TEST(StickBreaking, KernelsAreExactAtEverySize) {
       }
     }
   }
+}
+
+// stick_breaking and up to two of the specs that tests try, drawn at random.
+std::string random_stick(Rng& rng) {
+  const std::vector<std::string>& all = testing::many_specs();
+  Spec spec = parse_spec("stick_breaking");
+  for (std::int64_t count = rng.integer(1, 2); count > 0; --count) {
+    const auto n = static_cast<std::size_t>(rng.integer(0, std::ssize(all) - 1));
+    for (const Encoding& encoding : parse_spec(all[n]).encodings) {
+      const bool none = std::holds_alternative<None>(encoding);
+      if (!none) spec.encodings.insert(spec.encodings.end() - 1, encoding);
+    }
+  }
+  testing::keep_one_normaliser(spec);
+  testing::keep_one_product(spec);
+  return to_text(spec);
+}
+
+// Whether the specs may stand together: coordinates of a plane do not fit every rotation.
+bool fits(const std::string& spec, const ModelShape& shape) {
+  try {
+    AttentionPlan(parse_spec(spec), shape, shape.heads, {.sequence = 9});
+  } catch (const Error&) {
+    return false;
+  }
+  return true;
+}
+
+// A row without a key has no stick: its lse is -infinity.
+void expect_whole(double weights, double lse, double limit) {
+  EXPECT_NEAR(weights + std::exp(lse), std::isinf(lse) ? 0.0 : 1.0, limit) << weights << " " << lse;
+}
+
+TEST(StickBreaking, WeightsAndRestSumToOneInTheReference) {
+  Rng rng(31);
+  int checked = 0;
+  for (int n = 0; n < 150; ++n) {
+    const std::string spec = random_stick(rng);
+    if (!fits(spec, {.head_dim = 4, .heads = 4})) continue;
+    SCOPED_TRACE(spec);
+    const auto settings = testing::causal_settings();
+    AttentionCase problem =
+        random_case(spec, kShape, settings[static_cast<std::size_t>(n) % settings.size()], 32);
+    problem.options.keep_weights = true;
+    const auto output = problem.forward();
+    for (std::size_t row = 0; row < output.lse.size(); ++row) {
+      const auto first = output.weights.begin() + static_cast<std::ptrdiff_t>(row * 9);
+      expect_whole(std::accumulate(first, first + 9, 0.0), output.lse[row], 1e-12);
+    }
+    ++checked;
+  }
+  EXPECT_GT(checked, 100);
+}
+
+// Of values that are all 1 the output is the sum of the weights.
+TEST(StickBreaking, WeightsAndRestSumToOneInTheKernels) {
+  Rng rng(33);
+  int checked = 0;
+  for (int n = 0; n < 60; ++n) {
+    cases::Case c{.spec = random_stick(rng), .heads = 4, .keys = 150, .padding = n % 3 == 0};
+    c.queries = n % 2 == 0 ? 150 : 3;
+    if (n % 5 == 0) c.window_left = 40;
+    const bool turned = c.spec.find("values=true") != std::string::npos;
+    if (turned || !fits(c.spec, {.head_dim = 16, .heads = 4})) continue;
+    SCOPED_TRACE(c.spec);
+    cases::AttentionProblem problem(c);
+    problem.data.v.fill(1.0);
+    problem.forward();
+    const std::vector<double> out = problem.data.out.values();
+    for (std::size_t row = 0; row < problem.data.row_sums.size(); ++row) {
+      expect_whole(out[row * 16], static_cast<double>(problem.data.row_sums[row]), 3e-6);
+    }
+    ++checked;
+  }
+  EXPECT_GT(checked, 30);
 }
 
 TEST(StickBreaking, HasNoSink) {
