@@ -12,11 +12,11 @@
 // in float16 has for queries in float32. The backward needs one type.
 //
 // NaN and overflow. A row of `out` is NaN if there is a NaN in its query, in an unmasked key or value, in
-// its inputs, in the scale or in a parameter that it uses; if an unmasked score is +infinity; or if all
-// unmasked scores are -infinity. Then its lse is NaN where its weights are, dq of the row is NaN, and so
-// are the entries of dk, dv and the parameter gradients to which the row contributes. Other rows do not
-// change: masked keys and values may hold anything, even uninitialised memory. A row is 0 only if all of
-// its keys are masked.
+// its inputs (an unmasked gate, log_f, must be a number: NaN is an error), in the scale or in a parameter
+// that it uses; if an unmasked score is +infinity; or if all unmasked scores are -infinity. Then its lse is
+// NaN where its weights are, dq of the row is NaN, and so are the entries of dk, dv and the parameter
+// gradients to which the row contributes. Other rows do not change: masked keys and values may hold
+// anything, even uninitialised memory. A row is 0 only if all of its keys are masked.
 //
 // All Toeplitz biases (ALiBi, T5, KERPLE, learned relative) are summed into one table per head. The kernel
 // has five score modifiers (this table, FIRE, CoPE, a term per token and a vector per distance) and fuses
@@ -109,12 +109,20 @@ struct AttentionBackwardCall {
 Status attention(const AttentionCall& call) noexcept;
 Status attention_backward(const AttentionBackwardCall& call) noexcept;
 
+// What rotate_keys reads for rope(angles=input): the sequence up to the last of the keys.
+struct RotatedInputs {
+  // In the order of token_inputs(spec, shape), as AttentionCall::inputs: [B, Hkv, tokens, channels], whose last tokens
+  // are those of k. With running=true they start at the first token of the sequence. Other inputs are ignored.
+  std::span<const ConstTensorView> inputs = {};
+  const std::uint8_t* key_mask = nullptr;  // [B, tokens]: steps of hidden tokens are left out
+};
+
 // Rotates keys for a cache: k_out = PROD_b T_b(j) k, which a call with keys_are_turned reads. k and k_out are
 // [B, Hkv, T, D] and either the same tensor or disjoint; positions default to 0, 1, .. (use `offsets` for a decode
 // step). Without a rotation in the spec the keys are copied. Unsupported for length-dependent rotations, trained
-// frequencies and angles from an input: cache those keys unrotated.
+// frequencies and rotated values: cache those keys unrotated.
 Status rotate_keys(const AttentionPlan& plan, const ConstTensorView& k, const TensorView& k_out,
-                   const PositionsView& positions = {}) noexcept;
+                   const PositionsView& positions = {}, const RotatedInputs& inputs = {}) noexcept;
 
 // Describes which paths a call and its backward take, and why:
 // "fused, rope while reading rows, toeplitz table (alibi), cope; backward: fused; memory X, backward Y", or

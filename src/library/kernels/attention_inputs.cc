@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "core/thread_pool.h"
+#include "kernels/input_angles.h"
 #include "posenc/kernels/attention_slices.h"
 
 namespace posenc {
@@ -23,42 +24,41 @@ void find_own_keys(AttentionSetup& setup) {
   }
 }
 
-// The angles of a key before a sum over steps: one per pair.
-std::vector<double> angles_of(const Rope& rope, const std::vector<double>& frequencies,
-                              const std::vector<double>& row) {
-  std::vector<double> angles = row;
-  if (rope.angles == Rope::Angles::kInput) return angles;
-  angles.assign(frequencies.size(), 0.0);
-  for (std::size_t p = 0; p < angles.size(); ++p) angles[p] = row[0] * frequencies[p];
-  return angles;
+// Whether cos and sin of every key are read, or those of the queries' own places alone.
+bool reads_all_angles(const AttentionSetup& setup) {
+  return turns_keys(*setup.call) || setup.state->rotates_values;
 }
 
-// Cos and sin of the keys of a sequence in a head. Sums over steps are float64.
+// The first place of a sequence that a query has.
+std::int64_t first_own_place(const Segment& s) {
+  return std::clamp<std::int64_t>(s.place_offset(), 0, s.keys);
+}
+
+// The first key of the call that a query's place may be at.
+std::int64_t first_own_key(const AttentionSetup& setup) {
+  std::int64_t first = setup.call->k.tokens();
+  for (const Segment& s : setup.segments) {
+    first = std::min(first, s.first_key + first_own_place(s));
+  }
+  return first;
+}
+
+// Cos and sin of the keys of a sequence in a head.
 void fill_input_angles(const AttentionSetup& setup, const Segment& s, std::int64_t head,
                        std::size_t r, AttentionSetup::InputAngles& to) {
   const AttentionPlan::State& state = *setup.state;
-  const AttentionCall& call = *setup.call;
   const Rope& rope = *rope_of_input(state, r);
-  const Rotary& rotary = state.rotations[r];
-  const ConstTensorView& input = call.inputs[first_input(state.inputs, state.rotary[r])];
-  const std::vector<double>& frequencies = rotary.inv_freq[rotary.group_of(head, state.kv_heads)];
-  const auto real = real_keys(call, s);
-  std::vector<float> values(static_cast<std::size_t>(input.channels()));
-  std::vector<double> row(values.size(), 0.0);
-  for (std::int64_t t = 0; t < s.keys; ++t) {
-    read_row(input, s.batch, head, s.first_key + t, values.size(), values.data());
-    const bool hidden = rope.running && !real.empty() && real[t] == 0;
-    for (std::size_t c = 0; c < row.size() && !hidden; ++c) {
-      row[c] = static_cast<double>(values[c]) + (rope.running ? row[c] : 0.0);
-    }
-    const std::vector<double> angles = angles_of(rope, frequencies, row);
-    const std::int64_t key = (s.batch * state.kv_heads + head) * call.k.tokens() + s.first_key + t;
-    const std::size_t at = static_cast<std::size_t>(key) * angles.size();
-    for (std::size_t p = 0; p < angles.size(); ++p) {
-      const double angle = rotary.inverse ? -angles[p] : angles[p];
-      to.cos[at + p] = static_cast<float>(rotary.attention_factor * std::cos(angle));
-      to.sin[at + p] = static_cast<float>(rotary.attention_factor * std::sin(angle));
-    }
+  const auto pairs = static_cast<std::size_t>(state.rotations[r].pairs());
+  InputAngleRows rows(state, r, setup.call->inputs, s.batch, head);
+  const auto real = real_keys(*setup.call, s);
+  const std::int64_t first = reads_all_angles(setup) ? 0 : first_own_place(s);
+  for (std::int64_t t = rope.running ? 0 : first; t < s.keys; ++t) {
+    rows.read(s.first_key + t, !real.empty() && real[t] == 0);
+    if (t < first) continue;
+    const std::int64_t key =
+        (s.batch * state.kv_heads + head) * to.keys + s.first_key + t - to.first;
+    const std::size_t at = static_cast<std::size_t>(key) * pairs;
+    rows.write(to.cos.data() + at, to.sin.data() + at);
   }
 }
 
@@ -75,8 +75,9 @@ void find_input_angles(AttentionSetup& setup) {
     const auto pairs = static_cast<std::size_t>(rotary.pairs());
     to.still_cos.assign(pairs, static_cast<float>(rotary.attention_factor));
     to.still_sin.assign(pairs, 0.0f);
-    to.cos.resize(static_cast<std::size_t>(call.k.batch() * state.kv_heads * call.k.tokens()) *
-                  pairs);
+    to.first = reads_all_angles(setup) ? 0 : first_own_key(setup);
+    to.keys = call.k.tokens() - to.first;
+    to.cos.resize(static_cast<std::size_t>(call.k.batch() * state.kv_heads * to.keys) * pairs);
     to.sin.resize(to.cos.size());
     const auto tasks = std::ssize(setup.segments) * state.kv_heads;
     parallel_for(tasks, [&](std::int64_t task, int) {

@@ -52,9 +52,12 @@ struct AttentionSetup {
   std::vector<std::int64_t> k_ids;
   std::int64_t axes = 1;  // coordinates of a position
 
-  // Of rotations whose angles are an input: cos and sin of every key, [B, Hkv, Tk, pairs], and of a token without one.
-  // One per site-2 encoding, empty for angles from positions.
+  // Of rotations whose angles are an input: cos and sin of the keys from `first` on, [B, Hkv, keys, pairs], and of a
+  // token without one. Where the keys are already rotated, these are the places of queries alone. One per site-2
+  // encoding, empty for angles from positions.
   struct InputAngles {
+    std::int64_t first = 0;
+    std::int64_t keys = 0;
     std::vector<float> cos;
     std::vector<float> sin;
     std::vector<float> still_cos;

@@ -62,8 +62,8 @@ cpu::RopeAngles RowTurner::input_angles(std::size_t encoding, const Token& token
   if (key < 0) return {angles.still_cos.data(), angles.still_sin.data()};
   const std::int64_t kv_heads = setup_.state->kv_heads;
   const std::int64_t row =
-      (token.batch * kv_heads + token.head * kv_heads / token.heads) * setup_.call->k.tokens() +
-      key;
+      (token.batch * kv_heads + token.head * kv_heads / token.heads) * angles.keys + key -
+      angles.first;
   const std::size_t at = static_cast<std::size_t>(row) * plans_[encoding].pairs;
   return {angles.cos.data() + at, angles.sin.data() + at};
 }
