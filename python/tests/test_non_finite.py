@@ -103,3 +103,25 @@ def test_padding_may_hold_anything(device):
     for other in results[1:]:
         for got, want in zip(other, results[0]):
             torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("spec, channels", [("fox", 1), ("rope + fox(bidirectional=true)", 1), ("wall", 8)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64])
+def test_gates_that_are_nan(device, spec, channels, dtype):
+    q, k, v = inputs(20, dtype, device, kv_heads=4)
+    name = posenc.Spec(spec).inputs(head_dim=8, heads=4)[0].name
+    log_f = torch.full((2, 4, 20, channels), -0.5, device=device, dtype=torch.promote_types(dtype, torch.float32))
+    log_f[1, 2, 7, -1] = math.nan
+
+    def call(mask=None):
+        return posenc.attention(q, k, v, spec, inputs={name: log_f}, causal=True, key_mask=mask)
+
+    if device == "cpu" or spec == "wall":
+        place = "must be at most 0 but got NaN at batch entry 1, head 2, token 7"
+        with pytest.raises((RuntimeError, ValueError), match=f"{name} {place}"):
+            call()
+    else:
+        assert call()[1, 2, 7:].isnan().all()
+    mask = torch.ones(2, 20, dtype=torch.bool, device=device)
+    mask[1, 7] = False
+    assert call(mask).isfinite().all()

@@ -1,6 +1,7 @@
 // Attention through the C ABI: the same bits as in C++, forward, backward and decoding.
 #include "posenc/kernels/attention.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "capi/c_handles.h"
@@ -185,6 +186,19 @@ TEST(CAttention, ReadsACacheOfAnotherType) {
   ASSERT_TRUE(ok(posenc_attention(&c)));
   EXPECT_EQ(both.outs[1].bytes(), both.outs[0].bytes());
   EXPECT_EQ(both.lses[1], both.lses[0]);
+}
+
+TEST(CAttention, AGateThatIsNaNIsAnErrorThatNamesTheToken) {
+  Both both({.spec = "fox"});
+  std::vector<double> gates = both.inputs[0].values();
+  gates[5] = NAN;
+  both.inputs[0].assign(gates);
+  const posenc_attention_call call = both.c();
+  EXPECT_EQ(posenc_attention(&call), POSENC_OUT_OF_RANGE);
+  EXPECT_NE(std::string(posenc_last_error())
+                .find("fox.log_f must be at most 0 but got NaN at batch entry 0, head 0, token 5"),
+            std::string::npos)
+      << posenc_last_error();
 }
 
 TEST(CAttention, OptionsReachTheKernel) {

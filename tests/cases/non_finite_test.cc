@@ -9,6 +9,7 @@
 #include "cases/attention_data.h"
 #include "cases/table.h"
 #include "kernels/ref/mask.h"
+#include "posenc/core/error.h"
 #include "support/sanitizers.h"
 #include "support/simd_targets.h"
 
@@ -237,6 +238,37 @@ void check(const Case& c, const Poison& poison) {
   expect_all(problem.data, problem.expected(with_backward), rows);
 }
 
+bool poisons_gates(const AttentionData& data, const Poison& poison) {
+  return poison.input == Input::kOfEncoding && is_gate(data.token_inputs.at(0).info);
+}
+
+// A gate that is NaN is an error, unless its token is hidden.
+template <class AnyProblem>
+void check_gate(const Case& c, const Poison& poison) {
+  AnyProblem problem(c);
+  apply(poison, problem.data);
+  const auto key = static_cast<std::size_t>(poison.batch * c.keys + poison.token);
+  const bool hidden = problem.data.key_mask[key] == 0;
+  const auto refusal_of = [](const auto& body) -> std::string {
+    try {
+      body();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const std::string message =
+      "[attention] " + problem.data.token_inputs[0].info.name +
+      " must be at most 0 but got NaN at batch entry " + std::to_string(poison.batch) + ", head " +
+      std::to_string(poison.head) + ", token " + std::to_string(poison.token) + ";";
+  SCOPED_TRACE(name_of(c) + ": " + message);
+  for (const std::string& found : {refusal_of([&] { problem.forward(); }), refusal_of([&] {
+                                     static_cast<void>(problem.expected(false));
+                                   })}) {
+    EXPECT_EQ(found.substr(0, message.size()), hidden ? "" : message);
+  }
+}
+
 template <class AnyProblem>
 void check_case(const Case& c, Rng& rng) {
   if (c.batch == 0 || c.queries == 0 || c.keys == 0) return;
@@ -248,6 +280,12 @@ void check_case(const Case& c, Rng& rng) {
     poison.batch = rng.integer(0, c.batch - 1);
     poison.head = rng.integer(0, view.heads() - 1);
     poison.token = rng.integer(0, view.tokens() - 1);
+    if (poisons_gates(data, poison)) {
+      check_gate<AnyProblem>(c, poison);
+      // A gate of 0 makes a sum that no difference brings back; a product with it is 0.
+      if (is_chain(data.spec.encodings[data.token_inputs[0].encoding])) continue;
+      poison.value = -INFINITY;
+    }
     check<AnyProblem>(c, poison);
     if (::testing::Test::HasFailure()) return;
   }

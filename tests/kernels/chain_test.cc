@@ -220,12 +220,19 @@ TEST(Chain, RefusesWhatItCannotMean) {
   std::vector<double> gates = problem.data.inputs[0].values();
   gates[37] = 0.25;
   problem.data.inputs[0].assign(gates);
-  expect_refused(problem.call(), "wall.log_f must be at most 0 but got 0.25");
+  expect_refused(problem.call(),
+                 "wall.log_f must be at most 0 but got 0.25 at batch entry 0, "
+                 "head 0, token 2");
+  gates[37] = NAN;
+  problem.data.inputs[0].assign(gates);
+  expect_refused(problem.call(), "wall.log_f must be at most 0 but got NaN");
   for (const double x : problem.data.out.values())
     ASSERT_TRUE(std::isnan(x)) << "nothing is written";
   AttentionCase gate = random_case("wall", kShape, causal(), 1);
-  gate.of_encodings[0][5] = 1e-3;
-  EXPECT_THROW(static_cast<void>(gate.forward()), Error);
+  for (const double value : {1e-3, HUGE_VAL, static_cast<double>(NAN)}) {
+    gate.of_encodings[0][5] = value;
+    EXPECT_THROW(static_cast<void>(gate.forward()), Error) << value;
+  }
   for (const char* spec : {"path + rope", "wall + xpos", "path + wall", "wall + wall"}) {
     EXPECT_THROW(validate(parse_spec(spec), {.head_dim = 4, .heads = 2}), Error) << spec;
   }

@@ -138,16 +138,45 @@ TEST(Fox, BothSidesAreMirrorImages) {
   }
 }
 
-TEST(Fox, GatesAboveOneAreAnErrorThatNamesTheInput) {
-  cases::AttentionProblem problem(cases::Case{.spec = "rope + fox", .queries = 5, .keys = 5});
-  std::vector<double> log_f = problem.data.inputs[0].values();
-  log_f[3] = 0.25;
-  problem.data.inputs[0].assign(log_f);
-  const Status status = attention(problem.call());
-  EXPECT_EQ(status.code(), StatusCode::kOutOfRange);
-  EXPECT_NE(std::string(status.message()).find("fox.log_f must be at most 0 but got 0.25"),
-            std::string::npos)
-      << status.message();
+// The first value that is no gate, in the order of tokens, whatever thread finds one.
+TEST(Fox, GatesAboveOneAndNaNAreErrorsThatNameTheToken) {
+  cases::AttentionProblem problem(
+      cases::Case{.spec = "rope + fox", .batch = 2, .queries = 1, .keys = 40000, .padding = true});
+  const std::vector<double> gates = problem.data.inputs[0].values();
+  const auto refusal = [&](std::size_t row, double value) -> std::string {
+    std::vector<double> log_f = gates;
+    log_f[row] = log_f.back() = value;
+    problem.data.key_mask[row / 80000 * 40000 + row % 40000] = 1;
+    problem.data.key_mask.back() = 1;
+    problem.data.inputs[0].assign(log_f);
+    const Status status = attention(problem.call());
+    EXPECT_EQ(status.code(), StatusCode::kOutOfRange);
+    return status.message();
+  };
+  const std::string must = "[attention] fox.log_f must be at most 0 but got ";
+  const std::string hint = "; give the logarithm of a gate between 0 and 1, as logsigmoid(x) is";
+  EXPECT_EQ(refusal(3, 0.25), must + "0.25 at batch entry 0, head 0, token 3" + hint);
+  EXPECT_EQ(refusal(3, NAN), must + "NaN at batch entry 0, head 0, token 3" + hint);
+  EXPECT_EQ(refusal(79999, NAN), must + "NaN at batch entry 0, head 1, token 39999" + hint);
+  EXPECT_EQ(refusal(80000 + 33000, NAN), must + "NaN at batch entry 1, head 0, token 33000" + hint);
+  problem.data.inputs[0].assign(gates);
+  EXPECT_TRUE(attention(problem.call()).ok());
+}
+
+TEST(Fox, AHiddenTokenMayHoldAnyGate) {
+  cases::AttentionProblem problem(
+      cases::Case{.spec = "fox", .queries = 40, .keys = 40, .padding = true});
+  problem.data.key_mask[7] = 0;
+  problem.forward();
+  const std::vector<double> want = problem.data.out.values();
+  for (const double value : {HUGE_VAL, static_cast<double>(NAN)}) {
+    std::vector<double> log_f = problem.data.inputs[0].values();
+    log_f[7] = log_f[40 + 7] = value;
+    problem.data.inputs[0].assign(log_f);
+    problem.forward();
+    EXPECT_EQ(problem.data.out.values(), want) << value;
+    EXPECT_LE(largest_mixed_error(problem.expected(false)[0].values, want), 1e-5) << value;
+  }
 }
 
 }  // namespace

@@ -119,6 +119,24 @@ void expect_reference(const Setting& setting) {
   }
 }
 
+// What a test puts into input `input` of q, k, v, grad_out and those of encodings. A gate that is NaN is an error of the
+// reference; in a sum, one of 0 shows in the same rows.
+double poison_of(const Problem& p, std::size_t input) {
+  const Terms& terms = p.call.prepared->plan.terms();
+  const bool sums = input >= 4 && is_gate(terms.inputs[input - 4].info) &&
+                    !is_chain(terms.spec.encodings[terms.inputs[input - 4].encoding]);
+  return sums ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
+}
+
+// Whether the NaN of a token is an error: a gate of Wall that is not hidden.
+bool refuses_nan(const Problem& p, const Setting& s, std::size_t input, std::int64_t token) {
+  const Terms& terms = p.call.prepared->plan.terms();
+  const bool hidden = s.tokens.key_mask.has_value() && s.tokens.key_mask->defined() &&
+                      !(*s.tokens.key_mask)[1][token].item<bool>();
+  return input >= 4 && !hidden && is_gate(terms.inputs[input - 4].info) &&
+         is_chain(terms.spec.encodings[terms.inputs[input - 4].encoding]);
+}
+
 // One token of one input is NaN in a head: the same rows are NaN, the others as in the reference.
 void expect_reference_with_nan(const Setting& setting, std::size_t input, std::int64_t token) {
   const Setting s = causal_where_needed(setting);
@@ -127,9 +145,14 @@ void expect_reference_with_nan(const Setting& setting, std::size_t input, std::i
   Tensors inputs = {p.q, p.k, p.v, p.grad_out};
   inputs.insert(inputs.end(), p.call.inputs.begin(), p.call.inputs.end());
   if (input >= inputs.size()) return;
-  inputs[input][1][1][token].fill_(std::numeric_limits<double>::quiet_NaN());
+  inputs[input][1][1][token].fill_(poison_of(p, input));
   const std::string what =
       s.spec + ", input " + std::to_string(input) + ", token " + std::to_string(token) + ": ";
+  if (refuses_nan(p, s, input, token)) {
+    EXPECT_THROW(ops::composed_attention(p.call), Error) << what;
+    EXPECT_THROW(reference_of(p, s), Error) << what;
+    return;
+  }
   const Tensors want = reference_of(p, s);
   const Tensors got = composition_of(p);
   // Not further: saturated gates and entries of tables that no row reads.

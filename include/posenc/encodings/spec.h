@@ -76,9 +76,16 @@ struct SpecInput {
 std::vector<SpecInput> token_inputs(const Spec& spec, const ModelShape& shape);
 // The index in the list of an encoding's first input.
 std::size_t first_input(const std::vector<SpecInput>& inputs, std::size_t encoding);
-// Whether an input is the logarithm of a gate, so at most 0; require_gate throws Error if its largest value is above 0.
+// Whether an input is the logarithm of a gate; one of its values: at most 0, and not NaN.
 bool is_gate(const InputInfo& info);
-void require_gate(const InputInfo& info, double largest);
+constexpr bool is_log_gate(double x) { return x <= 0.0; }
+// Throws Error: a token that is not hidden has a value that is_log_gate refuses.
+struct TokenPlace {
+  std::int64_t batch = 0;
+  std::int64_t head = 0;
+  std::int64_t token = 0;
+};
+[[noreturn]] void refuse_gate(const InputInfo& info, double value, const TokenPlace& place);
 // The names of inputs for a message: "cope.gate_k", or "none".
 std::string names_of(const std::vector<SpecInput>& inputs);
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "core/bind.h"
@@ -265,13 +266,14 @@ bool is_gate(const InputInfo& info) {
   return info.activation == InputInfo::Activation::kLogSigmoid;
 }
 
-void require_gate(const InputInfo& info, double largest) {
-  if (!(largest > 0.0)) return;
+void refuse_gate(const InputInfo& info, double value, const TokenPlace& place) {
+  const std::string number = std::isnan(value) ? "NaN" : fmt::format("{:g}", value);
   throw Error(ErrorKind::kOutOfRange,
               {.scope = "attention",
                .key = info.name,
                .rule = "must be at most 0",
-               .value = fmt::format("{:g}", largest),
+               .value = fmt::format("{} at batch entry {}, head {}, token {}", number, place.batch,
+                                    place.head, place.token),
                .hint = "give the logarithm of a gate between 0 and 1, as logsigmoid(x) is"});
 }
 

@@ -1,7 +1,7 @@
 // The checks of an attention call: everything is looked at before anything is written.
 #include <algorithm>
-#include <limits>
 
+#include "core/thread_pool.h"
 #include "kernels/attention_chain.h"
 #include "kernels/key_mask.h"
 #include "kernels/view_checks.h"
@@ -160,30 +160,66 @@ Status check_outputs(const AttentionCall& call) noexcept {
   return {};
 }
 
-// The largest number of the rows of an input that are not hidden; NaN is not compared.
-float largest_of(const AttentionCall& call, const ConstTensorView& x) {
-  std::vector<float> row(static_cast<std::size_t>(x.channels()));
-  float largest = -std::numeric_limits<float>::infinity();
-  for (std::int64_t b = 0; b < x.batch(); ++b) {
-    for (std::int64_t h = 0; h < x.heads(); ++h) {
-      for (std::int64_t t = 0; t < x.tokens(); ++t) {
-        const std::uint8_t* mask = call.mask.key_mask;
-        if (mask != nullptr && mask[b * x.tokens() + t] == 0) continue;
-        read_row(x, b, h, t, row.size(), row.data());
-        for (const float value : row) largest = value > largest ? value : largest;
-      }
-    }
-  }
-  return largest;
-}
+// The rows of an input of gates, which is float32 (InputInfo), that are not hidden: row n of [B, H, T].
+class GateRows {
+ public:
+  GateRows(const AttentionCall& call, const ConstTensorView& x)
+      : x_(x), mask_(call.mask.key_mask), channels_(static_cast<std::size_t>(x.channels())) {}
 
-// Refuses gates above 1.
+  [[nodiscard]] std::int64_t count() const { return x_.batch() * x_.heads() * x_.tokens(); }
+  [[nodiscard]] TokenPlace place(std::int64_t n) const {
+    return {n / x_.tokens() / x_.heads(), n / x_.tokens() % x_.heads(), n % x_.tokens()};
+  }
+  // The first value of rows `first` to `end` that is no gate, and its row: -1 for none.
+  struct Wrong {
+    std::int64_t row = -1;
+    float value = 0.0f;
+  };
+  [[nodiscard]] Wrong find(std::int64_t first, std::int64_t end) const {
+    for (std::int64_t n = first; n < end; ++n) {
+      const TokenPlace at = place(n);
+      if (mask_ != nullptr && mask_[at.batch * x_.tokens() + at.token] == 0) continue;
+      const auto* row = reinterpret_cast<const float*>(static_cast<const std::byte*>(x_.data) +
+                                                       x_.row_offset(at.batch, at.head, at.token));
+      bool fine = true;
+      for (std::size_t c = 0; c < channels_; ++c) fine &= row[c] <= 0.0f;
+      if (fine) continue;
+      return {n, *std::find_if(row, row + channels_,
+                               [](float x) { return !is_log_gate(static_cast<double>(x)); })};
+    }
+    return {};
+  }
+  // Every thread looks at a part of the rows. The first wrong one is the same for any number of threads.
+  [[nodiscard]] Wrong find_all() const {
+    const std::int64_t share =
+        std::max<std::int64_t>(1, kValuesPerTask / static_cast<std::int64_t>(channels_));
+    std::vector<Wrong> found(static_cast<std::size_t>((count() + share - 1) / share));
+    parallel_for(std::ssize(found), [&](std::int64_t task, int) {
+      found[task] = find(task * share, std::min(count(), (task + 1) * share));
+    });
+    const auto first =
+        std::find_if(found.begin(), found.end(), [](const Wrong& w) { return w.row >= 0; });
+    return first == found.end() ? Wrong{} : *first;
+  }
+
+ private:
+  static constexpr std::int64_t kValuesPerTask = 1 << 15;
+
+  const ConstTensorView& x_;
+  const std::uint8_t* mask_;
+  std::size_t channels_;
+};
+
+// Refuses gates above 1 and NaN.
 Status check_gates(const AttentionCall& call) {
   const std::vector<SpecInput>& inputs = call.plan->state().inputs;
   try {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!is_gate(inputs[i].info)) continue;
-      require_gate(inputs[i].info, static_cast<double>(largest_of(call, call.inputs[i])));
+      if (!is_gate(inputs[i].info) || call.inputs[i].empty()) continue;
+      const GateRows rows(call, call.inputs[i]);
+      const GateRows::Wrong wrong = rows.find_all();
+      if (wrong.row < 0) continue;
+      refuse_gate(inputs[i].info, static_cast<double>(wrong.value), rows.place(wrong.row));
     }
   } catch (const std::exception& problem) {
     return {StatusCode::kOutOfRange, problem.what()};

@@ -14,13 +14,17 @@ std::int64_t input_of(const ComposedCall& call) {
   return static_cast<std::int64_t>(first_input(terms.inputs, *terms.chain));
 }
 
+// Zeros for the tokens that key_mask hides.
+at::Tensor without_hidden(const ComposedCall& call, const at::Tensor& x) {
+  const at::Tensor mask = call.tokens->key_mask();
+  if (!mask.defined()) return x;
+  return at::where(mask.ne(0).reshape({mask.size(0), 1, -1, 1}), x, at::zeros({}, x.options()));
+}
+
 // An input of the chain by query head, without the tokens that key_mask hides: zeros are no step.
 at::Tensor steps_of(const ComposedCall& call, std::int64_t index, const at::Tensor& like) {
-  at::Tensor x = call.inputs[static_cast<std::size_t>(input_of(call) + index)];
-  const at::Tensor mask = call.tokens->key_mask();
-  if (mask.defined()) {
-    x = at::where(mask.ne(0).reshape({mask.size(0), 1, -1, 1}), x, at::zeros({}, x.options()));
-  }
+  const at::Tensor x =
+      without_hidden(call, call.inputs[static_cast<std::size_t>(input_of(call) + index)]);
   const std::int64_t heads = std::max<std::int64_t>(x.size(1), 1);
   return x.to(like.scalar_type()).repeat_interleave(like.size(1) / heads, 1);
 }
@@ -124,12 +128,14 @@ void check_gates(const ComposedCall& call) {
   const Terms& terms = call.prepared->plan.terms();
   const auto* wall = terms.config<Wall>(terms.chain);
   if (wall == nullptr) return;
-  const at::Tensor gates =
-      steps_of(call, 0, call.inputs[static_cast<std::size_t>(input_of(call))]).detach();
-  if (gates.numel() == 0) return;
-  // A NaN is not refused: it shows in the rows that read it.
-  const InputInfo& info = terms.inputs[static_cast<std::size_t>(input_of(call))].info;
-  require_gate(info, gates.nan_to_num(-1.0).max().item<double>());
+  const auto input = static_cast<std::size_t>(input_of(call));
+  const at::Tensor gates = without_hidden(call, call.inputs[input]).detach();
+  // The largest of numbers with a NaN is NaN.
+  if (gates.numel() == 0 || is_log_gate(gates.max().item<double>())) return;
+  const at::Tensor wrong = gates.le(0.0).logical_not().nonzero()[0].to(at::kCPU);
+  const auto at = wrong.accessor<std::int64_t, 1>();
+  const at::Tensor row = gates.select(0, at[0]).select(0, at[1]).select(0, at[2]);
+  refuse_gate(terms.inputs[input].info, row.select(0, at[3]).item<double>(), {at[0], at[1], at[2]});
 }
 
 }  // namespace posenc::ops

@@ -10,7 +10,7 @@ namespace posenc::ops {
 // site 2, and `k` [B, H, Tk, D].
 at::Tensor chained_products(const ComposedCall& call, const at::Tensor& q, const at::Tensor& k);
 
-// Throws where a gate of a token that is not hidden is above 1: reads it back from the device.
+// Throws where a gate of Wall of a token that is not hidden is above 1 or NaN: reads it back from the device.
 void check_gates(const ComposedCall& call);
 
 // Gates below it are nothing in every type, and sums of them stay exact.

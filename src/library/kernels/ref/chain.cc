@@ -1,7 +1,6 @@
 #include "kernels/ref/chain.h"
 
 #include <cmath>
-#include <limits>
 
 namespace posenc::ref {
 namespace {
@@ -90,14 +89,15 @@ void check_gates(const AttentionCall& call) {
     if (!is_gate(info)) continue;
     const auto gates = call.inputs.of_encodings[i];
     const std::int64_t heads = info.head_count(call.shape.heads, call.shape.kv_heads);
-    const std::int64_t per_batch = heads * call.shape.keys * info.channels;
-    double largest = -std::numeric_limits<double>::infinity();
     for (std::size_t n = 0; n < gates.size(); ++n) {
-      const auto at = static_cast<std::int64_t>(n);
-      const auto key = static_cast<std::size_t>(at / info.channels % call.shape.keys);
-      if (gates[n] > largest && is_real(call, at / per_batch, key)) largest = gates[n];
+      if (is_log_gate(gates[n])) continue;
+      const std::int64_t row = static_cast<std::int64_t>(n) / info.channels;
+      const TokenPlace place{row / call.shape.keys / heads, row / call.shape.keys % heads,
+                             row % call.shape.keys};
+      if (is_real(call, place.batch, static_cast<std::size_t>(place.token))) {
+        refuse_gate(info, gates[n], place);
+      }
     }
-    require_gate(info, largest);
   }
 }
 
