@@ -10,7 +10,7 @@ namespace posenc {
 namespace {
 
 constexpr std::int64_t kKeys = 1048576;
-constexpr std::int64_t kDim = 4;
+constexpr std::int64_t kChannels = 4;
 
 // A decode step of one head: rows of keys, values and the input, all 0 until a test sets them.
 struct LongRow {
@@ -31,28 +31,28 @@ struct LongRow {
     }
     const AttentionCall call{.plan = &plan,
                              .parameters = &parameters,
-                             .q = ConstTensorView::dense(q, {1, 1, 1, kDim}),
-                             .k = ConstTensorView::dense(k, {1, 1, kKeys, kDim}),
-                             .v = ConstTensorView::dense(v, {1, 1, kKeys, kDim}),
+                             .q = ConstTensorView::dense(q, {1, 1, 1, kChannels}),
+                             .k = ConstTensorView::dense(k, {1, 1, kKeys, kChannels}),
+                             .v = ConstTensorView::dense(v, {1, 1, kKeys, kChannels}),
                              .inputs = views,
-                             .out = TensorView::dense(out, {1, 1, 1, kDim}),
+                             .out = TensorView::dense(out, {1, 1, 1, kChannels}),
                              .lse = lse,
                              .mask = {.causal = true}};
     attention(call).throw_if_error();
   }
   // Channel c of the value of the key `distance` tokens before the query.
   float& value(std::int64_t distance, std::int64_t c) {
-    return v[static_cast<std::size_t>((kKeys - 1 - distance) * kDim + c)];
+    return v[static_cast<std::size_t>((kKeys - 1 - distance) * kChannels + c)];
   }
 
-  ModelShape shape{.head_dim = kDim, .heads = 1};
+  ModelShape shape{.head_dim = kChannels, .heads = 1};
   Spec spec;
   AttentionPlan plan;
   std::vector<Parameters> parameters;
   std::vector<std::int64_t> channels;
   std::vector<std::vector<float>> inputs;
-  std::vector<float> q = std::vector<float>(kDim);
-  std::vector<float> k = std::vector<float>(static_cast<std::size_t>(kKeys * kDim));
+  std::vector<float> q = std::vector<float>(kChannels);
+  std::vector<float> k = std::vector<float>(static_cast<std::size_t>(kKeys * kChannels));
   std::vector<float> v = k;
   std::vector<float> out = q;
   std::vector<float> lse = {0.0f};
@@ -109,12 +109,12 @@ TEST(LongRows, RunningAnglesOfAMillionTokens) {
   constexpr float kStep = 0.1f;
   constexpr double kSize = 3.0;
   row.inputs[0].assign(row.inputs[0].size(), kStep);
-  row.q[0] = static_cast<float>(kSize * std::sqrt(static_cast<double>(kDim)));
+  row.q[0] = static_cast<float>(kSize * std::sqrt(static_cast<double>(kChannels)));
   double sum = 0.0;
   std::array<double, 2> wanted{};
   for (std::int64_t d = 0; d < kKeys; ++d) {
     const double angle = static_cast<double>(kStep) * static_cast<double>(d);
-    row.k[static_cast<std::size_t>((kKeys - 1 - d) * kDim)] = 1.0f;
+    row.k[static_cast<std::size_t>((kKeys - 1 - d) * kChannels)] = 1.0f;
     row.value(d, 0) = static_cast<float>(std::cos(angle));
     row.value(d, 1) = static_cast<float>(std::sin(angle));
     const double weight = std::exp(kSize * std::cos(angle));
