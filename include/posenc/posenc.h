@@ -38,6 +38,7 @@
 #include "posenc/kernels/attention_slices.h"
 #include "posenc/kernels/embedding.h"
 #include "posenc/kernels/linear_attention.h"
+#include "posenc/kernels/quantize.h"
 #include "posenc/kernels/reference.h"
 #include "posenc/kernels/rope.h"
 

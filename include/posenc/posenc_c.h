@@ -171,8 +171,9 @@ POSENC_C_API posenc_status posenc_parameters_set_f32(posenc_parameters* paramete
 
 // Tensors, positions, masks.
 
-enum { POSENC_FLOAT32 = 0, POSENC_BFLOAT16 = 1, POSENC_FLOAT16 = 2 };  // dtype
-enum { POSENC_HOST = 0 };                                              // device
+// dtype. int8 is for the cache of a decode step (posenc_attention_call.k_scales).
+enum { POSENC_FLOAT32 = 0, POSENC_BFLOAT16 = 1, POSENC_FLOAT16 = 2, POSENC_INT8 = 3 };
+enum { POSENC_HOST = 0 };  // device
 
 // Shape [batch, heads, tokens, channels] with any strides; channels must be contiguous. The data of
 // inputs is only read. All zero: not given.
@@ -378,9 +379,21 @@ typedef struct posenc_attention_call {
   // 1: a call that no fused kernel supports runs the slow float64 reference; 0: it fails with
   // POSENC_UNSUPPORTED. posenc_attention_explain tells which path a call takes.
   int32_t allow_reference;
+  // float32 [B, Hkv, Tk, 1], where k or v is int8: channels are read as scale * int8. Decode steps alone read
+  // int8: up to eight queries, no packed sequences.
+  posenc_tensor k_scales;
+  posenc_tensor v_scales;
 } posenc_attention_call;
 
 POSENC_C_API posenc_status posenc_attention(const posenc_attention_call* call) POSENC_C_NOEXCEPT;
+
+// Rows x [B, H, T, C] to int8 rows and float32 scales [B, H, T, 1], and back (posenc/kernels/quantize.h).
+POSENC_C_API posenc_status posenc_quantize_rows(const posenc_tensor* x,
+                                                const posenc_tensor* quantized,
+                                                const posenc_tensor* scales) POSENC_C_NOEXCEPT;
+POSENC_C_API posenc_status posenc_dequantize_rows(const posenc_tensor* quantized,
+                                                  const posenc_tensor* scales,
+                                                  const posenc_tensor* x) POSENC_C_NOEXCEPT;
 
 typedef struct posenc_attention_backward_call {
   size_t struct_size;

@@ -31,7 +31,7 @@ static_assert(
     sizeof(void*) != 8 ||
     (sizeof(posenc_plan_options) == 88 && sizeof(posenc_rotary_info) == 88 &&
      sizeof(posenc_rope_call) == 408 && sizeof(posenc_rope_frequency_gradient_call) == 416 &&
-     sizeof(posenc_attention_call) == 576 && sizeof(posenc_attention_backward_call) == 360 &&
+     sizeof(posenc_attention_call) == 736 && sizeof(posenc_attention_backward_call) == 360 &&
      sizeof(posenc_linear_attention_call) == 544 &&
      sizeof(posenc_linear_attention_backward_call) == 344 && sizeof(posenc_linear_step) == 376 &&
      sizeof(posenc_embeddings_call) == 224 && sizeof(posenc_embeddings_gradient_call) == 152));
@@ -89,6 +89,7 @@ TEST_F(CAbi, EveryNullArgumentIsNamed) {
   const posenc_spec* spec = spec_.get();
   posenc_parameters* values = parameters_.get();
   const char* slopes = "alibi.slopes";
+  const posenc_tensor given = c_tensor(q_);
   const struct {
     const char* message;
     int64_t status;
@@ -176,6 +177,12 @@ TEST_F(CAbi, EveryNullArgumentIsNamed) {
       POSENC_CALL("[attention] call", posenc_attention(nullptr)),
       POSENC_CALL("[attention_backward] call", posenc_attention_backward(nullptr)),
       POSENC_CALL("[attention] call", posenc_attention_explain(nullptr, nullptr, 0)),
+      POSENC_CALL("[quantize_rows] x", posenc_quantize_rows(nullptr, &given, &given)),
+      POSENC_CALL("[quantize_rows] quantized", posenc_quantize_rows(&given, nullptr, &given)),
+      POSENC_CALL("[quantize_rows] scales", posenc_quantize_rows(&given, &given, nullptr)),
+      POSENC_CALL("[dequantize_rows] quantized", posenc_dequantize_rows(nullptr, &given, &given)),
+      POSENC_CALL("[dequantize_rows] scales", posenc_dequantize_rows(&given, nullptr, &given)),
+      POSENC_CALL("[dequantize_rows] x", posenc_dequantize_rows(&given, &given, nullptr)),
       POSENC_CALL("[linear_attention] call", posenc_linear_attention(nullptr)),
       POSENC_CALL("[linear_attention_backward] call", posenc_linear_attention_backward(nullptr)),
       POSENC_CALL("[linear_state_create] plan",

@@ -7,6 +7,7 @@
 #include "capi/c_handles.h"
 #include "cases/attention_data.h"
 #include "cases/table.h"
+#include "posenc/kernels/quantize.h"
 #include "posenc/kernels/rope.h"
 #include "support/catalog_specs.h"
 
@@ -199,6 +200,36 @@ TEST(CAttention, AGateThatIsNaNIsAnErrorThatNamesTheToken) {
                 .find("fox.log_f must be at most 0 but got NaN at batch entry 0, head 0, token 5"),
             std::string::npos)
       << posenc_last_error();
+}
+
+TEST(CAttention, DecodesFromAnInt8Cache) {
+  Both both({.spec = "rope", .queries = 1});
+  Tensor rows({2, 2, 20, 8}, DType::kInt8);
+  Tensor scales({2, 2, 20, 1}, DType::kFloat32);
+  Tensor c_rows(rows);
+  Tensor c_scales(scales);
+  ASSERT_TRUE(quantize_rows(both.k.view(), rows.view(), scales.view()).ok());
+  const posenc_tensor from = c_tensor(both.k);
+  const posenc_tensor to = c_tensor(c_rows);
+  const posenc_tensor to_scales = c_tensor(c_scales);
+  ASSERT_TRUE(ok(posenc_quantize_rows(&from, &to, &to_scales)));
+  ASSERT_EQ(c_rows.bytes(), rows.bytes());
+  ASSERT_EQ(c_scales.bytes(), scales.bytes());
+  auto cpp = both.cpp();
+  auto c = both.c();
+  cpp.k = rows.view();
+  c.k = to;
+  EXPECT_TRUE(fails(posenc_attention(&c), POSENC_INVALID_ARGUMENT, "k_scales must be float32"));
+  cpp.k_scales = scales.view();
+  c.k_scales = to_scales;
+  ASSERT_TRUE(attention(cpp).ok());
+  ASSERT_TRUE(ok(posenc_attention(&c)));
+  EXPECT_EQ(both.outs[1].bytes(), both.outs[0].bytes());
+  EXPECT_EQ(both.lses[1], both.lses[0]);
+  Tensor back = both.k;
+  ASSERT_TRUE(dequantize_rows(rows.view(), scales.view(), back.view()).ok());
+  ASSERT_TRUE(ok(posenc_dequantize_rows(&to, &to_scales, &from)));
+  EXPECT_EQ(both.k.bytes(), back.bytes());
 }
 
 TEST(CAttention, OptionsReachTheKernel) {

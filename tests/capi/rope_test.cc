@@ -260,7 +260,8 @@ TEST(CRope, WrongTensorsAreRefused) {
     EXPECT_EQ(mine.q.bytes(), Inputs(DType::kFloat32).q.bytes());
   };
   const posenc_status invalid = POSENC_INVALID_ARGUMENT;
-  expect([](auto& c) { c.q.dtype = 3; }, invalid, "q.dtype must be");
+  expect([](auto& c) { c.q.dtype = 4; }, invalid, "q.dtype must be");
+  expect([](auto& c) { c.q.dtype = POSENC_INT8; }, invalid, "or float16 but got int8");
   expect([](auto& c) { c.q.device = 1; }, POSENC_UNSUPPORTED, "q.device must be the host");
   expect([](auto& c) { c.q.shape[0] = -1; }, invalid, "q must not have a negative size");
   expect([](auto& c) { c.q.shape[0] = int64_t{1} << 60; }, invalid, "q has a shape or strides");

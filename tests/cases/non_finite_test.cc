@@ -39,9 +39,9 @@ Tensor& tensor_of(AttentionData& data, Input input) {
     case Input::kQuery:
       return data.q;
     case Input::kKey:
-      return data.k;
+      return data.c.cache_dtype == DType::kInt8 ? data.k_scales : data.k;
     case Input::kValue:
-      return data.v;
+      return data.c.cache_dtype == DType::kInt8 ? data.v_scales : data.v;
     case Input::kOfEncoding:
       return data.inputs.at(0);
     case Input::kGradient:
@@ -291,7 +291,7 @@ void check_case(const Case& c, Rng& rng) {
   }
 }
 
-// Every `step`-th row of the table; settings repeat every 9, 6 and 10 rows, and no step has a divisor in
+// Every `step`-th row of the table; settings repeat every 9, 6 or 8, and 10 rows, and no step has a divisor in
 // common with these but for attention.
 template <class AnyProblem>
 void check_table(Operation op, std::size_t step) {

@@ -14,11 +14,16 @@
 
 namespace posenc {
 
-enum class DType : std::uint8_t { kFloat32, kBfloat16, kFloat16 };
+// int8 is for caches of keys and values, whose rows have scales (posenc/kernels/quantize.h); other tensors are
+// floating-point.
+enum class DType : std::uint8_t { kFloat32, kBfloat16, kFloat16, kInt8 };
 
-constexpr std::size_t dtype_size(DType dtype) noexcept { return dtype == DType::kFloat32 ? 4 : 2; }
+constexpr std::size_t dtype_size(DType dtype) noexcept {
+  constexpr std::array<std::size_t, 4> kSizes = {4, 2, 2, 1};
+  return kSizes[static_cast<std::size_t>(dtype)];
+}
 constexpr const char* dtype_name(DType dtype) noexcept {
-  constexpr std::array<const char*, 3> kNames = {"float32", "bfloat16", "float16"};
+  constexpr std::array<const char*, 4> kNames = {"float32", "bfloat16", "float16", "int8"};
   return kNames[static_cast<std::size_t>(dtype)];
 }
 
@@ -64,6 +69,10 @@ struct BasicTensorView {
     check_half_type(dtype);
     check_dense_size(elements.size(), shape);
     return dense(static_cast<Pointer>(elements.data()), dtype, shape);
+  }
+  static BasicTensorView dense(std::span<Element<std::int8_t>> elements, const TensorShape& shape) {
+    check_dense_size(elements.size(), shape);
+    return dense(static_cast<Pointer>(elements.data()), DType::kInt8, shape);
   }
   static constexpr BasicTensorView dense(Element<float>* data, const TensorShape& shape) noexcept {
     return {data, DType::kFloat32, shape, dense_strides(shape)};

@@ -9,7 +9,7 @@
 // Tensors are [batch, heads, tokens, channels] in float32, bfloat16 or float16, with any strides and
 // contiguous channels; arithmetic is float32. Results are bitwise identical for any number of threads.
 // A forward call may have keys, values and inputs of another of these types than its queries, as a cache
-// in float16 has for queries in float32. The backward needs one type.
+// in float16 has for queries in float32. The backward needs one type. Decode steps read int8 caches too.
 //
 // NaN and overflow. A row of `out` is NaN if there is a NaN in its query, in an unmasked key or value, in
 // its inputs (an unmasked gate, log_f, must be a number: NaN is an error), in the scale or in a parameter
@@ -93,6 +93,11 @@ struct AttentionCall {
   // A call that no fused kernel supports (see capability.h) runs the slow float64 reference if this is set, and fails
   // with kUnsupported otherwise.
   bool allow_reference = false;
+  // Scales of an int8 cache, float32 [B, Hkv, Tk, 1]: given where k or v is int8 (posenc/kernels/quantize.h writes
+  // both), and only there. Decode steps alone read int8: up to eight queries, no packed sequences, and a spec that
+  // capability() puts on AttentionPath::kDecode. A key or value whose scale is NaN is NaN.
+  ConstTensorView k_scales = {};
+  ConstTensorView v_scales = {};
 };
 
 struct AttentionBackwardCall {

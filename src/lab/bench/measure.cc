@@ -124,6 +124,7 @@ void time_in_turns(const TimedCase& timed, cases::Problem& problem, const Option
   if (!timed.plain.empty() && timed.plain != timed.name) {
     Case without = timed.c;
     without.spec = "none";
+    without.cache_dtype.reset();
     plain = cases::make_problem(without);
   }
   double best = kNever;

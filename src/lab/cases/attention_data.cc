@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "posenc/kernels/quantize.h"
+
 namespace posenc::cases {
 namespace {
 
@@ -18,6 +20,27 @@ std::vector<std::int64_t> given_positions(const Case& c, std::int64_t tokens, st
     }
   }
   return ids;
+}
+
+// Random rows; those of an int8 cache with their scales.
+void fill_rows(Rng& rng, double shift, Tensor& rows, Tensor& scales) {
+  if (rows.view().dtype != DType::kInt8) return rows.fill_random(rng, 1.0, shift);
+  const TensorShape shape = rows.view().shape;
+  Tensor wide(shape, DType::kFloat32);
+  wide.fill_random(rng, 1.0, shift);
+  scales = Tensor({shape[0], shape[1], shape[2], 1}, DType::kFloat32);
+  quantize_rows(wide.view(), rows.view(), scales.view()).throw_if_error();
+}
+
+// What the rows stand for.
+std::vector<double> values_of(const Tensor& rows, const Tensor& scales) {
+  std::vector<double> values = rows.values();
+  const std::vector<double> factors = scales.values();
+  const std::size_t channels = factors.empty() ? 1 : values.size() / factors.size();
+  for (std::size_t n = 0; n < values.size() && !factors.empty(); ++n) {
+    values[n] *= factors[n / channels];
+  }
+  return values;
 }
 
 }  // namespace
@@ -53,13 +76,16 @@ AttentionData::AttentionData(const Case& config)
   c.causal = c.causal || chain_of(spec);
   Rng rng(c.seed);
   q.fill_random(rng, 1.0, c.query_shift);
-  k.fill_random(rng, 1.0, c.gate_shift);
-  v.fill_random(rng);
+  fill_rows(rng, c.gate_shift, k, k_scales);
+  fill_rows(rng, 0.0, v, v_scales);
   grad_out.fill_random(rng);
   for (const SpecInput& input : token_inputs) {
     const std::int64_t heads = input.info.head_count(c.heads, c.kv_heads);
+    const bool of_cache = c.cache_dtype && *c.cache_dtype != DType::kInt8;
     inputs.emplace_back(std::array{c.batch, heads, c.keys, input.info.channels},
-                        input.info.float32 ? DType::kFloat32 : c.cache_dtype.value_or(c.dtype),
+                        input.info.float32 ? DType::kFloat32
+                        : of_cache         ? *c.cache_dtype
+                                           : c.dtype,
                         c.order);
     dinputs.push_back(inputs.back());
     inputs.back().fill_random(rng);
@@ -106,7 +132,9 @@ PositionsView AttentionData::positions(bool of_queries) const {
 }
 
 ExactAttention AttentionData::exact() const {
-  ExactAttention exact{q.values(), k.values(), v.values(), grad_out.values(), {}, parameters};
+  ExactAttention exact{
+      q.values(), values_of(k, k_scales), values_of(v, v_scales), grad_out.values(), {},
+      parameters};
   for (const Tensor& input : inputs) exact.of_encodings.push_back(input.values());
   return exact;
 }

@@ -44,6 +44,7 @@ struct AttentionData {
   std::vector<SpecInput> token_inputs;
   AttentionPlan plan;
   Tensor q, k, v, out, grad_out, dq, dk, dv;
+  Tensor k_scales, v_scales;            // of an int8 cache
   std::vector<Tensor> inputs, dinputs;  // one per token_inputs
   std::vector<Parameters> parameters;
   std::vector<Parameters> dparameters;

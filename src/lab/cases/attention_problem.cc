@@ -27,6 +27,10 @@ AttentionCall AttentionProblem::call() {
   call.q_positions = data.positions(true);
   call.k_positions = data.positions(false);
   call.dropout = {data.c.dropout, kDropoutSeed};
+  if (data.c.cache_dtype == DType::kInt8) {
+    call.k_scales = data.k_scales.view();
+    call.v_scales = data.v_scales.view();
+  }
   return call;
 }
 

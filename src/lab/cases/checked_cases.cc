@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "cases/table.h"
+#include "posenc/kernels/capability.h"
 
 namespace posenc::cases {
 namespace {
@@ -105,6 +106,22 @@ void add_other_caches(const Case& base, std::vector<Case>& all) {
   }
 }
 
+// int8 keys and values, which decode steps alone read.
+void add_int8_caches(const Case& base, std::vector<Case>& all) {
+  const AttentionShapes shapes{.queries = base.queries, .keys = base.keys, .head_dim = 16};
+  if (capability(parse_spec(base.spec), shapes).forward.path != AttentionPath::kDecode) return;
+  Case quantized = base;
+  quantized.cache_dtype = DType::kInt8;
+  all.push_back(quantized);
+  quantized.dtype = DType::kBfloat16;
+  quantized.heads = 4;
+  quantized.queries = 5;
+  quantized.batch = 2;
+  quantized.padding = true;
+  quantized.order = Order::kTokensFirst;
+  all.push_back(quantized);
+}
+
 void add_decoding(const std::string& spec, std::vector<Case>& all) {
   const Case base{.op = Operation::kDecode, .spec = spec, .queries = 1, .keys = 700};
   Case grouped = base;
@@ -123,6 +140,7 @@ void add_decoding(const std::string& spec, std::vector<Case>& all) {
     all.push_back(stored);
   }
   add_other_caches(base, all);
+  add_int8_caches(base, all);
 }
 
 void add_odd_sizes(const std::string& spec, std::vector<Case>& all) {

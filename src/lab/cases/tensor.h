@@ -1,6 +1,7 @@
 // A tensor that a case owns: storage of any type and strides, and the exact values in float64.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -89,6 +90,11 @@ class Tensor {
       std::memcpy(bytes_.data() + 4 * at, &f, 4);
       return;
     }
+    if (dtype_ == DType::kInt8) {
+      const float whole = std::isnan(f) ? 0.0f : std::nearbyint(std::clamp(f, -127.0f, 127.0f));
+      bytes_[at] = static_cast<std::byte>(static_cast<std::int8_t>(whole));
+      return;
+    }
     const std::uint16_t bits =
         dtype_ == DType::kBfloat16 ? float_to_bfloat16(f) : float_to_float16(f);
     std::memcpy(bytes_.data() + 2 * at, &bits, 2);
@@ -99,6 +105,7 @@ class Tensor {
       std::memcpy(&f, bytes_.data() + 4 * at, 4);
       return f;
     }
+    if (dtype_ == DType::kInt8) return static_cast<std::int8_t>(bytes_[at]);
     std::uint16_t bits = 0;
     std::memcpy(&bits, bytes_.data() + 2 * at, 2);
     return dtype_ == DType::kBfloat16 ? bfloat16_to_float(bits) : float16_to_float(bits);

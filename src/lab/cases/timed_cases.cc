@@ -108,6 +108,26 @@ void add_decode(const std::string& spec, std::vector<TimedCase>& all) {
   all.push_back(row);
 }
 
+// Caches of other types over float32, with 4 queries of a key head and with 1.
+void add_caches(std::int64_t heads, std::vector<TimedCase>& all) {
+  const std::string shape = fmt::format("H{}x8/K32768/D128", heads);
+  for (const DType cache : {DType::kFloat32, DType::kBfloat16, DType::kFloat16, DType::kInt8}) {
+    TimedCase row;
+    row.name = fmt::format("decode/cache/{}/{}", shape, dtype_name(cache));
+    row.c = {.op = Operation::kDecode,
+             .heads = heads,
+             .kv_heads = 8,
+             .queries = 1,
+             .keys = 32768,
+             .head_dim = 128};
+    if (cache != DType::kFloat32) row.c.cache_dtype = cache;
+    row.limit = Limit::kRead;
+    row.plain = fmt::format("decode/cache/{}/float32", shape);
+    row.baseline = false;
+    all.push_back(row);
+  }
+}
+
 // At both widths, next to libtorch's composition where there is one.
 const std::vector<std::string>& common_specs() {
   static const std::vector<std::string> kSpecs = {
@@ -175,6 +195,7 @@ std::vector<TimedCase> timed_cases() {
                            "rope(angles=input)", "grape_ap"}) {
     add_decode(spec, all);
   }
+  for (const std::int64_t heads : {32, 8}) add_caches(heads, all);
   return all;
 }
 

@@ -57,6 +57,8 @@ AttentionCall call_of(const posenc_attention_call& c) {
   call.dropout = {c.dropout_rate, c.dropout_seed};
   call.keys_are_turned = read_flag(kOp, "keys_are_turned", c.keys_are_turned);
   call.allow_reference = read_flag(kOp, "allow_reference", c.allow_reference);
+  call.k_scales = tensor_of(kOp, "k_scales", c.k_scales);
+  call.v_scales = tensor_of(kOp, "v_scales", c.v_scales);
   return call;
 }
 

@@ -69,10 +69,10 @@ bool is_given(const posenc_tensor& t) noexcept {
 }
 
 TensorView tensor_of(const char* op, const char* name, const posenc_tensor& t) {
-  if (t.dtype < POSENC_FLOAT32 || t.dtype > POSENC_FLOAT16) {
+  if (t.dtype < POSENC_FLOAT32 || t.dtype > POSENC_INT8) {
     fail(StatusCode::kInvalidArgument,
-         "[%s] %s.dtype must be float32 (0), bfloat16 (1) or float16 (2) but got %d", op, name,
-         t.dtype);
+         "[%s] %s.dtype must be float32 (0), bfloat16 (1), float16 (2) or int8 (3) but got %d", op,
+         name, t.dtype);
   }
   if (t.device != POSENC_HOST) {
     fail(StatusCode::kUnsupported, "[%s] %s.device must be the host (0) but got %d", op, name,

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "core/thread_pool.h"
+#include "kernels/attention_cache.h"
 #include "kernels/attention_chain.h"
 #include "kernels/key_mask.h"
 #include "kernels/view_checks.h"
@@ -20,7 +21,7 @@ Status mismatch(const char* name, const char* what, std::int64_t wanted,
 }
 
 // The types that a tensor with a row per key may have.
-enum class RowType { kOfQueries, kAny, kFloat32 };
+enum class RowType { kOfQueries, kAny, kAnyOrInt8, kFloat32 };
 
 RowType row_type(KeyTypes types, bool float32 = false) noexcept {
   if (float32) return RowType::kFloat32;
@@ -30,10 +31,11 @@ RowType row_type(KeyTypes types, bool float32 = false) noexcept {
 // A tensor with a row per key.
 Status check_keys(const char* name, const ConstTensorView& x, const AttentionCall& call,
                   std::int64_t heads, std::int64_t channels, RowType type) noexcept {
-  if (Status s = check_view(kOp, name, x); !s.ok()) return s;
+  const bool may_be_int8 = type == RowType::kAnyOrInt8;
+  if (Status s = (may_be_int8 ? check_cache_view : check_view)(kOp, name, x); !s.ok()) return s;
   const bool float32 = type == RowType::kFloat32;
   const DType wanted = float32 ? DType::kFloat32 : call.q.dtype;
-  if (type != RowType::kAny && x.dtype != wanted) {
+  if (type != RowType::kAny && !may_be_int8 && x.dtype != wanted) {
     return Status::format(StatusCode::kInvalidArgument, "[attention] %s must be %s%s but got %s",
                           name, dtype_name(wanted), float32 ? "" : " as q is", dtype_name(x.dtype));
   }
@@ -73,8 +75,8 @@ Status check_inputs(const AttentionCall& call, KeyTypes types) noexcept {
     return mismatch("q", "channels", state.shape.head_dim, call.q.channels());
   }
   for (const auto& [name, x] : {std::pair{"k", &call.k}, std::pair{"v", &call.v}}) {
-    if (Status s =
-            check_keys(name, *x, call, state.kv_heads, state.shape.head_dim, row_type(types));
+    const RowType type = types == KeyTypes::kAny ? RowType::kAnyOrInt8 : RowType::kOfQueries;
+    if (Status s = check_keys(name, *x, call, state.kv_heads, state.shape.head_dim, type);
         !s.ok()) {
       return s;
     }
@@ -327,6 +329,7 @@ Status check_attention_inputs(const AttentionCall& call, KeyTypes types) noexcep
   if (Status s = check_plain_keys(call); !s.ok()) return s;
   if (Status s = check_plane(call); !s.ok()) return s;
   try {
+    if (Status s = check_cache(call); !s.ok()) return s;
     if (Status s = check_chain(call); !s.ok()) return s;
     return check_length(call);
   } catch (const std::exception& problem) {

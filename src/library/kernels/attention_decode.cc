@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/thread_pool.h"
+#include "kernels/attention_cache.h"
 #include "kernels/attention_chain.h"
 #include "kernels/attention_reference.h"
 #include "kernels/cpu/decode_simd.h"
@@ -141,11 +142,26 @@ class Decoder {
     } else {
       score_turned(g, chunk, keys.count, queries, scores, worker);
     }
+    if (!setup_.state->chain) scale_rows(setup_.call->k, setup_.call->k_scales, g, chunk, scores);
     if (gates_.empty() || !has_gate_vectors(*setup_.cope())) return;
     float* gates = gates_.data() + g.first_row * keys_ + static_cast<std::size_t>(chunk * kChunk);
     cpu::dot_rows(cache(setup_.gate_vectors(), g, chunk),
                   plain_.data() + g.first_row * setup_.padded_dim, setup_.padded_dim, g.rows, gates,
                   keys_);
+    if (setup_.cope()->gate_source == Cope::GateSource::kValue) {
+      scale_rows(setup_.call->v, setup_.call->v_scales, g, chunk, gates);
+    }
+  }
+
+  // Numbers [rows of the group][keys_] of a chunk, times the scales of an int8 cache.
+  void scale_rows(const ConstTensorView& x, const ConstTensorView& scales, const Group& g,
+                  std::int64_t chunk, float* numbers) const {
+    const RowScales of_rows =
+        scales_of(x, scales, g.segment->batch, g.kv_head, g.segment->first_key + chunk * kChunk);
+    const std::int64_t count = std::min(kChunk, g.segment->keys - chunk * kChunk);
+    for (std::size_t r = 0; r < g.rows && of_rows; ++r) {
+      of_rows.apply(numbers + r * keys_, static_cast<std::size_t>(count));
+    }
   }
 
   // A cache of unrotated keys: each is rotated when it is read.
@@ -182,6 +198,11 @@ class Decoder {
                    {queries_.data() + row * setup_.padded_dim, key_rows_[worker].data(),
                     step_rows_[worker].data()},
                    scores);
+      if (const RowScales of_keys =
+              scales_of(setup_.call->k, setup_.call->k_scales, g.segment->batch, g.kv_head,
+                        g.segment->first_key + first)) {
+        of_keys.apply(scores + first, static_cast<std::size_t>(end - first));
+      }
       std::fill(scores + end, scores + g.segment->keys, -kInfinity);
     }
     if (p.cope.npos > 0) read_gates(p, row, place, first, end, scores);
@@ -203,11 +224,24 @@ class Decoder {
     if (p.breaks_sticks) {
       softmax_[row] = break_stick(p, place, first, end, scores);
       if (p.dropout.active()) drop(p, query_of(g, r), first, end, scores);
-      return;
+      return scale_weights(p, g, first, end, scores);
     }
     softmax_[row] = cpu::softmax_row(scores, static_cast<std::size_t>(g.segment->keys));
     if (softmax_[row].sum == 0.0f && sees_any(p, place, first, end)) softmax_[row].sum = kNaN;
     if (p.dropout.active()) drop(p, query_of(g, r), first, end, scores);
+    scale_weights(p, g, first, end, scores);
+  }
+
+  // Weights times the scales of int8 values. Hidden keys keep a weight of 0, whatever their scale is.
+  void scale_weights(const cpu::HeadProblem& p, const Group& g, std::int64_t first,
+                     std::int64_t end, float* weights) const {
+    const ConstTensorView& v = setup_.call->v;
+    if (v.dtype != DType::kInt8) return;
+    scales_of(v, setup_.call->v_scales, g.segment->batch, g.kv_head, g.segment->first_key + first)
+        .apply(weights + first, static_cast<std::size_t>(end - first));
+    for (std::int64_t m = first; p.key_mask != nullptr && m < end; ++m) {
+      if (p.key_mask[m] == 0) weights[m] = 0.0f;
+    }
   }
 
   // Shares in place. The row keeps the logarithm of what is left as its maximum, and 1 as its sum.
@@ -333,10 +367,10 @@ class Decoder {
   void weigh(const Group& g, std::int64_t chunk) {
     float* sums = partial_.data() +
                   (static_cast<std::size_t>(chunk) * rows_ + g.first_row) * setup_.padded_dim;
-    cpu::add_weighted_rows(
-        cache(setup_.call->v, g, chunk),
-        scores_.data() + g.first_row * keys_ + static_cast<std::size_t>(chunk * kChunk), keys_,
-        g.rows, sums, setup_.padded_dim);
+    const float* weights =
+        scores_.data() + g.first_row * keys_ + static_cast<std::size_t>(chunk * kChunk);
+    cpu::add_weighted_rows(cache(setup_.call->v, g, chunk), weights, keys_, g.rows, sums,
+                           setup_.padded_dim);
     for (std::size_t r = 0; r < g.rows; ++r) {
       float* sum = sums + r * setup_.padded_dim;
       const bool finite =
@@ -413,6 +447,8 @@ class Decoder {
 
 namespace {
 
+constexpr std::int64_t kFewQueries = 8;
+
 // What rows of keys, read once, have no kernel for.
 bool needs_blocks(const AttentionPlan::State& state) noexcept {
   if (state.rotates_values || !state.pairs.empty()) return true;
@@ -423,9 +459,20 @@ bool needs_blocks(const AttentionPlan::State& state) noexcept {
 }  // namespace
 
 bool is_decode(const AttentionCall& call) noexcept {
-  constexpr std::int64_t kFewQueries = 8;
   return call.q.tokens() <= kFewQueries && call.mask.cu_queries.empty() &&
          call.mask.cu_keys.empty() && !needs_blocks(call.plan->state());
+}
+
+std::string decode_obstacle(const AttentionCall& call) {
+  if (call.q.tokens() > kFewQueries) {
+    return "it has " + std::to_string(call.q.tokens()) + " queries, and a decode step has up to " +
+           std::to_string(kFewQueries);
+  }
+  if (!call.mask.cu_queries.empty() || !call.mask.cu_keys.empty()) return "it has packed sequences";
+  if (needs_blocks(call.plan->state())) {
+    return "terms of " + to_text(call.plan->state().spec) + " need blocks of queries";
+  }
+  return obstacle_of(call);
 }
 
 Status decode_attention(const AttentionCall& call) {

@@ -55,6 +55,8 @@ void write_outputs(const AttentionSetup& setup, const Segment& s, std::int64_t h
 inline constexpr std::int64_t kDecodeChunk = 512;  // keys of a task: its rows stay in cache
 // Few enough queries that the cache is better read once, row by row, than packed.
 bool is_decode(const AttentionCall& call) noexcept;
+// Why a call is no decode step, or nothing.
+std::string decode_obstacle(const AttentionCall& call);
 Status decode_attention(const AttentionCall& call);
 
 // The checks of a backward call, and its fused path, of a slice or of a whole call (slice is null). `may_widen`: gradients

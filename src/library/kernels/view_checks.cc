@@ -45,6 +45,16 @@ bool overlaps_itself(const TensorView& view) noexcept {
 }  // namespace
 
 Status check_view(const char* op, const char* name, const ConstTensorView& view) noexcept {
+  if (view.dtype == DType::kInt8) {
+    return Status::format(StatusCode::kInvalidArgument,
+                          "[%s] %s must be float32, bfloat16 or float16 but got int8, which only "
+                          "the cache of a decode step may be; convert it with dequantize_rows",
+                          op, name);
+  }
+  return check_cache_view(op, name, view);
+}
+
+Status check_cache_view(const char* op, const char* name, const ConstTensorView& view) noexcept {
   for (const std::int64_t size : view.shape) {
     if (size < 0) {
       return Status::format(StatusCode::kInvalidArgument, "[%s] %s has a negative size (%lld)", op,

@@ -6,8 +6,10 @@
 
 namespace posenc {
 
-// Present, positive channels, contiguous last dimension, no negative sizes.
+// Present, positive channels, contiguous last dimension, no negative sizes; floating-point.
 Status check_view(const char* op, const char* name, const ConstTensorView& view) noexcept;
+// The same of a tensor that may be int8 too.
+Status check_cache_view(const char* op, const char* name, const ConstTensorView& view) noexcept;
 // Same shape and type as another.
 Status check_same_shape(const char* op, const char* name, const ConstTensorView& view,
                         const char* other_name, const ConstTensorView& other) noexcept;

@@ -69,6 +69,13 @@ HWY_INLINE hn::Vec<D> load_as_float(D d, const hwy::float16_t* from) {
 #endif
 
 template <class D>
+HWY_INLINE hn::Vec<D> load_as_float(D d, const std::int8_t* from) {
+  const hn::RebindToSigned<D> di32;
+  const hn::Rebind<std::int8_t, D> di8;
+  return hn::ConvertTo(d, hn::PromoteTo(di32, hn::LoadU(di8, from)));
+}
+
+template <class D>
 HWY_INLINE void store_float(hn::Vec<D> v, D d, float* to) {
   hn::StoreU(v, d, to);
 }
@@ -124,12 +131,26 @@ HWY_INLINE void store_float(hn::Vec<D> v, D d, hwy::float16_t* to) {
 }
 #endif
 
-// Calls body(T{}) with the element type of the storage.
+// Calls body(T{}) with the element type of the storage, which is floating-point.
 template <class Body>
 HWY_INLINE void with_type(DType dtype, const Body& body) {
-  if (dtype == DType::kFloat32) body(float{});
-  if (dtype == DType::kBfloat16) body(hwy::bfloat16_t{});
-  if (dtype == DType::kFloat16) body(hwy::float16_t{});
+  switch (dtype) {
+    case DType::kFloat32:
+      return body(float{});
+    case DType::kBfloat16:
+      return body(hwy::bfloat16_t{});
+    case DType::kFloat16:
+      return body(hwy::float16_t{});
+    case DType::kInt8:
+      return;  // refused where arguments are checked
+  }
+}
+
+// The same of rows that are only read, which may be int8.
+template <class Body>
+HWY_INLINE void with_cache_type(DType dtype, const Body& body) {
+  if (dtype == DType::kInt8) return body(std::int8_t{});
+  with_type(dtype, body);
 }
 
 // Calls body(tag, index) over 0 .. count-1: whole vectors, then single lanes. One body serves both.

@@ -132,7 +132,7 @@ void add_queries(const CacheRows& rows, const float* weights, std::size_t weight
 // Calls body(T{}, block size, first query): queries in fours, then one by one.
 template <class Body>
 HWY_INLINE void for_query_blocks(DType dtype, std::size_t n, const Body& body) {
-  with_type(dtype, [&](auto tag) {
+  with_cache_type(dtype, [&](auto tag) {
     std::size_t q = 0;
     for (; q + 4 <= n; q += 4) body(tag, std::integral_constant<std::size_t, 4>(), q);
     for (; q < n; ++q) body(tag, std::integral_constant<std::size_t, 1>(), q);

@@ -12,7 +12,7 @@ namespace posenc::HWY_NAMESPACE {
 namespace {
 
 void row_to_float_simd(DType dtype, const void* from, std::size_t size, float* to) {
-  with_type(dtype, [&](auto tag) {
+  with_cache_type(dtype, [&](auto tag) {
     const auto* row = static_cast<const decltype(tag)*>(from);
     for_each_vector(size, [&](auto d, std::size_t i)
                               HWY_ATTR { hn::StoreU(load_as_float(d, row + i), d, to + i); });
