@@ -265,7 +265,11 @@ void check_gate(const Case& c, const Poison& poison) {
   for (const std::string& found : {refusal_of([&] { problem.forward(); }), refusal_of([&] {
                                      static_cast<void>(problem.expected(false));
                                    })}) {
-    EXPECT_EQ(found.substr(0, message.size()), hidden ? "" : message);
+    if (hidden) {
+      EXPECT_EQ(found, "");
+    } else {
+      EXPECT_NE(found.find(message), std::string::npos) << found;
+    }
   }
 }
 
