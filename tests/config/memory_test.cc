@@ -52,7 +52,7 @@ TEST(Memory, AnEvaluationNeedsNoOptimizer) {
 }
 
 TEST(Memory, AShardedOptimizerIsDividedAmongProcesses) {
-  const std::vector<std::string> settings = {"model.dim=1024", "model.layers=8"};
+  const std::vector<std::string> settings = {"model.dim=1024", "model.layers=8", "train.batch=1"};
   LabConfig config = parse_config("task: parity\n", "config", settings).config;
   const double vector = 4 * parameter_count(config.model, kData.vocabulary);
   EXPECT_DOUBLE_EQ(state_bytes(config, kData, 4), 6 * vector);

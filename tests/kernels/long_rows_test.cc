@@ -65,7 +65,7 @@ double geometric(double step, std::int64_t count) {
 
 // What a row must be whose keys are decayed by `near` per token up to the middle and by `far` behind it: channel 0 of the
 // values counts keys of the nearer quarter, channel 1 of the nearer half, channel 2 all.
-void expect_decay(LongRow& row, double near, double far) {
+void expect_decay(LongRow& row, double near, double far, double limit) {
   constexpr std::int64_t kHalf = kKeys / 2;
   for (std::int64_t d = 0; d < kKeys; ++d) {
     row.value(d, 0) = d < kHalf / 2 ? 1.0f : 0.0f;
@@ -75,10 +75,10 @@ void expect_decay(LongRow& row, double near, double far) {
   row.run();
   const double in_half = geometric(near, kHalf);
   const double sum = in_half + std::exp(-near * static_cast<double>(kHalf)) * geometric(far, kHalf);
-  EXPECT_NEAR(static_cast<double>(row.out[0]), geometric(near, kHalf / 2) / sum, 2e-6);
-  EXPECT_NEAR(static_cast<double>(row.out[1]), in_half / sum, 2e-6);
-  EXPECT_NEAR(static_cast<double>(row.out[2]), 1.0, 2e-6);
-  EXPECT_NEAR(static_cast<double>(row.lse[0]), std::log(sum), 2e-6);
+  EXPECT_NEAR(static_cast<double>(row.out[0]), geometric(near, kHalf / 2) / sum, limit);
+  EXPECT_NEAR(static_cast<double>(row.out[1]), in_half / sum, limit);
+  EXPECT_NEAR(static_cast<double>(row.out[2]), 1.0, limit);
+  EXPECT_NEAR(static_cast<double>(row.lse[0]), std::log(sum), limit);
 }
 
 // Before the middle gates sum to 524,288, where float32 holds nothing below 0.03; those after it are 1e-6.
@@ -86,7 +86,7 @@ TEST(LongRows, ForgetGatesOfAMillionKeys) {
   LongRow row("fox");
   for (std::size_t t = 0; t < kKeys; ++t) row.inputs[0][t] = t < kKeys / 2 ? -1.0f : -1e-6f;
   // The key at distance d is decayed by the d gates after it: the first half has 1e-6 each.
-  expect_decay(row, static_cast<double>(1e-6f), 1.0);
+  expect_decay(row, static_cast<double>(1e-6f), 1.0, 2e-6);
 }
 
 // Steps of 2e-5 to the middle, 10.5 in all, and behind it 8e-7: below half a unit in the last place of the sum.
@@ -100,7 +100,8 @@ TEST(LongRows, PathsOfAMillionSteps) {
   const auto cost = [](float product) {
     return std::log1p(std::exp(-static_cast<double>(product)));
   };
-  expect_decay(row, cost(kNear), cost(kFar));
+  // Weights add up to 49,000 in float32. Each of the 8,192 tiles rounds that by at most 0.002: 3e-4 of it.
+  expect_decay(row, cost(kNear), cost(kFar), 3e-4);
 }
 
 // Angles run to 104,858 radians, where float32 holds nothing below 0.008. The score is a cos(angle between the two).
