@@ -27,3 +27,5 @@ Status dequantize_rows(const ConstTensorView& quantized, const ConstTensorView& 
                        const TensorView& x) noexcept;
 
 }  // namespace posenc
+
+// SPDX-License-Identifier: MIT
