@@ -45,7 +45,7 @@ double log_sigmoid(double x) { return -softplus(-x); }
 // Rows of an input as its activation leaves them: of length one, or as gates.
 void activate(InputInfo::Activation activation, std::int64_t width, Matrix& x) {
   for (auto at = x.begin(); at != x.end(); at += width) {
-    const auto row = std::span(at, static_cast<std::size_t>(width));
+    const auto row = std::span(&*at, static_cast<std::size_t>(width));
     const double length = std::sqrt(dot(row, row));
     for (double& value : row) {
       if (activation == InputInfo::Activation::kUnitNorm && length > 0.0) value /= length;
