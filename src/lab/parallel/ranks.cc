@@ -183,9 +183,9 @@ void Ranks::wait_for_others(const char* key, double seconds) const {
 }
 
 Failure Ranks::report(const std::string& text, bool mistake) {
-  const Failure mine{.rank = rank(), .text = text, .own = true, .mistake = mistake};
+  Failure mine{.rank = rank(), .text = text, .own = true, .mistake = mistake};
   try {
-    const Failure first = report_failure(board_, mine);
+    Failure first = report_failure(board_, mine);
     if (leads() && !launch_.store_exists) wait_for_others("ended", kFarewell);
     return first;
   } catch (const std::exception&) {  // no one is left to tell
