@@ -9,6 +9,7 @@
 #include "cases/table.h"
 #include "kernels/path_trace.h"
 #include "support/allocations.h"
+#include "support/sanitizers.h"
 
 namespace posenc {
 namespace {
@@ -120,6 +121,7 @@ std::vector<Case> measured_cases() {
 }
 
 TEST(CapabilityTest, BytesAreAnUpperBoundOfWhatACallHolds) {
+  if (testing::kSanitized) GTEST_SKIP() << "takes half an hour, and counts what sanitizers add";
   for (const Case& c : measured_cases()) {
     const std::int64_t tokens = c.op == cases::Operation::kDecode ? 1024 : 256;
     const Held half(with_length(c, tokens));
