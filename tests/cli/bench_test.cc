@@ -25,6 +25,7 @@ TEST(CliBench, PrintsRowsWithEveryKey) {
 }
 
 TEST(CliBench, ARowWithoutABaselineSaysWhy) {
+  POSENC_NEEDS_LIBTORCH();
   const std::string row =
       "bench cpu --filter attention/fox/T2048/D128/forward+backward --seconds 0";
   const auto rows = testing::run_json(row);
@@ -59,6 +60,7 @@ TEST(CliBench, ListsItsRowsAndMeasuresNothing) {
 
 // Times are not looked at; what is looked at is which rows there are and what they say of themselves.
 TEST(CliBench, TrainHasARowPerEncodingAndLength) {
+  POSENC_NEEDS_LIBTORCH();
   const auto rows = testing::run_json(
       "bench train --lengths 32,64,128 --filter kerple --dim 16 --layers 1 --heads 2 --seconds 0");
   ASSERT_EQ(rows.size(), 3u);
@@ -81,6 +83,7 @@ TEST(CliBench, TrainHasARowPerEncodingAndLength) {
 }
 
 TEST(CliBench, TrainSaysWhatHasNoBaselineOrDoesNotFit) {
+  POSENC_NEEDS_LIBTORCH();
   const std::string small = "bench train --length 32 --batch 2 --layers 1 --seconds 0 --filter ";
   const auto xpos = testing::run_json(small + "xpos --dim 16 --heads 2");
   ASSERT_EQ(xpos.size(), 1u);
@@ -93,6 +96,7 @@ TEST(CliBench, TrainSaysWhatHasNoBaselineOrDoesNotFit) {
 }
 
 TEST(CliBench, TrainRefusesWhatIsNotThere) {
+  POSENC_NEEDS_LIBTORCH();
   const auto says = [](const std::string& arguments, const std::string& part) {
     const auto result = run("bench train " + arguments);
     EXPECT_EQ(result.code, 2) << result.out;

@@ -49,6 +49,7 @@ class DataTokens : public ::testing::Test {
 };
 
 TEST_F(DataTokens, FromTextToATrainedModel) {
+  POSENC_NEEDS_LIBTORCH();
   make_tokens();
   const Result shown = run("data " + at("tokens") + " --verify");
   EXPECT_EQ(shown.code, 0) << shown.out;
@@ -74,6 +75,7 @@ TEST_F(DataTokens, FromTextToATrainedModel) {
 }
 
 TEST_F(DataTokens, MistakesAreOneLineBeforeAnything) {
+  POSENC_NEEDS_LIBTORCH();
   make_tokens();
   write_content(at("unigram.json"), R"({"model": {"type": "Unigram"}, "pre_tokenizer": null})");
   fs::copy(at("tokens"), at("short"));

@@ -261,6 +261,7 @@ TEST(SampleVerb, PrintsWhatTheTaskMakes) {
 
 // Training, evaluating and printing samples all say so: a copied number must not pass for a result.
 TEST(SampleVerb, ALeakIsAnnouncedByEveryVerb) {
+  POSENC_NEEDS_LIBTORCH();
   const TemporaryFolder folder;
   const std::string config = folder / "c.yaml";
   write_content(config,
@@ -282,6 +283,7 @@ TEST(SampleVerb, ALeakIsAnnouncedByEveryVerb) {
 
 // Of a training and of each evaluation after it.
 TEST(EvalVerb, AddsResultsAndHyperparametersForTensorBoard) {
+  POSENC_NEEDS_LIBTORCH();
   const TemporaryFolder folder;
   const std::string config = folder / "c.yaml";
   write_content(config,

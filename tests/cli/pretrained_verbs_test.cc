@@ -12,6 +12,7 @@ namespace {
 class PretrainedVerbs : public ::testing::Test {
  protected:
   void SetUp() override {
+    POSENC_NEEDS_LIBTORCH();
     write_content(folder_ / "config.yaml",
                   "task: {flip_flop: {}}\n"
                   "train: {init_from: " +

@@ -184,6 +184,7 @@ class MeasuredPage : public Reproduce {
 };
 
 TEST_F(MeasuredPage, IsMeasuredAndWrittenFromItsRows) {
+  POSENC_NEEDS_LIBTORCH();
   const Result measured = call("cost --part cpu");
   ASSERT_EQ(measured.code, 0) << measured.out;
   commit(file_content(folder_ / "runs/evidence/cost/cpu.json"));

@@ -9,6 +9,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+// Of a test that trains, or that asks the program that does.
+#ifdef POSENC_HAVE_TORCH
+#define POSENC_NEEDS_LIBTORCH() static_cast<void>(0)
+#else
+#define POSENC_NEEDS_LIBTORCH() GTEST_SKIP() << "built without libtorch"
+#endif
+
 namespace posenc::testing {
 
 struct Result {

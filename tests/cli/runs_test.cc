@@ -86,10 +86,7 @@ TEST_F(RunsVerb, MistakesAreOneLine) {
 }
 
 TEST_F(RunsVerb, WeightsCanBeEvaluatedAndNotResumed) {
-  if (!std::filesystem::exists(std::filesystem::path(POSENC_CLI_PATH).parent_path() /
-                               "posenc-lab")) {
-    GTEST_SKIP() << "built without libtorch";
-  }
+  POSENC_NEEDS_LIBTORCH();
   write_content(folder_ / "tiny.yaml",
                 "task: parity\nmodel: {layers: 1, dim: 16, heads: 2}\n"
                 "train: {length: 16, batch: 4, steps: 3}\neval: {factors: 1, samples: 8}\n");
