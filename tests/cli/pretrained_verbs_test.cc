@@ -70,6 +70,10 @@ TEST(ExportVerb, SaysWhatIsWrong) {
   const Result format = run("export a --to onnx -o x");
   EXPECT_EQ(format.code, 2) << format.out;
   EXPECT_NE(run("export --help").out.find("train.init_from=exported"), std::string::npos);
+}
+
+TEST(GenerateVerb, HelpNamesItsOptions) {
+  POSENC_NEEDS_LIBTORCH();
   EXPECT_NE(run("generate --help").out.find("--no-cache"), std::string::npos);
 }
 

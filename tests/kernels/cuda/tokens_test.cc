@@ -55,7 +55,10 @@ void check_pruned(const Case& c, double limit) {
   const testing::Judge judge{c, 3};
   for (std::size_t n = 0; n < want.size(); ++n) {
     // The gates' gradient sums score gradients over all rows below, which nearly cancel: it is judged by their size.
-    const double allowed = testing::Judge::is_token(want[n]) ? judge.allowed(want[n]) : limit;
+    // Where rows see later keys all read the last few, the gradient is 0 at every other token, and the rounding of the
+    // outputs to bfloat16 alone makes 0.09 to 0.17 of it.
+    const double of_gates = c.causal ? judge.allowed(want[n]) : 0.3;
+    const double allowed = testing::Judge::is_token(want[n]) ? of_gates : limit;
     EXPECT_LE(testing::relative_error(got[n], want[n], judge.least(want[n])), allowed)
         << cases::name_of(c) << ": " << want[n].name;
   }
