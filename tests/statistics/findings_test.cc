@@ -61,6 +61,13 @@ TEST(Findings, TwoSeedsAreOnlyShown) {
       Texts{"Too few seeds for a claim at 2x, 3 are needed: rope (10, 12) and cope (100, 98)."});
 }
 
+TEST(Findings, FewSeedsEverywhereAreSaidOnce) {
+  const std::vector<EncodingScores> few = {encoding("rope", {0.1, 0.12}), encoding("cope", {0.98})};
+  EXPECT_EQ(texts({condition("at 2x", Metric::kAccuracy, few),
+                   condition("at 4x", Metric::kAccuracy, few)}),
+            Texts{"Too few seeds for any claim: 3 are needed, no encoding has more than 2."});
+}
+
 TEST(Findings, OneDivergedSeedTakesTheWinAway) {
   const EncodingScores steady = encoding("alibi", {0.80, 0.82, 0.81, 0.79, 0.80});
   EXPECT_EQ(

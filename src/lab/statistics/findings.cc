@@ -201,11 +201,31 @@ void tell_table(const TestedTable& table, std::vector<Finding>& findings) {
   if (fewest < kManySeeds) add(findings, "", unseen_text(fewest));
 }
 
+// The most runs that an encoding has anywhere.
+std::size_t most_runs(const TestedTable& table) {
+  std::size_t most = 0;
+  for (const ConditionScores& condition : table.conditions()) {
+    for (const EncodingScores& encoding : condition.encodings) {
+      most = std::max(most, encoding.runs.size());
+    }
+  }
+  return most;
+}
+
+// Once for a table of several conditions, whose cells list the seeds.
+std::string few_everywhere_text(std::size_t most) {
+  return fmt::format("Too few seeds for any claim: {} are needed, no encoding has more than {}.",
+                     kFewestSeeds, most);
+}
+
 }  // namespace
 
 std::vector<Finding> findings(const TestedTable& table, const FindingOptions& options) {
   std::vector<Finding> result;
-  for (std::size_t c = 0; c < table.conditions().size(); ++c) {
+  const std::size_t most = most_runs(table);
+  const bool few_everywhere = table.conditions().size() > 1 && most > 0 && most < kFewestSeeds;
+  if (few_everywhere) add(result, "", few_everywhere_text(most));
+  for (std::size_t c = 0; c < table.conditions().size() && !few_everywhere; ++c) {
     tell_condition(table, c, options.reference, result);
   }
   tell_table(table, result);
