@@ -174,9 +174,13 @@ cudaError_t clear_partials(const AttentionParams& p, const BackwardPlan& plan,
 template <int kDim>
 cudaError_t run_general_chunk(const AttentionBackwardParams& b, const BackwardSpace& space,
                               cudaStream_t stream) {
-  const cudaError_t error = run_general_query<kDim>(b, space, stream);
-  if (error != cudaSuccess) return error;
-  return run_general_key<kDim>(b, space, stream);
+  const auto run = [&]<ElementGroup kGroup>() {
+    const cudaError_t error = run_general_query<kDim, kGroup>(b, space, stream);
+    if (error != cudaSuccess) return error;
+    return run_general_key<kDim, kGroup>(b, space, stream);
+  };
+  return has_halves(b.forward) ? run.template operator()<ElementGroup::kHalves>()
+                               : run.template operator()<ElementGroup::kFloats>();
 }
 
 // What a tuned kernel has marked, a general one computes again. Gradients of parameters are right at once:

@@ -5,6 +5,8 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
+
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/device/backward_space.cuh"
 
@@ -15,12 +17,16 @@ bool only_general(const AttentionParams& p) noexcept;
 // Whether a call goes to them: the above, and tables that leave no room for the tuned ones' tiles.
 bool needs_general(const AttentionParams& p) noexcept;
 
+// A unit of compilation of the backward has the kernels of halves, or those of float32 in parts.
+enum class ElementGroup : std::uint8_t { kHalves, kFloats };
+inline bool has_halves(const AttentionParams& p) { return p.element != Element::kFloat32; }
+
 template <int kDim>
 cudaError_t run_general_forward(const AttentionParams& p, int slots, cudaStream_t stream);
-template <int kDim>
+template <int kDim, ElementGroup kGroup>
 cudaError_t run_general_query(const AttentionBackwardParams& b, const BackwardSpace& space,
                               cudaStream_t stream);
-template <int kDim>
+template <int kDim, ElementGroup kGroup>
 cudaError_t run_general_key(const AttentionBackwardParams& b, const BackwardSpace& space,
                             cudaStream_t stream);
 

@@ -58,3 +58,7 @@ cudaError_t run_backward_key(const AttentionBackwardParams& b, const BackwardSpa
 }
 
 }  // namespace posenc::cuda
+
+#define POSENC_UNIT(kDim)                                                     \
+  template cudaError_t run_backward_key<kDim>(const AttentionBackwardParams&, \
+                                              const BackwardSpace&, cudaStream_t);

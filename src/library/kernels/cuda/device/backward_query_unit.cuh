@@ -110,3 +110,8 @@ int backward_query_groups(const AttentionParams& p) {
 }
 
 }  // namespace posenc::cuda
+
+#define POSENC_UNIT(kDim)                                                            \
+  template cudaError_t run_backward_query<kDim>(const AttentionBackwardParams&,      \
+                                                const BackwardSpace&, cudaStream_t); \
+  template int backward_query_groups<kDim>(const AttentionParams&);

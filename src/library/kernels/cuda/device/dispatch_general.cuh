@@ -12,8 +12,9 @@ inline bool has_extra(const AttentionParams& p) {
   return p.breaks_sticks || p.relative.entries > 0;
 }
 
-// Calls f.template operator()<Kind, kGates, kExtra>(). Three parts of 256 channels do not fit into shared memory.
-template <int kDim, class F>
+// Calls f.template operator()<Kind, kGates, kExtra>() for one of the elements. Three parts of 256 channels do not fit
+// into shared memory.
+template <int kDim, ElementGroup kGroup, class F>
 cudaError_t dispatch_general(const AttentionParams& p, F&& f) {
   const auto of_kind = [&]<class Kind>() {
     if (has_extra(p)) return f.template operator()<Kind, false, true>();
@@ -21,11 +22,14 @@ cudaError_t dispatch_general(const AttentionParams& p, F&& f) {
                ? f.template operator()<Kind, true, false>()
                : f.template operator()<Kind, false, false>();
   };
-  if (p.element == Element::kBFloat16) return of_kind.template operator()<Bf16>();
-  if (p.element == Element::kFloat16) return of_kind.template operator()<Fp16>();
-  if (p.float_parts == 2) return of_kind.template operator()<Float2>();
-  if constexpr (kDim <= 128) return of_kind.template operator()<Float3>();
-  return cudaErrorInvalidConfiguration;
+  if constexpr (kGroup == ElementGroup::kHalves) {
+    return p.element == Element::kBFloat16 ? of_kind.template operator()<Bf16>()
+                                           : of_kind.template operator()<Fp16>();
+  } else {
+    if (p.float_parts == 2) return of_kind.template operator()<Float2>();
+    if constexpr (kDim <= 128) return of_kind.template operator()<Float3>();
+    return cudaErrorInvalidConfiguration;
+  }
 }
 
 // Calls f.template operator()<Kind, kExtra>() for what the tuned kernels serve.

@@ -50,3 +50,6 @@ cudaError_t run_forward(const AttentionParams& p, cudaStream_t stream) {
 }
 
 }  // namespace posenc::cuda
+
+#define POSENC_UNIT(kDim) \
+  template cudaError_t run_forward<kDim>(const AttentionParams&, cudaStream_t);

@@ -8,12 +8,14 @@ namespace posenc::cuda {
 
 template <int kDim>
 cudaError_t run_general_forward(const AttentionParams& p, int slots, cudaStream_t stream) {
-  return dispatch_general<kDim>(p, [&]<class Kind, bool kGates, bool kExtra>() {
+  const auto run = [&]<class Kind, bool kGates, bool kExtra>() {
     const dim3 grid(static_cast<unsigned>(slots), static_cast<unsigned>(p.heads),
                     static_cast<unsigned>(sequences_of(p)));
     return launch(general_forward_kernel<Kind, kDim, kGates, kExtra>, grid, 128,
                   GeneralForwardLayout<Kind, kDim, kGates>::kBytes, stream, p);
-  });
+  };
+  return has_halves(p) ? dispatch_general<kDim, ElementGroup::kHalves>(p, run)
+                       : dispatch_general<kDim, ElementGroup::kFloats>(p, run);
 }
 
 template <int kDim>
@@ -26,3 +28,8 @@ cudaError_t recheck_forward(const AttentionParams& p, const MarkedBlocks& list,
 }
 
 }  // namespace posenc::cuda
+
+#define POSENC_UNIT(kDim)                                                                    \
+  template cudaError_t run_general_forward<kDim>(const AttentionParams&, int, cudaStream_t); \
+  template cudaError_t recheck_forward<kDim>(const AttentionParams&, const MarkedBlocks&,    \
+                                             cudaStream_t);

@@ -6,10 +6,10 @@
 
 namespace posenc::cuda {
 
-template <int kDim>
+template <int kDim, ElementGroup kGroup>
 cudaError_t run_general_key(const AttentionBackwardParams& b, const BackwardSpace& space,
                             cudaStream_t stream) {
-  return dispatch_general<kDim>(b.forward, [&]<class Kind, bool kGates, bool kExtra>() {
+  return dispatch_general<kDim, kGroup>(b.forward, [&]<class Kind, bool kGates, bool kExtra>() {
     if constexpr (backward_fits(kDim, Planes<Kind>::kCount > 1, kGates)) {
       static_assert(GeneralKeyLayout<Kind, kDim, kGates>::kBytes <= kMostSharedBytes);
       constexpr int kShares = kDim / 64 / general_key_parts(kDim, kGates);
@@ -27,15 +27,8 @@ cudaError_t run_general_key(const AttentionBackwardParams& b, const BackwardSpac
   });
 }
 
-template <int kDim>
-cudaError_t recheck_key(const AttentionBackwardParams& b, const BackwardSpace& space,
-                        const MarkedBlocks& list, cudaStream_t stream) {
-  static_assert(kDim / 64 / general_key_parts(kDim, false) == backward_key_shares(kDim),
-                "marks are per share of the channels");
-  return dispatch_half(b.forward, [&]<class Kind, bool kExtra>() {
-    return launch(recheck_key_kernel<Kind, kDim, kExtra>, dim3(kRecheckBlocks), 128,
-                  GeneralKeyLayout<Kind, kDim, false>::kBytes, stream, b, space, list);
-  });
-}
-
 }  // namespace posenc::cuda
+
+#define POSENC_UNIT(kDim, kGroup)                                   \
+  template cudaError_t run_general_key<kDim, ElementGroup::kGroup>( \
+      const AttentionBackwardParams&, const BackwardSpace&, cudaStream_t);

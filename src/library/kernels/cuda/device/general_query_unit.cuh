@@ -6,10 +6,10 @@
 
 namespace posenc::cuda {
 
-template <int kDim>
+template <int kDim, ElementGroup kGroup>
 cudaError_t run_general_query(const AttentionBackwardParams& b, const BackwardSpace& space,
                               cudaStream_t stream) {
-  return dispatch_general<kDim>(b.forward, [&]<class Kind, bool kGates, bool kExtra>() {
+  return dispatch_general<kDim, kGroup>(b.forward, [&]<class Kind, bool kGates, bool kExtra>() {
     if constexpr (backward_fits(kDim, Planes<Kind>::kCount > 1, kGates)) {
       static_assert(GeneralQueryLayout<Kind, kDim, kGates>::kBytes <= kMostSharedBytes);
       const dim3 grid(static_cast<unsigned>(space.slots), static_cast<unsigned>(b.forward.heads),
@@ -22,13 +22,8 @@ cudaError_t run_general_query(const AttentionBackwardParams& b, const BackwardSp
   });
 }
 
-template <int kDim>
-cudaError_t recheck_query(const AttentionBackwardParams& b, const BackwardSpace& space,
-                          const MarkedBlocks& list, cudaStream_t stream) {
-  return dispatch_half(b.forward, [&]<class Kind, bool kExtra>() {
-    return launch(recheck_query_kernel<Kind, kDim, kExtra>, dim3(kRecheckBlocks), 128,
-                  GeneralQueryLayout<Kind, kDim, false>::kBytes, stream, b, space, list);
-  });
-}
-
 }  // namespace posenc::cuda
+
+#define POSENC_UNIT(kDim, kGroup)                                     \
+  template cudaError_t run_general_query<kDim, ElementGroup::kGroup>( \
+      const AttentionBackwardParams&, const BackwardSpace&, cudaStream_t);

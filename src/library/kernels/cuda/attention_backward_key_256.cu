@@ -1,8 +1,0 @@
-#include "kernels/cuda/device/backward_key_unit.cuh"
-
-namespace posenc::cuda {
-
-template cudaError_t run_backward_key<256>(const AttentionBackwardParams&, const BackwardSpace&,
-                                           cudaStream_t);
-
-}  // namespace posenc::cuda

@@ -1,9 +1,0 @@
-#include "kernels/cuda/device/backward_query_unit.cuh"
-
-namespace posenc::cuda {
-
-template cudaError_t run_backward_query<256>(const AttentionBackwardParams&, const BackwardSpace&,
-                                             cudaStream_t);
-template int backward_query_groups<256>(const AttentionParams&);
-
-}  // namespace posenc::cuda
