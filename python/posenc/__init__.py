@@ -19,7 +19,7 @@ from posenc.encodings import *  # noqa: F403
 from posenc.encodings import __all__ as _encodings
 from posenc.errors import Error
 from posenc.figures import Figure, plot
-from posenc.functional import attention, attention_decode, linear_attention, rerotate, rope
+from posenc.functional import attention, attention_decode, linear_attention, quantize_rows, rerotate, rope
 from posenc.hf import register_attention
 from posenc.patch import PatchReport, patch, unpatch
 from posenc.schedules import *  # noqa: F403
@@ -52,6 +52,7 @@ __all__ = [
     "nn",
     "patch",
     "plot",
+    "quantize_rows",
     "register",
     "register_attention",
     "rerotate",

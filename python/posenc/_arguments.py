@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from posenc._given import split_registered, with_given
-from posenc.errors import Error, refuse_misspelled, require_tensors, sizes
+from posenc.errors import Error, is_compiling, refuse_misspelled, require_tensors, sizes
 from posenc.spec import Spec, _initial, wanted_inputs, wanted_parameters
 
 SpecLike = Union[str, Spec, Sequence[object]]
@@ -89,12 +89,9 @@ def inputs_of(spec: str, inputs: Inputs, heads: int, head_dim: int) -> list[Tens
     ]
 
 
-_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
-
-
 def _warn_if_slow(text: str, q: Tensor, k: Tensor, explicit_positions: bool) -> None:
     """Once per kind of call: what no fused kernel serves is slow, or takes memory of Tq x Tk."""
-    if _is_compiling() or torch.jit.is_tracing():
+    if is_compiling() or torch.jit.is_tracing():
         return
     slow = torch.ops.posenc._slow_path(text, q, k, explicit_positions)
     if slow:

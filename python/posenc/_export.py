@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 
 from posenc._linear_angles import rotated_pairs
-from posenc.errors import Error, untraced
+from posenc.errors import Error, is_compiling, untraced
 from posenc.spec import Spec
 
-_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 _ROPE_FIELDS = {"theta", "layout", "rotary_dim", "dim_offset", "inverse", "schedule", "precision"}
 
 
@@ -46,7 +45,7 @@ def export_onnx(model: torch.nn.Module, args: tuple[Any, ...], file: Any, **opti
 
 
 def exports_onnx() -> bool:
-    return not _is_compiling() and torch.onnx.is_in_onnx_export()
+    return not is_compiling() and torch.onnx.is_in_onnx_export()
 
 
 def refuse(**asked: Any) -> None:

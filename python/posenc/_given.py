@@ -13,7 +13,7 @@ from typing import Callable, Mapping, Optional
 import torch
 from torch import Tensor
 
-from posenc.errors import Error, refuse_misspelled
+from posenc.errors import Error, is_compiling, refuse_misspelled
 from posenc.spec import Spec, catalog
 
 
@@ -128,6 +128,18 @@ def _add_term(text: str, term: str) -> tuple[str, str]:
     return joined, name if count == 1 else f"{name}_{count}"
 
 
+def _require_no_infinity(bias: Tensor) -> None:
+    """On a CPU: a GPU would have to be waited for."""
+    if is_compiling() or torch.jit.is_tracing() or not bias.is_cpu:
+        return
+    if torch.isinf(bias).any():
+        raise Error(
+            f"[posenc] bias must be finite but has {float(bias[torch.isinf(bias)][0])}; pass key_mask for keys that are not "
+            "seen",
+            kind="not_finite",
+        )
+
+
 def with_given(
     text: str,
     params: Mapping[str, Tensor],
@@ -160,6 +172,7 @@ def with_given(
                 f"[posenc] bias must be [H, Tq + Tk - 1] by distance or [B, H, Tk] = "
                 f"[{q.shape[0]}, {heads}, {keys}] by key but has shape {list(bias.shape)}"
             )
+        _require_no_infinity(bias)
         text, prefix = _add_term(text, "key_bias")
         inputs[f"{prefix}.value"] = bias.unsqueeze(-1).to(distance.dtype)
     if tables:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, Optional
+from typing import Any, Mapping, Optional, Sequence
 
 import torch
 from torch import Tensor
 
-from posenc.errors import Error
+from posenc.errors import Error, is_compiling
 from posenc.spec import Spec
 
 _CHUNK = 128
@@ -122,20 +122,29 @@ def _sequence(rows: tuple[Tensor, Tensor, Tensor], angles: Tensor, fields, optio
     return out[:, :, keys - queries :]
 
 
+def _check(q: Tensor, k: Tensor, v: Tensor, options: Mapping[str, Any]) -> None:
+    """Refuses what the operator refuses: it is called on one channel."""
+    for name, x in (("k", k), ("v", v)):
+        if x.dim() == 4 and x.shape[3] != q.shape[3]:
+            raise Error(
+                f"[linear_attention] {name} must have {q.shape[3]} channels as q has but got {x.shape[3]}", kind="wrong_length"
+            )
+    if is_compiling() or torch.jit.is_tracing():
+        return
+    with torch.no_grad():
+        torch.ops.posenc.linear_attention(*(x[..., :1] for x in (q, k, v)), "none", [], **options)
+
+
 def linear_attention_by_angles(
-    q: Tensor, k: Tensor, v: Tensor, spec: Spec, inputs: Mapping[str, Tensor], options: Mapping[str, Any]
+    q: Tensor, k: Tensor, v: Tensor, spec: Spec, inputs: Sequence[Tensor], options: Mapping[str, Any]
 ) -> Tensor:
     """As ``linear_attention``, for one ``rope(angles=input)``; gradients by autograd."""
     fields = _rope_of(spec)
-    (declared,) = spec.inputs(q.shape[3], q.shape[1])
-    if set(inputs) != {declared.name}:
-        raise Error(f"[linear_attention] inputs must be {declared.name} but are {', '.join(sorted(inputs)) or 'none'}")
-    given = inputs[declared.name]
+    (declared,), (given,) = spec.inputs(q.shape[3], q.shape[1]), inputs
+    _check(q, k, v, options)
     wanted = (k.shape[0], k.shape[1], k.shape[2], declared.channels)
     if tuple(given.shape) != wanted:
         raise Error(f"[linear_attention] {declared.name} must be {list(wanted)} but is {list(given.shape)}")
-    if options["form"] not in ("elu", "relu", "cosine"):
-        raise Error(f"[linear_attention] form must be elu, relu or cosine but is {options['form']!r}")
     of_queries, of_keys = options["cu_queries"], options["cu_keys"]
     cu_q = [0, q.shape[2]] if of_queries is None and of_keys is None else (
         of_queries if of_queries is not None else of_keys).tolist()

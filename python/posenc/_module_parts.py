@@ -8,10 +8,14 @@ from typing import Mapping, Optional
 import torch
 from torch import Tensor, nn
 
+from posenc import functional
 from posenc._arguments import SpecLike
 from posenc._given import Registered
 from posenc.errors import Error
 from posenc.spec import Input, Spec
+
+_MOST_QUERIES_OF_INT8 = 8
+_CACHED = (None, torch.float32, torch.bfloat16, torch.float16, torch.int8)
 
 
 class EncodingParameters(nn.Module):
@@ -147,13 +151,67 @@ class KeyValueCache:
     ...     y = layer(token, cache=cache)
     >>> cache.length
     3
+
+    ``KeyValueCache(dtype=torch.int8)`` keeps keys and values as :func:`posenc.quantize_rows` rounds them, in a quarter of
+    the memory; ``torch.bfloat16`` and ``torch.float16`` in half of it. These read the cache on a CPU.
     """
 
+    dtype: Optional[torch.dtype] = None  #: of the kept keys and values; None: as they are computed
     length: int = 0
     keys: Optional[Tensor] = None
     values: Optional[Tensor] = None
+    scales: dict[str, Tensor] = field(default_factory=dict)  #: of int8 ``keys`` and ``values``
     inputs: dict[str, Tensor] = field(default_factory=dict)
     earlier: dict[str, Tensor] = field(default_factory=dict)  #: of layers that make inputs from several tokens
+
+    def __post_init__(self) -> None:
+        if self.dtype not in _CACHED:
+            raise Error(f"[KeyValueCache] dtype must be one of {_CACHED} but got {self.dtype}", kind="out_of_range")
+
+    def state(self) -> dict[str, object]:
+        """For :meth:`restore`. Tokens that come later are written behind those that are there."""
+        return {name: dict(x) if isinstance(x, dict) else x for name, x in vars(self).items()}
+
+    def restore(self, state: dict[str, object]) -> None:
+        """As it was when ``state`` was taken."""
+        vars(self).update(state)
+
+    def _require_fit(self, k: Tensor) -> None:
+        if self.keys is None:
+            return
+        if k.shape[0] != self.keys.shape[0]:
+            raise Error(
+                f"[Attention] x must have {self.keys.shape[0]} batch entries as the cache has but got {k.shape[0]}",
+                kind="wrong_length",
+            )
+        if k.shape[1::2] != self.keys.shape[1::2]:
+            raise Error(
+                f"[Attention] cache must have {k.shape[1]} heads of {k.shape[3]} channels but has {self.keys.shape[1]} of "
+                f"{self.keys.shape[3]}; give each layer a cache of its own",
+                kind="wrong_length",
+            )
+
+    def append(self, k: Tensor, v: Tensor) -> None:
+        """Keys and values of the next tokens."""
+        self._require_fit(k)
+        for name, rows in (("keys", k), ("values", v)):
+            if self.dtype == torch.int8:
+                rows, scales = functional.quantize_rows(rows)
+                self.scales[name] = appended(self.scales.get(name), self.length, scales)
+            rows = rows if self.dtype is None else rows.to(self.dtype)
+            setattr(self, name, appended(getattr(self, name), self.length, rows))
+        self.length += k.shape[2]
+
+    def rows(self, queries: int) -> dict[str, Tensor]:
+        """What :func:`posenc.attention_decode` takes for so many queries: int8 is read for a few."""
+        assert self.keys is not None and self.values is not None
+        found = {"k": self.keys[:, :, : self.length], "v": self.values[:, :, : self.length]}
+        if not self.scales:
+            return found
+        scales = {name: self.scales[full][:, :, : self.length] for name, full in (("k", "keys"), ("v", "values"))}
+        if queries > _MOST_QUERIES_OF_INT8:
+            return {name: x * scales[name] for name, x in found.items()}
+        return {**found, **{f"{name}_scales": x for name, x in scales.items()}}
 
 
 def appended(buffer: Optional[Tensor], length: int, more: Tensor) -> Tensor:

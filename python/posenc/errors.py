@@ -165,12 +165,12 @@ def require_tensors(scope: str, **values: Any) -> None:
             )
 
 
-_is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
+is_compiling = getattr(getattr(torch, "compiler", None), "is_compiling", lambda: False)
 
 
 def sizes(x: torch.Tensor) -> tuple[int, ...]:
     """The shape as numbers, also where torch.jit traces it."""
-    if _is_compiling() or not torch.jit.is_tracing():
+    if is_compiling() or not torch.jit.is_tracing():
         return x.shape
     with untraced():
         return tuple(x.shape)
@@ -182,7 +182,7 @@ def raises_errors(function: Function) -> Function:
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        if _is_compiling():
+        if is_compiling():
             return function(*args, **kwargs)
         name = "Spec" if function.__name__.startswith("_") else function.__name__
         try:

@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 
 from posenc import _export, _watch
-from posenc._arguments import Inputs, Params, SpecLike, parameters_of, prepared, shape_of, text_of, widened
+from posenc._arguments import (
+    Inputs, Params, SpecLike, inputs_of, parameters_of, prepared, shape_of, text_of, widened
+)
 from posenc._linear_angles import linear_attention_by_angles, rotates_by_input
 from posenc._sdpa import causal_of, dropout_of, heads_first, key_mask_of
 from posenc.errors import Error, raises_errors, require_tensors, sizes
@@ -204,14 +206,20 @@ def attention_decode(
     bias: Optional[Tensor] = None,
     scale: Optional[float] = None,
     keys_are_turned: bool = False,
+    k_scales: Optional[Tensor] = None,
+    v_scales: Optional[Tensor] = None,
     layout: str = "bhtd",
 ) -> Tensor:
-    """Causal attention of one query or few to a cache of keys and values, without gradients.
+    """Causal attention of one query or few to a cache of keys and values.
 
     Args:
         q: queries of the newest tokens, [B, H, Tq, D]; the last one is aligned with the last key.
-        k: keys of all tokens so far [B, Hkv, Tk, D].
+        k: keys of all tokens so far [B, Hkv, Tk, D]. On a CPU, a cache may be float32, bfloat16, float16 or int8,
+            whatever the type of q, and then has no gradients.
         v: their values, shaped as k.
+        k_scales: scales of int8 keys, float32 [B, Hkv, Tk, 1], from :func:`quantize_rows`. int8 is read for up to
+            eight queries and specs whose decoding is fused (:func:`explain`).
+        v_scales: scales of int8 values.
         keys_are_turned: the keys were rotated by :func:`rope` before they were cached. It is an error where the
             rotation follows the length (:attr:`posenc.Spec.follows_length`): cache such keys unrotated, or use
             ``spec.at_length(n)``.
@@ -227,6 +235,7 @@ def attention_decode(
     """
     require_tensors("attention_decode", q=q, k=k, v=v)
     q, k, v = heads_first(layout, q, k, v)
+    k_scales, v_scales = (None if s is None else heads_first(layout, s)[0] for s in (k_scales, v_scales))
     explicit = q_positions is not None or k_positions is not None
     text, tensors, others = prepared(spec, params, inputs, bias, q, k, explicit)
     _export.refuse_operator("attention_decode")
@@ -243,8 +252,33 @@ def attention_decode(
         k_positions=k_positions,
         scale=scale,
         keys_are_turned=keys_are_turned,
+        k_scales=k_scales,
+        v_scales=v_scales,
     )
     return heads_first(layout, out[..., : v.shape[-1]])[0]
+
+
+@raises_errors
+def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+    """int8 rows and their scales, for a cache of keys and values: a quarter of the memory of float32.
+
+    Every row (a token of a head) has the scale max(abs(row)) / 127; an entry is off by at most half of it.
+
+    Args:
+        x: keys or values [B, H, T, D] on a CPU.
+
+    Returns:
+        int8 rows shaped as x, and float32 scales [B, H, T, 1]: ``rows * scales`` is close to x.
+
+    >>> q, k, v = torch.randn(1, 8, 1, 64), torch.randn(1, 2, 500, 64), torch.randn(1, 2, 500, 64)
+    >>> (k8, k_scales), (v8, v_scales) = posenc.quantize_rows(k), posenc.quantize_rows(v)
+    >>> posenc.attention_decode(q, k8, v8, "rope", k_scales=k_scales, v_scales=v_scales).shape
+    torch.Size([1, 8, 1, 64])
+    """
+    require_tensors("quantize_rows", x=x)
+    if x.is_cuda:
+        raise Error("[quantize_rows] x must be on a CPU but is on a GPU, which reads no int8", kind="unsupported")
+    return torch.ops.posenc.quantize_rows(x.detach())
 
 
 @raises_errors
@@ -292,11 +326,15 @@ def linear_attention(
     q, k, v = heads_first(layout, q, k, v)
     text = text_of(spec)
     if "angles" in text and rotates_by_input(Spec(text)):
+        for name, positions in (("q_positions", q_positions), ("k_positions", k_positions)):
+            if positions is not None:
+                raise Error(f"[linear_attention] {name} is not read with angles from an input; leave it out", kind="conflict")
         options = dict(
             form=form, epsilon=epsilon, causal=causal, key_mask=key_mask, cu_queries=cu_queries, cu_keys=cu_keys
         )
         parameters_of(text, params, *shape_of(q))  # it has none: refuses others
-        return heads_first(layout, linear_attention_by_angles(q, k, v, Spec(text), inputs or {}, options))[0]
+        given = inputs_of(text, inputs, *shape_of(q))
+        return heads_first(layout, linear_attention_by_angles(q, k, v, Spec(text), given, options))[0]
     if inputs:
         raise Error(f"[linear_attention] {text} reads no inputs but got {', '.join(sorted(inputs))}")
     _export.refuse_operator("linear_attention")

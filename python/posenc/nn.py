@@ -14,6 +14,7 @@ from posenc._given import split_registered
 from posenc._module_parts import EncodingParameters, KeyValueCache, TokenInputs, appended
 from posenc.errors import Error, raises_errors, require_tensors, sizes
 from posenc.spec import Spec, catalog, require_part
+from posenc.tables import explain
 
 __all__ = ["Attention", "EncodingParameters", "KeyValueCache", "LinearAttention", "PositionalEmbedding", "TokenInputs"]
 
@@ -31,6 +32,16 @@ def _require_hidden_states(scope: str, x: Tensor, model_dim: int) -> None:
         raise Error(
             f"[{scope}] x must be [batch, tokens, {model_dim}] but has shape {list(x.shape)}", kind="wrong_length"
         )
+
+
+def _require_positions(scope: str, positions: Tensor, x: Tensor) -> None:
+    (batch, tokens, _), shape = sizes(x), sizes(positions)
+    if positions.dim() in (1, 2) and shape[-1] == tokens and (positions.dim() == 1 or shape[0] in (1, batch)):
+        return
+    raise Error(
+        f"[{scope}] positions must be [T] or [B, T] = [{batch}, {tokens}] but has shape {list(positions.shape)}",
+        kind="wrong_length",
+    )
 
 
 @raises_errors
@@ -151,6 +162,8 @@ class Attention(_Projections):
             causal=causal,
             seed=seed,
         )
+        if not isinstance(window_left, int):
+            raise TypeError(f"[Attention] window_left must be a whole number but got {type(window_left).__name__}")
         if window_left < -1:
             raise Error(f"[Attention] window_left must be -1 (no bound) or >= 0 but is {window_left}")
         if self.spec.needs_causal and not causal:
@@ -161,7 +174,16 @@ class Attention(_Projections):
         self.dropout = dropout
         self._token_inputs = TokenInputs(self.spec, self.head_dim, heads, self.kv_heads)
         self._token_inputs.add_projections(self, model_dim, bias, layers=input_layers)
-        self._rotation = self.spec.cacheable_rotation
+        self._rotations: dict[tuple[torch.dtype, str], Optional[Spec]] = {}
+
+    def _cached_rotation(self, q: Tensor) -> Optional[Spec]:
+        """That of the keys in a cache. The reference, which float64 on a CPU and some specs need, rotates them itself."""
+        kind = q.dtype, q.device.type
+        if kind not in self._rotations:
+            shapes = dict(heads=self.heads, kv_heads=self.kv_heads, head_dim=self.head_dim, queries=1, keys=2)
+            path = explain(self.spec, **shapes, device=q.device, dtype=q.dtype)
+            self._rotations[kind] = None if path.startswith("reference") else self.spec.cacheable_rotation
+        return self._rotations[kind]
 
     def _more_repr(self) -> str:
         window = f", window_left={self.window_left}" if self.window_left >= 0 else ""
@@ -182,7 +204,12 @@ class Attention(_Projections):
             if key_mask is not None or positions is not None:
                 given = "key_mask" if key_mask is not None else "positions"
                 raise Error(f"[Attention] {given} is not read with a cache; leave it out", kind="conflict")
-            return self._decode(x, cache)
+            before = cache.state()
+            try:
+                return self._decode(x, cache)
+            except BaseException:
+                cache.restore(before)
+                raise
         dropout = self.dropout if self.training else 0.0
         out = functional.attention(
             self._split(self.q_proj(x), self.heads),
@@ -216,23 +243,21 @@ class Attention(_Projections):
         start, end = cache.length, cache.length + x.shape[1]
         q = self._split(self.q_proj(x), self.heads)
         k = self._split(self.k_proj(x), self.kv_heads)
-        if self._rotation is not None:
+        rotation = self._cached_rotation(q)
+        if rotation is not None:
             places = torch.arange(start, end, device=x.device)
-            k = functional.rope(q, k, self._rotation, positions=places)[1]
-        cache.keys = appended(cache.keys, start, k)
-        cache.values = appended(cache.values, start, self._split(self.v_proj(x), self.kv_heads))
+            k = functional.rope(q, k, rotation, positions=places)[1]
+        cache.append(k, self._split(self.v_proj(x), self.kv_heads))
         for name, value in self._token_inputs.make(self, x, cache.earlier).items():
             cache.inputs[name] = appended(cache.inputs.get(name), start, value)
-        cache.length = end
         out = functional.attention_decode(
             q,
-            cache.keys[:, :, :end],
-            cache.values[:, :, :end],
-            self._text or "none",
-            self.pos(),
+            spec=self._text or "none",
+            params=self.pos(),
+            **cache.rows(x.shape[1]),
             window_left=self.window_left,
             inputs={name: value[:, :, :end] for name, value in cache.inputs.items()},
-            keys_are_turned=self._rotation is not None,
+            keys_are_turned=rotation is not None,
         )
         return self.out_proj(self._merge(out))
 
@@ -342,6 +367,7 @@ class PositionalEmbedding(nn.Module):
         if positions is None:
             positions = torch.arange(x.shape[1], device=x.device)
         require_tensors(type(self).__name__, positions=positions)
+        _require_positions(type(self).__name__, positions, x)
         tables = iter(self.pos().values())
         for part in self._parts:
             if part.encodings == ["learned"]:

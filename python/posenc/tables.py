@@ -139,6 +139,9 @@ def explain(
     >>> print(posenc.explain("rope + alibi", heads=8, queries=128, keys=128, head_dim=64).split(";")[0])
     fused, rope while reading rows, toeplitz table (alibi)
     """
+    for name, size in (("queries", queries), ("keys", keys)):
+        if size < 0:
+            raise Error(f"[explain] {name} must be >= 0 but got {size}", kind="out_of_range")
     where = device.type if isinstance(device, torch.device) else device
     what = str(dtype).removeprefix("torch.") if isinstance(dtype, torch.dtype) else dtype
     return torch.ops.posenc.explain(

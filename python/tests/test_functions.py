@@ -182,6 +182,69 @@ def test_decoding_continues_a_cache():
     assert torch.allclose(last, whole[:, :, -1:], atol=1e-5)
 
 
+CACHED = ["none", "rope + alibi", "cope(npos_max=8)", "fox"]
+
+
+def decode_arguments(spec, dtype=torch.float32):
+    q, k, v = (x.detach() for x in inputs(70, torch.float32))
+    parameters = {"cope.pos_emb": torch.randn(q.shape[-1], 8)} if "cope" in spec else {}
+    extra = {"fox.log_f": -torch.rand(*q.shape[:2], 70)} if "fox" in spec else {}
+    return q[:, :, -2:].to(dtype), k, v, dict(spec=spec, params=parameters, inputs=extra)
+
+
+@pytest.mark.parametrize("spec", CACHED)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_decoding_reads_a_cache_of_another_type(spec, dtype):
+    q, k, v, others = decode_arguments(spec)
+    k, v = k.to(dtype), v.to(dtype)
+    wide = posenc.attention_decode(q, k.float(), v.float(), **others)
+    assert torch.equal(posenc.attention_decode(q, k, v, **others), wide)
+    assert torch.equal(posenc.attention_decode(q, k, v.float(), **others), wide)
+    found = posenc.attention_decode(q.to(torch.bfloat16), k.float(), v, **others)
+    assert found.dtype == torch.bfloat16 and (found.float() - wide).abs().max() < 2.0**-6 * wide.abs().max()
+
+
+@pytest.mark.parametrize("spec", CACHED)
+def test_decoding_reads_int8(spec):
+    q, k, v, others = decode_arguments(spec)
+    (k8, k_scales), (v8, v_scales) = posenc.quantize_rows(k), posenc.quantize_rows(v)
+    assert k8.dtype == torch.int8 and k_scales.shape == (*k.shape[:3], 1)
+    near_k, near_v = k8 * k_scales, v8 * v_scales
+    assert ((near_k - k).abs() <= 0.501 * k_scales).all()
+    want = posenc.attention_decode(q, near_k, near_v, **others)
+    cache = dict(k_scales=k_scales, v_scales=v_scales, **others)
+    torch.testing.assert_close(posenc.attention_decode(q, k8, v8, **cache), want, rtol=1e-5, atol=1e-5)
+    mixed = posenc.attention_decode(q, k8, near_v, k_scales=k_scales, **others)
+    torch.testing.assert_close(mixed, want, rtol=1e-5, atol=1e-5)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(posenc.attention_decode(q, k8, v8, **cache), want, rtol=1e-5, atol=1e-5)
+    if spec != "fox":  # inputs stay [B, H, T]
+        swapped = [x.transpose(1, 2) for x in (q, k8, v8, k_scales, v_scales)]
+        found = posenc.attention_decode(*swapped[:3], k_scales=swapped[3], v_scales=swapped[4], layout="bthd", **others)
+        torch.testing.assert_close(found.transpose(1, 2), want, rtol=1e-5, atol=1e-5)
+
+
+def test_a_cache_that_is_not_read_is_refused():
+    q, k, v, _ = decode_arguments("none")
+    k8, scales = posenc.quantize_rows(k)
+    refused = [
+        (lambda: posenc.attention_decode(q, k8, v), "k_scales"),
+        (lambda: posenc.attention_decode(q, k, v, k_scales=scales), "k_scales"),
+        (lambda: posenc.attention_decode(q, k8, v, k_scales=scales.double()), "k_scales must be Float but got Double"),
+        (lambda: posenc.attention_decode(q, k8, v, k_scales=scales[:, :, :3]), "k_scales"),
+        (lambda: posenc.attention_decode(k, k8, v, k_scales=scales), "70 queries"),
+        (lambda: posenc.attention_decode(q.double(), k, v), "but got Float beside Double"),
+        (lambda: posenc.attention_decode(q, k.long(), v), "but got Long beside Float"),
+        (lambda: posenc.attention_decode(q.requires_grad_(), k.half(), v.half()), "has no gradients"),
+        (lambda: posenc.attention(q.detach(), k.half(), v.half()), "k must be Float as q is but got Half"),
+        (lambda: posenc.quantize_rows(k.double()), "x must be float32, bfloat16 or float16 but got Double"),
+        (lambda: posenc.quantize_rows(k[0]), "got 3 dimensions"),
+    ]
+    for call, words in refused:
+        with pytest.raises(RuntimeError, match=words):
+            call()
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_storage_types(dtype):
     q, k, v = inputs(50, dtype)

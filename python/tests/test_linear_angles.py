@@ -86,7 +86,7 @@ def test_module_and_refusals():
     layer(torch.randn(2, 20, 32)).sum().backward()
     assert layer.angle_proj.weight.grad.abs().sum() > 0
     q = torch.randn(1, 2, 5, 8)
-    with pytest.raises(ValueError, match="inputs must be rope.angles"):
+    with pytest.raises(ValueError, match="inputs lacks 'rope.angles'"):
         posenc.linear_attention(q, q, q, "rope(angles=input)")
     with pytest.raises(ValueError, match=r"rope.angles must be \[1, 2, 5, 4\]"):
         posenc.linear_attention(q, q, q, "rope(angles=input)", inputs={"rope.angles": torch.zeros(1, 2, 5, 3)})

@@ -181,3 +181,108 @@ def test_explain_names_the_backward():
         torch.set_float32_matmul_precision("highest")
     assert text.startswith("fused on cuda")
     assert "; backward: composed, scores as tensors: float32 with gates of other keys" in text
+
+
+ANGLES = "rope(angles=input)"
+
+
+def by_angles(q, k, v, **options):
+    return posenc.linear_attention(q, k, v, ANGLES, inputs={"rope.angles": torch.randn(*k.shape[:3], 4)}, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"cu_queries": torch.tensor([0, 3]), "cu_keys": torch.tensor([0, 3])}, "must rise from 0 to"),
+        ({"cu_queries": torch.tensor([2, 6])}, "must rise from 0 to"),
+        ({"cu_queries": torch.tensor([0, 3, 1, 6])}, "must rise from 0 to"),
+        ({"cu_queries": torch.tensor([0, 3, 6]), "cu_keys": torch.tensor([0, 6])}, "entries"),
+        ({"cu_queries": torch.tensor([0.0, 6.0])}, "must be a list of whole numbers"),
+        ({"cu_keys": torch.tensor([], dtype=torch.int64)}, "but is empty"),
+        ({"key_mask": torch.zeros(2, 6)}, "key_mask must be bool, or integers 0 and 1, but got Float"),
+        ({"key_mask": torch.ones(1, 6, dtype=torch.bool)}, "key_mask must be .* = .2, 6."),
+        ({"form": "relu", "epsilon": -1.0}, "epsilon must be > 0"),
+        ({"form": "gelu"}, "form must be elu, relu or cosine"),
+        ({"q_positions": torch.arange(6)}, "q_positions is not read with angles from an input"),
+    ],
+)
+def test_angles_from_an_input_have_the_checks_of_the_operator(options, words):
+    with pytest.raises(RuntimeError, match=words):
+        by_angles(*tensors(), **options)
+
+
+def test_angles_from_an_input_with_wrong_tensors():
+    q, k, v = tensors()
+    for call, words in [
+        (lambda: by_angles(q, k[:1], v[:1]), "batch"),
+        (lambda: by_angles(q, k, v[:, :, :4]), "tokens"),
+        (lambda: by_angles(q, k[..., :6], v), "k must have 8 channels as q has but got 6"),
+        (lambda: by_angles(q, k, v[..., :6]), "v must have 8 channels as q has but got 6"),
+        (lambda: by_angles(q, k.double(), v), "k must be Float as q is but got Double"),
+        (lambda: posenc.linear_attention(q, k, v, ANGLES, inputs={"rope.angles": 5}), "must be a tensor but got int"),
+        (lambda: posenc.linear_attention(q, k, v, ANGLES, inputs=[k]), "inputs must be a dict"),
+    ]:
+        with pytest.raises((RuntimeError, TypeError), match=words):
+            call()
+    module = posenc.nn.LinearAttention(16, 2, ANGLES)
+    with pytest.raises(RuntimeError, match="key_mask must be"):
+        module(torch.randn(2, 6, 16), torch.ones(2, 1, dtype=torch.bool))
+
+
+def test_a_failed_step_leaves_the_cache_as_it_was():
+    x = torch.randn(2, 8, 16)
+    for spec in ("rope", "cope(npos_max=4)", "rope + fox"):
+        layer, cache = posenc.nn.Attention(16, 2, spec, causal=True), posenc.nn.KeyValueCache()
+        whole = layer(x)
+        layer(x[:, :3], cache=cache)
+        with pytest.raises(ValueError, match="x must have 2 batch entries as the cache has but got 1"):
+            layer(x[:1, 3:4], cache=cache)
+        with pytest.raises(ValueError, match="give each layer a cache of its own"):
+            posenc.nn.Attention(16, 4, spec, causal=True)(x[:, 3:4], cache=cache)
+        assert cache.length == 3
+        assert torch.allclose(layer(x[:, 3:], cache=cache), whole[:, 3:], atol=1e-5)
+
+
+@pytest.mark.parametrize("spec", ["rope", "rope + alibi", "cope(npos_max=4) + cope(npos_max=4) + rope", "fox + fox + rope"])
+@pytest.mark.filterwarnings("ignore:.*is not fused")
+def test_caches_of_specs_and_types_that_the_reference_serves(spec):
+    for dtype in (torch.float32, torch.float64):
+        layer, cache = posenc.nn.Attention(16, 2, spec, causal=True).to(dtype), posenc.nn.KeyValueCache()
+        x = torch.randn(1, 5, 16, dtype=dtype)
+        parts = [layer(step, cache=cache) for step in x.split([3, 1, 1], dim=1)]
+        assert torch.allclose(torch.cat(parts, dim=1), layer(x), atol=1e-5)
+
+
+def test_positions_of_embeddings():
+    x = torch.randn(2, 3, 8)
+    for spec in ("sinusoidal", "learned(max_positions=9)"):
+        add = posenc.nn.PositionalEmbedding(spec, 8)
+        places = torch.tensor([4, 5, 6])
+        for shaped in (places[None], places.expand(2, 3)):
+            assert torch.equal(add(x, shaped), add(x, places))
+        for shape in ((1,), (2,), (2, 1), (3, 3), (1, 3, 1), (4, 1, 3)):
+            with pytest.raises(ValueError, match=r"positions must be \[T\] or \[B, T\] = \[2, 3\]"):
+                add(x, torch.zeros(shape, dtype=torch.int64))
+
+
+def test_biases_that_hide_keys():
+    q, k, v = tensors()
+    bias = torch.zeros(2, 2, 6)
+    bias[:, :, 2] = -math.inf
+    for call in (posenc.attention, posenc.attention_decode):
+        with pytest.raises(ValueError, match="bias must be finite but has -inf; pass key_mask"):
+            call(q, k, v, bias=bias)
+
+
+def test_empty_packings():
+    for call in attentions(cu_queries=torch.tensor([], dtype=torch.int32))[:3]:
+        with pytest.raises(RuntimeError, match="cu_queries must rise from 0 to the number of tokens but is empty"):
+            call()
+
+
+def test_sizes_and_types_of_settings():
+    with pytest.raises(ValueError, match="queries must be >= 0 but got -1"):
+        posenc.explain("rope", heads=4, queries=-1, keys=5, head_dim=8)
+    for window in (None, 2.5):
+        with pytest.raises(TypeError, match="window_left must be a whole number"):
+            posenc.nn.Attention(16, 2, window_left=window)

@@ -71,6 +71,20 @@ def test_a_cache_gives_what_one_pass_gives(spec, steps):
         assert torch.allclose(out, module(x[:, :end])[:, end - step :], atol=1e-5), end
 
 
+@pytest.mark.parametrize("spec", ["none", "rope + alibi", "xpos + fire", "rope + cope(npos_max=8)"])
+def test_a_cache_of_another_type_gives_nearly_what_one_pass_gives(spec):
+    module = posenc.nn.Attention(32, 4, spec, kv_heads=2, causal=True)
+    x = torch.randn(2, 30, 32)
+    whole = module(x).detach()
+    for dtype, limit in ((torch.float16, 2e-3), (torch.bfloat16, 2e-2), (torch.int8, 2e-2)):
+        cache = posenc.nn.KeyValueCache(dtype=dtype)
+        steps = x.split([20, 1, 1, 8], dim=1)
+        parts = torch.cat([module(step, cache=cache) for step in steps], dim=1)
+        assert cache.keys.dtype == cache.values.dtype == dtype and parts.dtype == torch.float32
+        error = (parts - whole).abs().max()
+        assert 0 < error < limit * whole.abs().max(), (dtype, error)
+
+
 def test_a_long_cache_of_xpos_gives_what_one_pass_gives():
     module = posenc.nn.Attention(32, 4, "xpos", kv_heads=2, causal=True)
     x = torch.randn(1, 400, 32)

@@ -44,6 +44,8 @@ struct AttentionOptions {
   double dropout = 0.0;
   std::int64_t seed = 0;         // of dropout
   bool keys_are_turned = false;  // keys are already rotated; not for length-dependent rotations
+  at::Tensor k_scales;           // of int8 keys and values: attention_decode alone reads them
+  at::Tensor v_scales;
 };
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -51,10 +53,14 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
                      const AttentionOptions& options = {});
 
 // Causal attention of a few queries to a key/value cache. window_right, packed sequences and dropout are
-// not supported and an error.
+// not supported and an error. On a CPU, k and v may be float32, bfloat16, float16 or int8 whatever q is; int8 rows come
+// from quantize_rows, with their scales in the options, and are read by decode steps of up to eight queries.
 at::Tensor attention_decode(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::string& spec, at::TensorList parameters = {},
                             const AttentionOptions& options = {});
+
+// Rows [B, H, T, C] as int8 and their scales, float32 [B, H, T, 1] (posenc/kernels/quantize.h), on a CPU.
+std::tuple<at::Tensor, at::Tensor> quantize_rows(const at::Tensor& x);
 
 // Linear attention (posenc/kernels/linear_attention.h): form is elu, relu or cosine. Supports masks,
 // packed sequences and positions; other options are an error.

@@ -6,6 +6,7 @@ namespace posenc::ops {
 namespace {
 
 DType dtype_of(const at::Tensor& x) {
+  if (x.scalar_type() == at::kChar) return DType::kInt8;  // of a cache (check_cached_rows)
   const auto type = storage_type(x.scalar_type());
   TORCH_CHECK(type, "[posenc] tensors must be float32, bfloat16 or float16 here but got ",
               x.scalar_type());
@@ -32,6 +33,8 @@ std::vector<std::int64_t> lengths_of(const char* op, const char* name, const Opt
   TORCH_CHECK(x->dim() == 1 && at::isIntegralType(x->scalar_type(), false), "[", op, "] ", name,
               " must be a list of whole numbers but got ", x->scalar_type(), " with ", x->dim(),
               " dimensions");
+  TORCH_CHECK(x->numel() > 0, "[", op, "] ", name,
+              " must rise from 0 to the number of tokens but is empty");
   const at::Tensor wide = x->to(at::kCPU, at::kLong).contiguous();
   return {wide.data_ptr<std::int64_t>(), wide.data_ptr<std::int64_t>() + wide.numel()};
 }
@@ -139,6 +142,18 @@ void check_rows(const char* op, const char* name, const at::Tensor& x, const at:
   const at::ScalarType wanted = of_q ? q.scalar_type() : at::kFloat;
   TORCH_CHECK(x.scalar_type() == wanted, "[", op, "] ", name, " must be ", wanted,
               of_q ? " as q is" : "", " but got ", x.scalar_type());
+  TORCH_CHECK(x.device() == q.device(), "[", op, "] ", name, " must be on ", q.device(),
+              " as q is but is on ", x.device());
+}
+
+void check_cached_rows(const char* op, const char* name, const at::Tensor& x, const at::Tensor& q) {
+  const bool stored = x.scalar_type() == at::kChar || storage_type(x.scalar_type());
+  TORCH_CHECK(stored && q.scalar_type() != at::kDouble, "[", op, "] ", name,
+              " must be float32, bfloat16, float16 or int8 beside float32, bfloat16 or float16 "
+              "queries but got ",
+              x.scalar_type(), " beside ", q.scalar_type());
+  TORCH_CHECK(x.dim() == 4, "[", op, "] ", name,
+              " must be [batch, heads, tokens, channels] but got ", x.dim(), " dimensions");
   TORCH_CHECK(x.device() == q.device(), "[", op, "] ", name, " must be on ", q.device(),
               " as q is but is on ", x.device());
 }

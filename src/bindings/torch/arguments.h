@@ -111,6 +111,8 @@ at::Tensor tensor_of(const std::vector<double>& values, const at::Tensor& like);
 // on one device and of one floating type.
 void check_rows(const char* op, const char* name, const at::Tensor& x, const at::Tensor& q,
                 bool float32 = false);
+// Of a cache: any type that kernels store, int8 included.
+void check_cached_rows(const char* op, const char* name, const at::Tensor& x, const at::Tensor& q);
 
 // Of int64 [B, T, axes], or undefined.
 PositionsView view_of_positions(const at::Tensor& positions);

@@ -27,11 +27,17 @@ namespace posenc::ops {
 std::vector<at::Tensor> rows_of_inputs(const std::vector<SpecInput>& wanted, at::TensorList inputs,
                                        const at::Tensor& q);
 
+// Keys and values that a cache keeps in another type than the queries: the scales of int8 rows.
+struct CacheScales {
+  at::Tensor k, v;
+};
+
 // A call in the terms of the kernels. Owns what the views point into.
 class AttentionArguments {
  public:
   AttentionArguments(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                     const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS);
+                     const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS,
+                     const std::optional<CacheScales>& cache = std::nullopt);
 
   [[nodiscard]] AttentionCall call(const at::Tensor& out, const at::Tensor& lse) const;
   [[nodiscard]] ref::AttentionOptions ref_options() const;
@@ -44,6 +50,7 @@ class AttentionArguments {
 
  private:
   std::vector<ConstTensorView> input_views_;
+  std::optional<CacheScales> cache_;
   Places places_;
   c10::optional<double> scale_;
   Dropout dropout_;
@@ -71,6 +78,10 @@ using AttentionBackward =
     std::tuple<at::Tensor, at::Tensor, at::Tensor, std::vector<at::Tensor>, at::Tensor>;
 
 AttentionForward call_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS);
+// Decode steps on a cache of another type than the queries; an Error where a gradient or a GPU is asked for.
+at::Tensor call_attention_cache(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                const OptionalTensor& k_scales, const OptionalTensor& v_scales,
                                 const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS);
 AttentionBackward call_attention_backward(const at::Tensor& grad_out, const at::Tensor& out,
                                           const at::Tensor& lse, const at::Tensor& q,

@@ -10,6 +10,22 @@ namespace {
 
 constexpr const char* kOp = "attention";
 
+// The operator's name, when its tensors have been checked.
+const char* checked(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                    const std::optional<CacheScales>& cache) {
+  check_rows(kOp, "q", q, q);
+  if (!cache) {
+    check_rows(kOp, "k", k, q);
+    check_rows(kOp, "v", v, q);
+    return kOp;
+  }
+  check_cached_rows(kOp, "k", k, q);
+  check_cached_rows(kOp, "v", v, q);
+  if (cache->k.defined()) check_rows(kOp, "k_scales", cache->k, q, true);
+  if (cache->v.defined()) check_rows(kOp, "v_scales", cache->v, q, true);
+  return kOp;
+}
+
 }  // namespace
 
 std::vector<at::Tensor> rows_of_inputs(const std::vector<SpecInput>& wanted, at::TensorList inputs,
@@ -31,11 +47,11 @@ AttentionArguments::AttentionArguments(
     std::int64_t window_left, std::int64_t window_right, const OptionalTensor& key_mask,
     const OptionalTensor& cu_queries, const OptionalTensor& cu_keys,
     const OptionalTensor& q_positions, const OptionalTensor& k_positions,
-    c10::optional<double> scale, double dropout, std::int64_t seed, bool keys_are_turned)
-    : places_((check_rows(kOp, "q", q_in, q_in), check_rows(kOp, "k", k_in, q_in),
-               check_rows(kOp, "v", v_in, q_in), kOp),
-              q_in, k_in, causal, window_left, window_right, key_mask, cu_queries, cu_keys,
-              q_positions, k_positions),
+    c10::optional<double> scale, double dropout, std::int64_t seed, bool keys_are_turned,
+    const std::optional<CacheScales>& cache)
+    : cache_(cache),
+      places_(checked(q_in, k_in, v_in, cache), q_in, k_in, causal, window_left, window_right,
+              key_mask, cu_queries, cu_keys, q_positions, k_positions),
       scale_(scale),
       dropout_{dropout, static_cast<std::uint64_t>(seed)},
       keys_are_turned_(keys_are_turned) {
@@ -48,6 +64,10 @@ AttentionArguments::AttentionArguments(
   of_encodings = rows_of_inputs(prepared->plan.terms().inputs, inputs, q_in);
   if (q.scalar_type() == at::kDouble) return;  // views have no float64
   for (const at::Tensor& input : of_encodings) input_views_.emplace_back(view_of(input));
+  if (!cache_) return;
+  for (at::Tensor* scales : {&cache_->k, &cache_->v}) {
+    if (scales->defined()) *scales = with_contiguous_rows(*scales);
+  }
 }
 
 AttentionCall AttentionArguments::call(const at::Tensor& out, const at::Tensor& lse) const {
@@ -67,6 +87,8 @@ AttentionCall AttentionArguments::call(const at::Tensor& out, const at::Tensor& 
   if (scale_.has_value()) call.scale = *scale_;
   call.dropout = dropout_;
   call.keys_are_turned = keys_are_turned_;
+  if (cache_ && cache_->k.defined()) call.k_scales = view_of(cache_->k);
+  if (cache_ && cache_->v.defined()) call.v_scales = view_of(cache_->v);
   return call;
 }
 

@@ -1,6 +1,6 @@
 // Under autocast q, k and v may come in different types. They are brought to the widest of them: the
 // kernels compute rotations, scores and gates in float32 whatever the storage, and parameters stay
-// float32.
+// float32. int8 rows of a cache stay as they are.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
@@ -10,7 +10,15 @@ namespace posenc::ops {
 namespace {
 
 at::ScalarType widest(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-  return at::promote_types(q.scalar_type(), at::promote_types(k.scalar_type(), v.scalar_type()));
+  at::ScalarType type = q.scalar_type();
+  for (const at::Tensor& x : {k, v}) {
+    if (x.is_floating_point()) type = at::promote_types(type, x.scalar_type());
+  }
+  return type;
+}
+
+at::Tensor in_type(const at::Tensor& x, at::ScalarType type) {
+  return x.is_floating_point() ? x.to(type) : x;
 }
 
 // Calls `op` below autocast with the first three arguments, or two, in one type.
@@ -25,8 +33,8 @@ void common_type_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
   const at::Tensor v = has_values ? (*stack)[first + 2].toTensor() : k;
   const at::ScalarType type = widest(q, k, v);
   (*stack)[first] = q.to(type);
-  (*stack)[first + 1] = k.to(type);
-  if (has_values) (*stack)[first + 2] = v.to(type);
+  (*stack)[first + 1] = in_type(k, type);
+  if (has_values) (*stack)[first + 2] = in_type(v, type);
   for (std::size_t i = 3; i < arguments.size(); ++i) {
     c10::IValue& value = (*stack)[first + i];
     if (arguments[i].name() != "inputs") continue;

@@ -64,6 +64,8 @@ at::Tensor widened(const char* op, const at::Tensor& q, const at::Tensor& v,
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                      const std::string& spec, at::TensorList parameters,
                      const AttentionOptions& o) {
+  refuse("attention", "k_scales", o.k_scales.defined());
+  refuse("attention", "v_scales", o.v_scales.defined());
   const at::Tensor wide = widened("attention", q, v, spec);
   const at::Tensor out =
       call("attention", {q, k, wide, spec, list(parameters), list(o.inputs), o.causal,
@@ -83,11 +85,17 @@ at::Tensor attention_decode(const at::Tensor& q, const at::Tensor& k, const at::
   refuse(op, "cu_keys", o.cu_keys.defined());
   refuse(op, "dropout", o.dropout != 0.0);
   const at::Tensor wide = widened(op, q, v, spec);
-  const at::Tensor out = call(op, {q, k, wide, spec, list(parameters), list(o.inputs),
-                                   o.window_left, value(o.key_mask), value(o.q_positions),
-                                   value(o.k_positions), scale_of(o), o.keys_are_turned})[0]
-                             .toTensor();
+  const at::Tensor out =
+      call(op, {q, k, wide, spec, list(parameters), list(o.inputs), o.window_left,
+                value(o.key_mask), value(o.q_positions), value(o.k_positions), scale_of(o),
+                o.keys_are_turned, value(o.k_scales), value(o.v_scales)})[0]
+          .toTensor();
   return wide.is_same(v) ? out : out.narrow(3, 0, v.size(3));
+}
+
+std::tuple<at::Tensor, at::Tensor> quantize_rows(const at::Tensor& x) {
+  const auto out = call("quantize_rows", {x});
+  return {out[0].toTensor(), out[1].toTensor()};
 }
 
 at::Tensor linear_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -100,6 +108,8 @@ at::Tensor linear_attention(const at::Tensor& q, const at::Tensor& k, const at::
   refuse(op, "scale", o.scale.has_value());
   refuse(op, "dropout", o.dropout != 0.0);
   refuse(op, "keys_are_turned", o.keys_are_turned);
+  refuse(op, "k_scales", o.k_scales.defined());
+  refuse(op, "v_scales", o.v_scales.defined());
   return call(op, {q, k, v, spec, list(parameters), form, epsilon, o.causal, value(o.key_mask),
                    value(o.cu_queries), value(o.cu_keys), value(o.q_positions),
                    value(o.k_positions)})[0]

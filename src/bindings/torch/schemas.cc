@@ -29,7 +29,12 @@ TORCH_LIBRARY(posenc, m) {
   m.def(
       "attention_decode(Tensor q, Tensor k, Tensor v, str spec, Tensor[] parameters, "
       "Tensor[] inputs, *, int window_left=-1, Tensor? key_mask=None, Tensor? q_positions=None, "
-      "Tensor? k_positions=None, float? scale=None, bool keys_are_turned=False) -> Tensor");
+      "Tensor? k_positions=None, float? scale=None, bool keys_are_turned=False, "
+      "Tensor? k_scales=None, Tensor? v_scales=None) -> Tensor");
+  m.def(
+      "_attention_cache(Tensor q, Tensor k, Tensor v, Tensor? k_scales, Tensor? v_scales, "
+      "Tensor parameters, " POSENC_ATTENTION_SCHEMA ") -> Tensor");
+  m.def("quantize_rows(Tensor x) -> (Tensor, Tensor)");
   m.def(
       "attention_weights(Tensor q, Tensor k, Tensor v, str spec, Tensor[] parameters, "
       "Tensor[] inputs, *, " POSENC_ATTENTION_OPTIONS ") -> Tensor");
