@@ -75,9 +75,11 @@ Status check_linear_options(const AttentionPlan& plan,
                             kOp, rope->values ? "values" : "angles");
     }
     if (facts.linear_attention) continue;
-    return Status::format(StatusCode::kUnsupported,
-                          "[%s] %.*s needs a row of scores, which linear attention does not have",
-                          kOp, static_cast<int>(facts.name.size()), facts.name.data());
+    return Status::format(
+        StatusCode::kUnsupported,
+        "[%s] %.*s needs a row of scores, which linear attention does not have; use "
+        "rope or xpos",
+        kOp, static_cast<int>(facts.name.size()), facts.name.data());
   }
   if (options.epsilon > 0.0) return {};
   return Status::format(StatusCode::kInvalidArgument, "[%s] epsilon must be > 0 but got %g", kOp,

@@ -31,7 +31,7 @@ const AttentionShape& checked(const Spec& spec, const SpecParameters& parameters
                  .key = std::string(traits(encoding).name),
                  .rule = "needs a row of scores, which linear attention does not have",
                  .value = "",
-                 .hint = "use encodings of the site query/key"});
+                 .hint = "use rope or xpos"});
   }
   check_parameters(kScope, spec, parameters, model_shape(shape));
   if (options.masking.window_left >= 0 || options.masking.window_right >= 0) {
