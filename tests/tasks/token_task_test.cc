@@ -1,6 +1,7 @@
 #include "tasks/token_task.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <fstream>
@@ -183,6 +184,44 @@ TEST_F(TokenRows, LongerRowsStayWithinADocumentAndSayTheSame) {
   }
   EXPECT_NE(message_of([&] { (void)task->rows(condition(65)); }).find("<= 64 (longest_context)"),
             std::string::npos);
+}
+
+std::int64_t peak_mebibytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss / 1024;
+}
+
+// 64 GiB of training tokens in a file with holes: no disk has to hold them, and no memory.
+TEST_F(TokenRows, AFileLargerThanMemoryIsNotRead) {
+  const std::int64_t tokens = std::int64_t{1} << 35;
+  tokens::TokenSplit& split = index_.splits[0];
+  ASSERT_EQ(index_.token_bytes, 2);
+  split.tokens = tokens;
+  split.documents = 1;
+  split.shards = {{"train-00000.bin", tokens, split.shards[0].sha256}};
+  split.borders.tokens = 1;
+  std::ofstream(path() + "/index.json") << token_index_json(index_);
+  std::ofstream(path() + "/train.documents", std::ios::binary)
+      .write(reinterpret_cast<const char*>(&tokens), sizeof(tokens));
+  const std::vector<std::uint16_t> last = {7, 8, 9};
+  const auto bytes = static_cast<std::int64_t>(last.size() * sizeof(last[0]));
+  std::ofstream shard(path() + "/train-00000.bin", std::ios::binary);
+  shard.seekp(2 * tokens - bytes);
+  shard.write(reinterpret_cast<const char*>(last.data()), bytes);
+  shard.close();
+
+  const std::int64_t before = peak_mebibytes();
+  const auto task = make_task(config());
+  const Batch batch = make_batch(*task, {"train", 1024}, 3, std::uint64_t{1} << 24, 512);
+  EXPECT_EQ(std::count(batch.tokens.begin(), batch.tokens.end(), 0),
+            static_cast<std::ptrdiff_t>(batch.tokens.size()));
+  std::vector<std::int32_t> end(4);
+  const tokens::TokenFiles files(path());
+  files.copy(0, tokens - 4, end);
+  EXPECT_EQ(end, (std::vector<std::int32_t>{0, 7, 8, 9}));
+  EXPECT_EQ(files.document_ends(0).back(), static_cast<std::uint64_t>(tokens));
+  EXPECT_LT(peak_mebibytes() - before, 200);
 }
 
 TEST_F(TokenRows, WhatIsWrongIsSaidBeforeTraining) {

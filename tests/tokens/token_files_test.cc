@@ -156,6 +156,10 @@ TEST_F(TokenFolder, DamageIsNamed) {
   std::vector<std::int32_t> tokens(64);
   const std::string large = message_of([&] { TokenFiles(path()).copy(0, 0, tokens); });
   EXPECT_NE(large.find("must hold numbers below its vocabulary 300"), std::string::npos) << large;
+  const std::string borders = read_file(path("tokens/train.documents"));
+  damage("train.documents", borders.substr(8) + borders.substr(0, 8));
+  const std::string fallen = message_of([&] { (void)TokenFiles(path()).document_ends(0); });
+  EXPECT_NE(fallen.find("train.documents] must rise"), std::string::npos) << fallen;
   fs::remove(path("tokens/train-00000.bin"));
   EXPECT_NE(message_of([&] { TokenFiles files(path()); }).find("train-00000.bin"),
             std::string::npos);

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
+#include <map>
+#include <mutex>
 
 #include "core/bind.h"
 #include "tasks/corpus_files.h"
@@ -58,7 +61,9 @@ class TokenTask final : public Generator {
   [[nodiscard]] std::int64_t tokens_of(const Request& request) const;
   [[nodiscard]] std::int64_t scored_tokens(const Request& request) const;
   // The rows of an evaluation: blocks of the whole stream, or within documents on axis longer.
-  [[nodiscard]] BlockPlaces blocks(const Request& request) const;
+  using SharedPlaces = std::shared_ptr<const BlockPlaces>;
+  [[nodiscard]] SharedPlaces blocks(const Request& request) const;
+  [[nodiscard]] BlockPlaces new_blocks(const Request& request, std::int64_t scored) const;
   [[nodiscard]] Place place(const Request& request, const BlockPlaces& blocks,
                             std::int64_t row) const;
 
@@ -66,6 +71,9 @@ class TokenTask final : public Generator {
   tokens::Tokenizer tokenizer_;
   std::int64_t scored_;
   std::int64_t longest_context_;
+  // By axis, split, scored tokens and length: a corpus may have millions of documents, and rows are asked for singly.
+  mutable std::mutex places_mutex_;
+  mutable std::map<std::array<std::int64_t, 4>, SharedPlaces> places_;
 };
 
 bool is_drawn(const Request& request) {
@@ -145,9 +153,19 @@ std::int64_t TokenTask::scored_tokens(const Request& request) const {
                .hint = "choose another length, or lower scored"});
 }
 
-BlockPlaces TokenTask::blocks(const Request& request) const {
-  const std::int64_t all = tokens_of(request);
+TokenTask::SharedPlaces TokenTask::blocks(const Request& request) const {
   const std::int64_t scored = scored_tokens(request);
+  const std::array<std::int64_t, 4> key = {static_cast<std::int64_t>(request.axis),
+                                           static_cast<std::int64_t>(request.split), scored,
+                                           request.axis == kTokenTrain ? request.length : 0};
+  const std::lock_guard lock(places_mutex_);
+  SharedPlaces& known = places_[key];
+  if (!known) known = std::make_shared<const BlockPlaces>(new_blocks(request, scored));
+  return known;
+}
+
+BlockPlaces TokenTask::new_blocks(const Request& request, std::int64_t scored) const {
+  const std::int64_t all = tokens_of(request);
   if (request.axis == kTokenTrain) return {std::span(&all, 1), scored, request.length};
   std::vector<std::int64_t> sizes;
   std::uint64_t before = 0;
@@ -178,17 +196,17 @@ TokenTask::Place TokenTask::place(const Request& request, const BlockPlaces& blo
 std::optional<std::int64_t> TokenTask::rows(const Condition& condition) const {
   const Request request = checked(condition);
   if (is_drawn(request)) return std::nullopt;
-  return blocks(request).size();
+  return blocks(request)->size();
 }
 
 std::optional<std::uint32_t> TokenTask::cluster(const Condition& condition,
                                                 std::uint64_t row) const {
   const Request request = checked(condition);
   if (is_drawn(request)) return std::nullopt;
-  const BlockPlaces all = blocks(request);
-  if (row >= static_cast<std::uint64_t>(all.size())) return std::nullopt;
+  const SharedPlaces all = blocks(request);
+  if (row >= static_cast<std::uint64_t>(all->size())) return std::nullopt;
   const auto begin =
-      static_cast<std::uint64_t>(place(request, all, static_cast<std::int64_t>(row)).begin);
+      static_cast<std::uint64_t>(place(request, *all, static_cast<std::int64_t>(row)).begin);
   const auto ends = files_->document_ends(split_number(request));
   return static_cast<std::uint32_t>(std::upper_bound(ends.begin(), ends.end(), begin) -
                                     ends.begin());
@@ -208,10 +226,10 @@ void TokenTask::put(const Request& request, Place place, Row row) const {
 
 void TokenTask::fill_rows(const Request& request) const {
   if (is_drawn(request)) return fill_epochs(request);
-  const BlockPlaces all = blocks(request);
-  require_rows(request, all.size());
+  const SharedPlaces all = blocks(request);
+  require_rows(request, all->size());
   for_each_row(request, [&](Row row, Draw& /*draw*/, std::uint64_t number) {
-    put(request, place(request, all, static_cast<std::int64_t>(number)), row);
+    put(request, place(request, *all, static_cast<std::int64_t>(number)), row);
   });
 }
 

@@ -87,6 +87,11 @@ std::string TokenFiles::path(const TokenShard& shard) const {
 }
 
 std::span<const std::uint64_t> TokenFiles::document_ends(std::size_t split) const {
+  std::call_once(checked_[split], [&] { require_borders(split); });
+  return borders(split);
+}
+
+std::span<const std::uint64_t> TokenFiles::borders(std::size_t split) const {
   const std::span<const std::byte> bytes = borders_[split]->bytes();
   return {reinterpret_cast<const std::uint64_t*>(bytes.data()),
           bytes.size() / sizeof(std::uint64_t)};
@@ -117,9 +122,8 @@ void TokenFiles::copy(std::size_t split, std::int64_t begin, std::span<std::int3
 }
 
 void TokenFiles::require_borders(std::size_t split) const {
-  const std::span<const std::uint64_t> ends = document_ends(split);
   std::uint64_t before = 0;
-  for (const std::uint64_t end : ends) {
+  for (const std::uint64_t end : borders(split)) {
     if (end <= before) throw broken(path(index_.splits[split].borders), "must rise", "");
     before = end;
   }
@@ -135,7 +139,7 @@ void TokenFiles::verify() const {
       require_hash(*shards_[s][i].file, path(split.shards[i]), split.shards[i].sha256);
     }
     require_hash(*borders_[s], path(split.borders), split.borders.sha256);
-    require_borders(s);
+    (void)document_ends(s);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -38,7 +39,7 @@ class TokenFiles {
   // SHA-256 of index.json, which has those of all files.
   [[nodiscard]] const std::string& sha256() const { return sha256_; }
 
-  // Where each document of a split ends, by kSplitNames.
+  // Where each document of a split ends, by kSplitNames; an Error where they do not rise to the split's last token.
   [[nodiscard]] std::span<const std::uint64_t> document_ends(std::size_t split) const;
   // Tokens begin .. begin + out.size() of a split, which must be there; an Error for a number that is not
   // in the vocabulary.
@@ -53,6 +54,7 @@ class TokenFiles {
     std::unique_ptr<MappedFile> file;
   };
   [[nodiscard]] std::string path(const TokenShard& shard) const;
+  [[nodiscard]] std::span<const std::uint64_t> borders(std::size_t split) const;
   void require_borders(std::size_t split) const;
 
   std::string folder_;
@@ -60,6 +62,7 @@ class TokenFiles {
   TokenIndex index_;
   std::array<std::vector<Shard>, 3> shards_;
   std::array<std::unique_ptr<MappedFile>, 3> borders_;
+  mutable std::array<std::once_flag, 3> checked_;  // borders that were read
 };
 
 }  // namespace posenc::tokens
