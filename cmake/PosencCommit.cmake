@@ -12,7 +12,11 @@ file(CONFIGURE OUTPUT ${OUT} CONTENT [[
 
 namespace posenc::runs {
 
-std::string build_commit() { return "@commit@"; }
+// In one piece in the program's file, where a test replaces it.
+extern char build_commit_text[];
+char build_commit_text[] = "@commit@";
+
+std::string build_commit() { return build_commit_text; }
 
 }  // namespace posenc::runs
 ]] @ONLY)

@@ -314,6 +314,35 @@ def test_srun_trains_with_two_ranks(make):
     require(again["state"] == "stopped" and again["step"] >= status["step"], status, again)
 
 
+def wait_until(what, holds, *context):
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        require(time.monotonic() < end, "waited in vain until", what, *[c() for c in context])
+        time.sleep(0.2)
+
+
+def test_a_requeued_job_of_ranks_goes_on(make):
+    """As srun's ranks, and as those of --procs: no --resume is needed, and no step is trained twice."""
+    folder, posenc = make(seeds=1).folder, make.posenc
+    for name, start in {"srun": f"srun -n 2 {posenc} train", "procs": f"{posenc} train --procs 2"}.items():
+        run, log = folder / name, folder / f"{name}.log"
+        words = f"{start} {folder}/base.yaml --threads 1 --progress quiet --set train.steps={LONG} --out {run}"
+        job = shell("sbatch", "--parsable", "--requeue", "-n", "2", f"--output={log}", "--open-mode=append",
+                    "--wrap", words).stdout.strip()
+        said = lambda: shell("squeue").stdout + (log.read_text() if log.exists() else "")
+        wait_until("it trains", lambda: any((run / "checkpoints").glob("step-*[0-9]")), said)
+        before = shell("scontrol", "requeue", job)
+        require(before.returncode == 0, before.stdout)
+        wait_until("it is started again", lambda: state_of(job) == "RUNNING"
+                   and "Restarts=1" in shell("scontrol", "-o", "show", "job", job).stdout, said)
+        last = max(step for step, _ in losses(run))
+        wait_until("it goes on", lambda: max(step for step, _ in losses(run)) > last + 10, said)
+        shell("scancel", job)
+        wait_until("it has ended", lambda: state_of(job) in ("CANCELLED", "COMPLETED"), said)
+        steps = [step for step, _ in losses(run)]
+        require(steps == sorted(set(steps)), "steps were repeated", steps[:100])
+
+
 def test_a_sweep_of_runs_with_two_ranks(make):
     """Each run is a step of two ranks; SIGTERM reaches them through posenc and srun."""
     sweep = make(seeds=1, steps=LONG)

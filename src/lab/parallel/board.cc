@@ -22,7 +22,8 @@ using std::chrono::milliseconds;
 constexpr const char* kFailure = "failure";
 constexpr const char* kFailures = "failures";
 constexpr const char* kSpoken = "rank 0 has spoken";
-constexpr auto kEarlyReport = std::chrono::seconds(10);  // rank 0 may still be starting
+constexpr const char* kEnded = "ended";
+constexpr auto kEarlyReport = std::chrono::seconds(20);  // other ranks may still be starting
 
 c10::intrusive_ptr<c10d::TCPStore> connect(const std::string& address, int port, bool listens,
                                            milliseconds timeout) {
@@ -170,12 +171,23 @@ void report_early(const std::string& text, bool mistake) {
           name == "LOCAL_RANK" || name == "SLURM_LOCALID" || name == "OMPI_COMM_WORLD_LOCAL_RANK";
       return local ? "0" : process_environment(name);
     });
-    if (!launch.launched() || (launch.leads() && !launch.store_exists)) return;
+    if (!launch.launched()) return;
     const Board board = Board::open(launch, kEarlyReport);
-    if (launch.leads()) return board.set(kSpoken, "yes");
+    if (launch.leads() && launch.store_exists) return board.set(kSpoken, "yes");
     (void)report_failure(board,
                          {.rank = launch.rank, .text = text, .own = true, .mistake = mistake});
+    if (!launch.leads()) return note_end(board);
+    wait_for_ends(board, launch.world - 1, std::chrono::duration<double>(kEarlyReport).count());
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): rank 0 has failed too
+  }
+}
+
+void note_end(const Board& board) { (void)board.add(kEnded, 1); }
+
+void wait_for_ends(const Board& board, int others, double seconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (board.add(kEnded, 0) < others && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(milliseconds(20));
   }
 }
 

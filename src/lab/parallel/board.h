@@ -49,8 +49,12 @@ Failure report_failure(const Board& board, const Failure& failure);
 std::optional<Failure> failure_of(const Board& board);
 
 // For a rank that fails before it joins the others: rank 0, which would wait for it, learns why. Rank 0 itself prints its
-// failure; it tells the launcher that it has.
+// failure; it tells the launcher that it has, or listens for a while and tells the others, which would wait for it.
 void report_early(const std::string& text, bool mistake);
+// A rank that has learned of a failure ends: rank 0 need not keep the table for it.
+void note_end(const Board& board);
+// For rank 0: returns when so many others have ended, or after a time in seconds.
+void wait_for_ends(const Board& board, int others, double seconds);
 [[nodiscard]] bool rank_0_has_spoken(const Board& board);
 
 }  // namespace posenc::parallel

@@ -62,8 +62,11 @@ void Ranks::require_same(const std::string& what, const std::string& mine,
     while (!board_.has(agreed) && !failure_of(board_) && Clock::now() < end) {
       std::this_thread::sleep_for(kPoll);
     }
-    if (!board_.has(agreed)) throw missing_ranks({0}, options_.timeout_s);
-    return;
+    if (board_.has(agreed)) return;
+    const auto failure = failure_of(board_);
+    if (!failure) throw missing_ranks({0}, options_.timeout_s);
+    if (!watch_) note_end(board_);
+    throw OtherRankFailed(*failure);
   }
   std::vector<int> missing;
   for (int r = 1; r < world(); ++r) {
@@ -175,18 +178,11 @@ bool Ranks::any(bool mine) {
   return flag.item<double>() > 0.0;
 }
 
-void Ranks::wait_for_others(const char* key, double seconds) const {
-  const auto end = after(seconds);
-  while (board_.add(key, 0) < world() - 1 && Clock::now() < end) {
-    std::this_thread::sleep_for(kPoll);
-  }
-}
-
 Failure Ranks::report(const std::string& text, bool mistake) {
   Failure mine{.rank = rank(), .text = text, .own = true, .mistake = mistake};
   try {
     Failure first = report_failure(board_, mine);
-    if (leads() && !launch_.store_exists) wait_for_others("ended", kFarewell);
+    if (leads() && !launch_.store_exists) wait_for_ends(board_, world() - 1, kFarewell);
     return first;
   } catch (const std::exception&) {  // no one is left to tell
     return mine;
@@ -208,13 +204,8 @@ void Ranks::end_with(const Failure& failure) {
   }
   try {
     const Board own = board_.again();
-    if (!leads()) (void)own.add("ended", 1);
-    if (leads() && !launch_.store_exists) {
-      const auto end = after(kFarewell);
-      while (own.add("ended", 0) < world() - 2 && Clock::now() < end) {
-        std::this_thread::sleep_for(kPoll);
-      }
-    }
+    if (!leads()) note_end(own);
+    if (leads() && !launch_.store_exists) wait_for_ends(own, world() - 2, kFarewell);
   } catch (const std::exception&) {  // NOLINT(bugprone-empty-catch): no one is left to tell
   }
   if ((first || !leads()) && options_.end) options_.end(failure);
@@ -224,9 +215,9 @@ void Ranks::leave() {
   (void)any(false);  // all are here
   watch_.reset();
   if (!leads()) {
-    (void)board_.add("left", 1);
+    note_end(board_);
   } else if (!launch_.store_exists) {
-    wait_for_others("left", 5 * kFarewell);
+    wait_for_ends(board_, world() - 1, 5 * kFarewell);
   }
 }
 

@@ -84,7 +84,6 @@ class Ranks {
 
  private:
   void end_with(const Failure& failure);
-  void wait_for_others(const char* key, double seconds) const;
   template <class Start>
   void exchange(const Start& start);
   template <class Start>
