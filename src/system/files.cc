@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <system_error>
 
 #include "system/file_errors.h"
 #include "system/temporaries.h"
@@ -18,6 +19,7 @@ namespace {
 
 // Linux moves at most 2 GiB in one call.
 constexpr std::size_t kMostAtOnce = std::size_t{1} << 30;
+constexpr int kMostLinks = 40;  // as the system follows
 
 // What is there keeps its permissions when it is replaced.
 void keep_permissions(const std::string& path, const Descriptor& file) {
@@ -25,6 +27,12 @@ void keep_permissions(const std::string& path, const Descriptor& file) {
   if (::lstat(path.c_str(), &old) == 0 && S_ISREG(old.st_mode)) {
     (void)::fchmod(file.number(), old.st_mode & 07777);
   }
+}
+
+// A rename would replace a device node or a FIFO. Folders and links are left to the caller.
+void refuse_special(const std::string& path, const struct stat& facts) {
+  if (S_ISREG(facts.st_mode) || S_ISDIR(facts.st_mode) || S_ISLNK(facts.st_mode)) return;
+  throw not_regular_error(path, facts.st_mode);
 }
 
 }  // namespace
@@ -62,6 +70,8 @@ AtomicFile::AtomicFile(std::string path, bool replaces)
   if (!replaces && ::access(path_.c_str(), F_OK) == 0) {
     throw failure(EEXIST);
   }
+  struct stat there {};
+  if (::lstat(path_.c_str(), &there) == 0) refuse_special(path_, there);
   Temporary made = create_temporary_file(path_);
   temporary_ = std::move(made.path);
   file_ = std::move(made.lock);
@@ -131,6 +141,25 @@ void atomic_write(const std::filesystem::path& path, std::string_view text) {
   AtomicFile file(path.string(), true);
   file.write(text);
   file.commit();
+}
+
+std::string output_target(const std::string& path) {
+  namespace fs = std::filesystem;
+  struct stat there {};
+  if (::stat(path.c_str(), &there) == 0) refuse_special(path, there);
+  fs::path target = path;
+  for (int links = 0; links < kMostLinks; ++links) {
+    std::error_code why;
+    if (!fs::is_symlink(fs::symlink_status(target, why))) return target.string();
+    const fs::path next = fs::read_symlink(target, why);
+    if (why) throw write_error(path, why.value());
+    target = target.parent_path() / next;
+  }
+  throw write_error(path, ELOOP);
+}
+
+void write_output(const std::filesystem::path& path, std::string_view text) {
+  atomic_write(output_target(path.string()), text);
 }
 
 void append_whole(const Descriptor& file, std::string_view text,

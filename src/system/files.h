@@ -27,8 +27,9 @@ class InputFile {
   std::uint64_t size_ = 0;
 };
 
-// Writes a temporary file next to `path`, on the same file system, and renames it. A
-// symbolic link at `path` is replaced, not followed. Unless it replaces, a file that is there already is an error.
+// Writes a temporary file next to `path`, on the same file system, and renames it. A symbolic link at `path` is
+// replaced, not followed: output_target() resolves links. A device, FIFO or socket is an error, and so is a file
+// that is there already unless `replaces` is true.
 class AtomicFile {
  public:
   AtomicFile(std::string path, bool replaces);
@@ -60,6 +61,12 @@ class AtomicFile {
 // Writes a temporary file, syncs, renames, syncs the folder: `path` has the old text or the new one. An
 // Error of kind kIo names the path, the system's reason and what to do.
 void atomic_write(const std::filesystem::path& path, std::string_view text);
+
+// The file that an output option names: `path`, or the final target of a symbolic link, which need not exist. Throws
+// for a device, FIFO or socket, so call it before long work. Files inside runs do not use it: their links may be hostile.
+std::string output_target(const std::string& path);
+// atomic_write() to output_target().
+void write_output(const std::filesystem::path& path, std::string_view text);
 
 // Appends to an open file all of the text or, with an Error, none of it: a disk that fills up tears
 // no line.

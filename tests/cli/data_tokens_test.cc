@@ -132,6 +132,28 @@ TEST_F(DataTokens, NearDuplicatesAreRemoved) {
   EXPECT_EQ(kept, line + "\n{\"body\": \"other words\"}\n");
 }
 
+TEST_F(DataTokens, AnEmptyCorpusHasNoTokenizer) {
+  write_content(at("empty.txt"), "");
+  const Result result =
+      run("data tokenizer train " + at("empty.txt") + " --vocab 300 -o " + at("t.json"));
+  EXPECT_EQ(result.code, 2) << result.out;
+  EXPECT_NE(result.out.find("corpus has no documents; name files with text"), std::string::npos)
+      << result.out;
+  EXPECT_FALSE(fs::exists(at("t.json")));
+}
+
+TEST_F(DataTokens, FoldersWithoutCorporaAreSaidToBeThat) {
+  const auto says = [](const std::string& path) {
+    const Result result = run("data " + path);
+    EXPECT_EQ(result.code, 2) << result.out;
+    return result.out;
+  };
+  EXPECT_NE(says(at("texts")).find("texts holds no corpus and no token files"), std::string::npos);
+  EXPECT_NE(says(at("absent")).find("absent does not exist"), std::string::npos);
+  EXPECT_NE(says(at("texts/0.txt")).find("0.txt is not a folder"), std::string::npos);
+  EXPECT_NE(says("mobi").find("did you mean 'moby'?"), std::string::npos);
+}
+
 // A kill leaves nothing at the folder's place, and the next command removes what it left.
 TEST_F(DataTokens, AKilledCommandLeavesNothing) {
   make_tokens();

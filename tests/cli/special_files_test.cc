@@ -45,6 +45,32 @@ TEST_F(SpecialFiles, AsConfigsSpecsCorporaAndCheckpoints) {
   expect_refused("sample " + (folder_ / "text.yaml"));
 }
 
+TEST_F(SpecialFiles, AsOutputsAreRefusedAndStay) {
+  for (const std::string name : {"out.svg", "out.html", "out.tar"}) put_fifo(name);
+  const std::string runs = folder_ / "runs";
+  write_content(folder_ / "text.txt", "one two three");
+  expect_refused("plot decay -o " + (folder_ / "out.svg"));
+  expect_refused("report " + runs + " -o " + (folder_ / "out.html"));
+  expect_refused("runs pack " + runs + " -o " + (folder_ / "out.tar"));
+  expect_refused("data tokenizer train " + (folder_ / "text.txt") + " -o " + (folder_ / "out.svg"));
+  for (const std::string name : {"out.svg", "out.html", "out.tar"}) {
+    EXPECT_TRUE(std::filesystem::is_fifo(folder_ / name)) << name;
+  }
+}
+
+TEST_F(SpecialFiles, OutputsAreWrittenThroughLinks) {
+  std::filesystem::create_symlink("drawn.svg", folder_ / "link.svg");
+  ASSERT_EQ(run_in_time("plot decay -o " + (folder_ / "link.svg")).code, 0);
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "link.svg"));
+  EXPECT_EQ(file_content(folder_ / "drawn.svg").find("<svg"), 0U);
+  std::filesystem::create_symlink("packed.tar", folder_ / "link.tar");
+  const Result packed =
+      run_in_time("runs pack " + (folder_ / "runs/b") + " -o " + (folder_ / "link.tar"));
+  ASSERT_EQ(packed.code, 0) << packed.out;
+  EXPECT_TRUE(std::filesystem::is_regular_file(folder_ / "packed.tar"));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "link.tar"));
+}
+
 TEST_F(SpecialFiles, InRunsAreARemarkOfCompareAndReport) {
   for (const std::string name :
        {"status.json", "config.yaml", "environment.json", "results.json"}) {

@@ -119,9 +119,13 @@ TEST(ScalePlan, RefusesABatchThatCannotBeDivided) {
 TEST(ScalePlan, ReadsAmounts) {
   EXPECT_EQ(parse_amount("400Gbit", "--network"), 50e9);
   EXPECT_EQ(parse_amount("1.6Tbit", "--network"), 200e9);
-  EXPECT_EQ(parse_amount("141GB", "--memory"), 141e9);
-  for (const char* text : {"", "400", "Gbit", "-1GB", "0GB", "1e999GB", "4 GB", "4gb"}) {
+  EXPECT_EQ(parse_amount("50GB", "--network"), 50e9);
+  EXPECT_EQ(parse_bytes("141GB", "--memory"), 141e9);
+  EXPECT_THROW((void)parse_bytes("400Gbit", "--memory"), Error);
+  for (const char* text :
+       {"", "400", "Gbit", "-1GB", "0GB", "1e999GB", "4 GB", "4gb", "nan", "nanGB"}) {
     EXPECT_THROW((void)parse_amount(text, "--network"), Error) << text;
+    EXPECT_THROW((void)parse_bytes(text, "--memory"), Error) << text;
   }
 }
 

@@ -45,6 +45,7 @@ TEST(Spec, WaysOfWritingTheSameThingHaveOneHash) {
   EXPECT_EQ(hash(parse_spec("rope( theta = 5e5 )+alibi()")), wanted);
   EXPECT_EQ(hash(parse_spec("rope(layout=half, theta=500000.0) + none + alibi")), wanted);
   EXPECT_EQ(hash(parse_spec_yaml("- rope: {theta: 500000}\n- alibi\n")), wanted);
+  EXPECT_EQ(hash(parse_any_spec("[{rope: {theta: 500000}}, alibi]")), wanted);
   EXPECT_EQ(hash(parse_spec_yaml("rope(theta=500000) + alibi\n")), wanted);
   EXPECT_EQ(hash(parse_spec_json(R"([{"rope": {"theta": 500000.0}}, {"alibi": {}}])")), wanted);
   EXPECT_EQ(hash(parse_spec_json(R"("rope(theta=500000) + alibi")")), wanted);
@@ -74,6 +75,9 @@ TEST(Spec, TheFormIsDetected) {
   EXPECT_EQ(testing::message_of([] { (void)parse_any_spec("rope(theta: 5)"); }),
             testing::message_of([] { (void)parse_spec("rope(theta: 5)"); }))
       << "text with a mistake, not YAML";
+  EXPECT_EQ(testing::message_of([] { (void)parse_any_spec(R"({"rope": {"theta")"); }),
+            testing::message_of([] { (void)parse_spec_json(R"({"rope": {"theta")"); }))
+      << "neither JSON nor YAML";
   EXPECT_EQ(testing::message_of([] { (void)parse_any_spec(" "); }),
             testing::message_of([] { (void)parse_spec(" "); }));
 }

@@ -204,6 +204,16 @@ TEST_F(Unpack, WhatIsNoPackIsSaid) {
   expect_part(refusal(folder_ / "text.tar.zst"), "cannot be decompressed");
 }
 
+TEST_F(Unpack, NamesAPackThatWasCutOff) {
+  for (const char* ending : {".tar.zst", ".tar.gz"}) {
+    const std::string pack = packed(ending);
+    fs::resize_file(pack, fs::file_size(pack) / 2);
+    EXPECT_EQ(refusal(pack), "[" + pack +
+                                 "] cannot be decompressed; the file is damaged or incomplete; "
+                                 "copy it again");
+  }
+}
+
 TEST_F(Unpack, KnowsArchivesOfSomethingElse) {
   EXPECT_TRUE(may_be_pack(packed(".tar.zst")));
   EXPECT_TRUE(may_be_pack(packed(".tar")));

@@ -11,11 +11,26 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runs/files.h"
+#include "system/restart.h"
 
 namespace posenc::testing {
+
+// What posenc-lab sets for itself by starting itself again, which loads libtorch twice: given before, it starts in half of
+// the time. kBare takes it away again.
+inline constexpr const char* kBare =
+    "unset OMP_WAIT_POLICY OPENBLAS_THREAD_TIMEOUT OPENBLAS_CORETYPE GLOG_minloglevel "
+    "TORCH_CPP_LOG_LEVEL; ";
+inline const bool kChildrenAreReady = [] {
+  EnvironmentSettings settings = patient_threads();
+  for (auto& setting : better_openblas()) settings.push_back(std::move(setting));
+  settings.insert(settings.end(), {{"GLOG_minloglevel", "3"}, {"TORCH_CPP_LOG_LEVEL", "FATAL"}});
+  for (const auto& [name, value] : settings) setenv(name.c_str(), value.c_str(), 0);
+  return true;
+}();
 
 struct LabResult {
   int code = -1;
@@ -39,8 +54,9 @@ inline LabResult run_lab(const std::string& arguments, const std::string& before
 class LabProcess {
  public:
   // What it says goes to a file where one is named.
-  explicit LabProcess(std::vector<std::string> words, const std::string& said = "/dev/null") {
-    words.insert(words.begin(), POSENC_LAB_PATH);
+  explicit LabProcess(std::vector<std::string> words, const std::string& said = "/dev/null",
+                      const std::string& program = POSENC_LAB_PATH) {
+    words.insert(words.begin(), program);
     pid_ = fork();
     if (pid_ != 0) return;
     std::vector<char*> arguments;
@@ -48,7 +64,7 @@ class LabProcess {
     arguments.push_back(nullptr);
     if (freopen(said.c_str(), "w", stdout) == nullptr) _exit(126);
     if (dup2(STDOUT_FILENO, STDERR_FILENO) < 0) _exit(126);
-    execv(POSENC_LAB_PATH, arguments.data());
+    execvp(program.c_str(), arguments.data());
     _exit(127);
   }
   ~LabProcess() {

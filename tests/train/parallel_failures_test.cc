@@ -2,6 +2,7 @@
 #include <chrono>
 #include <memory>
 
+#include "runs/environment.h"
 #include "train/several_processes.h"
 #include "train/written_tokens.h"
 
@@ -32,6 +33,27 @@ TEST_F(FailingRanks, ARankThatCannotReadItsConfigIsNamed) {
   EXPECT_NE(out.find("nowhere.yaml"), std::string::npos) << out;
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));  // of 60
   EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+TEST_F(FailingRanks, ARankWithAnUnknownOptionIsNamed) {
+  const std::string out =
+      HandStartedRanks(free_port()).run({words(config_), words(config_, " --nope")});
+  expect_one_line(
+      out, "posenc: rank 1 failed: posenc train: The following argument was not expected: --nope",
+      2);
+}
+
+// Rank 0 has the table by which ranks find each other: it waits with its failure until the others know it.
+TEST_F(FailingRanks, ARank0ThatCannotStartEndsTheOthers) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::string nowhere = words(folder_ / "nowhere.yaml");
+  const HandStartedRanks ranks(free_port());
+  expect_one_line(ranks.run({nowhere, words(config_)}), "nowhere.yaml", 2);
+  expect_one_line(ranks.run({words(config_, " --nope"), words(config_)}), "--nope", 2);
+  expect_one_line(ranks.run({nowhere, nowhere}), "nowhere.yaml", 2);
+  expect_one_line(ranks.run({nowhere, words(config_)}, {kBare, kBare}), "nowhere.yaml", 2);
+  expect_one_line(ranks.run({words(config_, " --nope"), words(config_, " --nope")}), "--nope", 2);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
 TEST_F(FailingRanks, ARankWithoutAVariableIsNamed) {
@@ -97,6 +119,28 @@ TEST_F(FailingRanks, ASuspendedJobGoesOn) {
   EXPECT_EQ(process.wait(), 0) << read_file(folder_ / "said");
 }
 
+// Another build: the same program with another letter in its commit.
+TEST_F(FailingRanks, RanksOfDifferentBuildsAreRefused) {
+  const std::string commit = runs::build_commit();
+  if (commit.empty()) GTEST_SKIP() << "built outside git";
+  std::string bytes = read_file(POSENC_LAB_PATH);
+  std::string other = commit;
+  other.front() = commit.front() == '0' ? '1' : '0';
+  std::size_t found = 0;
+  for (std::size_t at = 0; (at = bytes.find(commit, at)) != std::string::npos; ++found) {
+    bytes.replace(at, other.size(), other);
+  }
+  ASSERT_GT(found, 0U);
+  const std::string program = folder_.write("posenc-lab", bytes);
+  fs::permissions(program, fs::perms::owner_all);
+  const std::string out =
+      HandStartedRanks(free_port()).run({words(config_), words(config_)}, {}, {"", program});
+  expect_one_line(out, "posenc: [ranks] build must be the same on all ranks", 2);
+  EXPECT_NE(out.find(commit), std::string::npos) << out;
+  EXPECT_NE(out.find(other), std::string::npos) << out;
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
 // No parent sees how they end: the others find out by themselves.
 TEST_F(FailingRanks, AKilledRankOfNoParentEndsTheJobAndIsNamed) {
   for (const int killed : {1, 0}) {
@@ -117,6 +161,51 @@ TEST_F(FailingRanks, AKilledRankOfNoParentEndsTheJobAndIsNamed) {
     ASSERT_EQ(said.size(), 1U) << read_file(folder_ / std::to_string(speaker));
     EXPECT_EQ(said[0].find("posenc: rank " + std::to_string(killed) + " failed: "), 0U) << said[0];
     EXPECT_EQ(read_file(folder_ / std::to_string(killed)), "");
+  }
+}
+
+// Within ten seconds. A process that nobody waits for stays in the table as a zombie.
+bool ends(pid_t process) {
+  for (int i = 0; i < 100; ++i) {
+    std::ifstream stat("/proc/" + std::to_string(process) + "/stat");
+    std::string number;
+    std::string name;
+    char state = 'Z';
+    if (!(stat >> number >> name >> state) || state == 'Z') return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  return false;
+}
+
+// Launchers see it and end the others; what has been saved stays.
+TEST_F(FailingRanks, AKilledRankOfALauncherEndsTheJobAndTheRunGoesOn) {
+  const std::map<std::string, std::vector<std::string>> launchers = {
+      {"mpirun",
+       {"--allow-run-as-root", "--oversubscribe", "-n", "2", "-x",
+        "POSENC_RENDEZVOUS=" + (folder_ / "place"), POSENC_LAB_PATH}},
+      {"torchrun",
+       {"-r", "1", "-t", "1", "--nproc_per_node=2", "--standalone", "--no_python",
+        POSENC_LAB_PATH}}};
+  for (auto [launcher, words] : launchers) {
+    if (!installed(launcher)) continue;
+    const std::string run = folder_ / launcher;
+    const std::vector<std::string> train = words_of_long_run(launcher, "20", {});
+    words.insert(words.end(), train.begin(), train.end());
+    LabProcess job(words, folder_ / "said", launcher);
+    wait_for_checkpoint(job, run);
+    const std::vector<pid_t> ranks = children_of(job.id());
+    ASSERT_EQ(ranks.size(), 2U) << launcher;
+    kill(ranks[1], SIGKILL);
+    EXPECT_GT(job.wait(), 0) << launcher;
+    for (const pid_t rank : ranks) EXPECT_TRUE(ends(rank)) << launcher;
+    const std::string said = read_file(folder_ / "said");
+    EXPECT_NE(said.find(launcher == "mpirun" ? "rank 1" : "local_rank: 1"), std::string::npos)
+        << said;
+    const TensorBytes before = last_tensors(run);
+    LabProcess again(words_of_long_run(launcher, "20", {"--resume"}));
+    wait_for_checkpoint(again, run, before);
+    again.send(SIGTERM);
+    (void)again.wait();
   }
 }
 

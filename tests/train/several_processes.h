@@ -74,6 +74,10 @@ inline std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+inline bool installed(const std::string& program) {
+  return std::system(("command -v " + program + " > /dev/null 2>&1").c_str()) == 0;
+}
+
 inline int free_port() {
   const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -92,16 +96,18 @@ class HandStartedRanks {
   explicit HandStartedRanks(int port) : port_(port) {}
   // The output of all ranks together when they have ended; each ends with `; echo "rank R: CODE"`.
   std::string run(const std::vector<std::string>& words,
-                  const std::vector<std::string>& before = {}) const {
+                  const std::vector<std::string>& before = {},
+                  const std::vector<std::string>& programs = {}) const {
     std::string script;
     for (std::size_t r = 0; r < words.size(); ++r) {
       const std::string first = r < before.size() ? before[r] : "";
+      const bool other = r < programs.size() && !programs[r].empty();
       script += "( " + first + " export RANK=" + std::to_string(r) +
                 " LOCAL_RANK=" + std::to_string(r) + " WORLD_SIZE=" + std::to_string(words.size()) +
                 " LOCAL_WORLD_SIZE=" + std::to_string(words.size()) +
                 " MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(port_) + "; " +
-                POSENC_LAB_PATH + " " + words[r] + "; echo rank " + std::to_string(r) +
-                " ended with $? ) & ";
+                (other ? programs[r] : POSENC_LAB_PATH) + " " + words[r] + "; echo rank " +
+                std::to_string(r) + " ended with $? ) & ";
     }
     script += "wait";
     FILE* pipe = popen(("( " + script + " ) 2>&1").c_str(), "r");

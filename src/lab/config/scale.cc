@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <span>
 
 #include "core/bind.h"
 #include "posenc/core/error.h"
@@ -139,6 +140,30 @@ Value variant_value(const ScaleVariant& v) {
                                  {"seconds", write_field(v.seconds)}})};
 }
 
+struct Unit {
+  std::string_view name;
+  double bytes;
+};
+constexpr std::array<Unit, 6> kUnits = {{{"MB", 1e6},
+                                         {"GB", 1e9},
+                                         {"TB", 1e12},
+                                         {"Mbit", 1e6 / 8},
+                                         {"Gbit", 1e9 / 8},
+                                         {"Tbit", 1e12 / 8}}};
+constexpr std::size_t kByteUnits = 3;  // the first of them
+
+// A number above 0 and one of the units; nothing where the text is something else.
+std::optional<double> amount_in(const std::string& text, std::span<const Unit> units) {
+  double number = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || !std::isfinite(number) || number <= 0.0) return std::nullopt;
+  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  for (const Unit& known : units) {
+    if (unit == known.name) return number * known.bytes;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 ScalePlan plan_scale(const LabConfig& config, const DataShape& data, const Cluster& cluster) {
@@ -190,25 +215,15 @@ Value scale_value(const ScalePlan& plan, const Cluster& cluster) {
 }
 
 double parse_amount(const std::string& text, const std::string& option) {
-  struct Unit {
-    std::string_view name;
-    double bytes;
-  };
-  constexpr std::array<Unit, 6> kUnits = {{{"Mbit", 1e6 / 8},
-                                           {"Gbit", 1e9 / 8},
-                                           {"Tbit", 1e12 / 8},
-                                           {"MB", 1e6},
-                                           {"GB", 1e9},
-                                           {"TB", 1e12}}};
-  double number = 0.0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string_view unit(end, text.data() + text.size() - end);
-  for (const Unit& known : kUnits) {
-    const bool fine = error == std::errc() && std::isfinite(number) && number > 0.0;
-    if (fine && unit == known.name) return number * known.bytes;
-  }
+  if (const auto amount = amount_in(text, kUnits)) return *amount;
   throw option_error(option, "must be a number above 0 and Mbit, Gbit, Tbit, MB, GB or TB",
                      "'" + text + "'", "for example 400Gbit");
+}
+
+double parse_bytes(const std::string& text, const std::string& option) {
+  if (const auto bytes = amount_in(text, std::span(kUnits).first(kByteUnits))) return *bytes;
+  throw option_error(option, "must be a number above 0 and MB, GB or TB", "'" + text + "'",
+                     "for example 80GB");
 }
 
 }  // namespace posenc::config

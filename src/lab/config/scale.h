@@ -81,7 +81,9 @@ ScalePlan plan_scale(const LabConfig& config, const DataShape& data, const Clust
 
 Value scale_value(const ScalePlan& plan, const Cluster& cluster);
 
-// "400Gbit" or "50GB": bytes per second or bytes. An Error signed with the option where it is neither.
+// "400Gbit" or "50GB": bytes, of a bandwidth per second. An Error names the option where the text is neither.
 double parse_amount(const std::string& text, const std::string& option);
+// "141GB", in bytes alone.
+double parse_bytes(const std::string& text, const std::string& option);
 
 }  // namespace posenc::config

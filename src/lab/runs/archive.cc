@@ -83,23 +83,29 @@ Archive::Archive(const fs::path& path, fs::path scratch, std::string shown)
   (void)require_format(path_);
 }
 
+Ending Archive::execute(std::vector<std::string> words) const {
+  std::error_code ignored;
+  fs::remove(log(), ignored);
+  // Options in the user's environment would change the bytes.
+  return run_command({.words = std::move(words),
+                      .folder = "",
+                      .output = log().string(),
+                      .environment = {{"LC_ALL", "C"}, {"TAR_OPTIONS", ""}, {"GZIP", ""}}});
+}
+
+Error Archive::failure(const std::string& what, const std::string& program,
+                       const Ending& ending) const {
+  const std::string said = last_line(log().string());
+  return file_error(ErrorKind::kIo, shown_, "",
+                    fmt::format("{}: {} ended with {}{}{}", what, program, ending_text(ending),
+                                said.empty() ? "" : ": ", said),
+                    "", "");
+}
+
 void Archive::run(const std::string& what, std::vector<std::string> words) const {
   const std::string program = words.front();
-  const std::string log = (scratch_ / "log").string();
-  std::error_code ignored;
-  fs::remove(log, ignored);
-  // Options in the user's environment would change the bytes.
-  const Ending ending =
-      run_command({.words = std::move(words),
-                   .folder = "",
-                   .output = log,
-                   .environment = {{"LC_ALL", "C"}, {"TAR_OPTIONS", ""}, {"GZIP", ""}}});
-  if (ending.fine()) return;
-  const std::string said = last_line(log);
-  throw file_error(ErrorKind::kIo, shown_, "",
-                   fmt::format("{}: {} ended with {}{}{}", what, program, ending_text(ending),
-                               said.empty() ? "" : ": ", said),
-                   "", "");
+  const Ending ending = execute(std::move(words));
+  if (!ending.fine()) throw failure(what, program, ending);
 }
 
 void Archive::write(const fs::path& folder, const std::vector<std::string>& names) const {
@@ -130,17 +136,20 @@ fs::path Archive::decompress(std::int64_t most_bytes) const {
   if (size_of(path_) > most_bytes) throw too_large(shown_, most_bytes);
   const std::string program = format.program.empty() ? "cat" : format.program;
   const std::string options = format.program.empty() ? "--" : "-dcq";
-  try {
-    run("cannot be decompressed, it is damaged",
-        {"sh", "-c", R"(ulimit -f "$1" && exec "$2" "$3" "$4" > "$5")", "sh",
-         std::to_string(most_bytes / kShellBlock + 1), program, options, path_.string(),
-         tar().string()});
-  } catch (const Error&) {
-    if (size_of(tar()) >= most_bytes) throw too_large(shown_, most_bytes);
-    throw;
+  const Ending ending = execute({"sh", "-c", R"(ulimit -f "$1" && exec "$2" "$3" "$4" > "$5")",
+                                 "sh", std::to_string(most_bytes / kShellBlock + 1), program,
+                                 options, path_.string(), tar().string()});
+  const std::int64_t written = size_of(tar());
+  if (written > most_bytes || (!ending.fine() && written == most_bytes)) {
+    throw too_large(shown_, most_bytes);
   }
-  if (size_of(tar()) > most_bytes) throw too_large(shown_, most_bytes);
-  return tar();
+  if (ending.fine()) return tar();
+  // The decompressor shortens the path in its message.
+  const bool stopped = ending.signal != 0;
+  const bool full = last_line(log().string()).find("No space left") != std::string::npos;
+  if (stopped || full) throw failure("cannot be decompressed", program, ending);
+  throw file_error(ErrorKind::kIo, shown_, "", "cannot be decompressed", "",
+                   "the file is damaged or incomplete; copy it again");
 }
 
 void Archive::extract(const fs::path& folder) const {

@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "posenc/core/error.h"
+#include "system/process.h"
+
 namespace posenc::runs {
 
 // Has it the name of an archive: .tar.zst, .tar.gz or .tar?
@@ -34,6 +37,11 @@ class Archive {
 
  private:
   [[nodiscard]] std::filesystem::path tar() const { return scratch_ / "content.tar"; }
+  [[nodiscard]] std::filesystem::path log() const { return scratch_ / "log"; }
+  // What the program prints goes to log().
+  [[nodiscard]] Ending execute(std::vector<std::string> words) const;
+  [[nodiscard]] Error failure(const std::string& what, const std::string& program,
+                              const Ending& ending) const;
   void run(const std::string& what, std::vector<std::string> words) const;
 
   std::filesystem::path path_;  // absolute: no program takes it for an option

@@ -85,6 +85,7 @@ void check_target(const fs::path& pack) {
   if (fs::is_directory(pack)) {
     throw refused(pack, "is a folder", "name a file: -o " + (pack / "runs.tar.zst").string());
   }
+  (void)output_target(pack.string());
   require_archive_tools(pack);
 }
 
@@ -131,7 +132,8 @@ Packed pack_runs(const std::vector<fs::path>& folders, const fs::path& pack,
                  const PackOptions& options) {
   check_target(pack);
   const NamedRuns runs = collect(folders);
-  const ScratchFolder scratch(pack);
+  const fs::path target = output_target(pack.string());
+  const ScratchFolder scratch(target);
   const fs::path files = scratch.path() / "files";
   Packed packed{.runs = std::ssize(runs), .messages = copy_runs(runs, files, options)};
   const PackIndex index = index_of(files);
@@ -147,7 +149,7 @@ Packed pack_runs(const std::vector<fs::path>& folders, const fs::path& pack,
   Archive(written, scratch.path(), pack.string()).write(files, names);
   packed.archive_bytes = static_cast<std::int64_t>(fs::file_size(written));
   require_not_stopped(pack, options, "was not written");
-  put_in_place(written, pack);
+  put_in_place(written, target);
   return packed;
 }
 

@@ -80,6 +80,15 @@ Error read_error(const std::string& path, int error_number) {
            .hint = "check the path and its permissions"}};
 }
 
+Error not_regular_error(const std::string& path, mode_t mode) {
+  return {ErrorKind::kIo,
+          {.scope = path,
+           .key = "",
+           .rule = std::string("is ") + kind_name(mode) + ", not a regular file",
+           .value = "",
+           .hint = "give the path of a regular file"}};
+}
+
 Descriptor open_regular(const std::string& path, int flags, mode_t mode) {
   Descriptor file = open_path(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, mode);
   const int why = errno;
@@ -87,14 +96,7 @@ Descriptor open_regular(const std::string& path, int flags, mode_t mode) {
   // A FIFO without a reader and a directory cannot be opened to write; they are named all the same.
   const bool known =
       file.number() >= 0 ? ::fstat(file.number(), &facts) == 0 : ::stat(path.c_str(), &facts) == 0;
-  if (known && !S_ISREG(facts.st_mode)) {
-    throw Error(ErrorKind::kIo,
-                {.scope = path,
-                 .key = "",
-                 .rule = std::string("is ") + kind_name(facts.st_mode) + ", not a regular file",
-                 .value = "",
-                 .hint = "give the path of a regular file"});
-  }
+  if (known && !S_ISREG(facts.st_mode)) throw not_regular_error(path, facts.st_mode);
   errno = why;
   return file;
 }

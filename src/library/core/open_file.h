@@ -45,5 +45,7 @@ std::size_t read_bytes(const Descriptor& file, std::span<char> into, const std::
 
 // "[path] cannot be read: No such file or directory; check the path and its permissions"
 Error read_error(const std::string& path, int error_number);
+// "[path] is a FIFO, not a regular file; give the path of a regular file", by st_mode.
+Error not_regular_error(const std::string& path, mode_t mode);
 
 }  // namespace posenc

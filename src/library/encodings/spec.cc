@@ -115,11 +115,30 @@ Value canonical_tree(const Spec& spec) {
 Spec parse_spec(std::string_view text) { return bind_spec(parse_spec_text(text)); }
 Spec parse_spec_json(std::string_view json) { return bind_spec(parse_json(json, "spec")); }
 
+namespace {
+
+// JSON, or YAML's flow style with names that are not quoted: {rope: {theta: 5}}.
+Spec parse_flow_spec(std::string_view spec) {
+  try {
+    return parse_spec_json(spec);
+  } catch (const Error& json) {
+    if (json.kind() != ErrorKind::kSyntax) throw;
+    try {
+      return parse_spec_yaml(spec);
+    } catch (const Error& yaml) {
+      if (yaml.kind() == ErrorKind::kSyntax) throw json;
+      throw;
+    }
+  }
+}
+
+}  // namespace
+
 Spec parse_any_spec(std::string_view spec) {
   const std::size_t first = spec.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return parse_spec(spec);
   if (std::string_view("[{\"").find(spec[first]) != std::string_view::npos) {
-    return parse_spec_json(spec);
+    return parse_flow_spec(spec);
   }
   const std::size_t mark = spec.find_first_of("(:", first);
   const bool yaml =

@@ -13,6 +13,7 @@
 #include "cli/print.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
+#include "command/ranges.h"
 #include "config/load.h"
 #include "posenc/core/error.h"
 #include "report/attention_figures.h"
@@ -209,10 +210,10 @@ void add_attention(CLI::App& app, Action& chosen) {
   verb->add_option("RUN", options->run, "a run directory")->required();
   auto* text = verb->add_option("--text", options->text, "a text of your own in place of a sample");
   verb->add_option("--sample", options->sample, "number of the sample, as evaluations draw it")
-      ->check(CLI::NonNegativeNumber)
+      ->check(command::integer_from(0))
       ->excludes(text);
   verb->add_option("--length", options->length, "positions (default: the training length)")
-      ->check(CLI::Range(1, 1 << 24))
+      ->check(command::integer_in(1, 1 << 24))
       ->excludes(text);
   verb->add_option("--axis", options->axis, "how the sample is made (default: train)")
       ->excludes(text);
@@ -221,14 +222,14 @@ void add_attention(CLI::App& app, Action& chosen) {
   verb->add_option("--against", options->against,
                    "a second run: the difference on the same sample");
   verb->add_option("--layer", options->layers, "layers to show in full (default: all, small)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(command::integer_from(0));
   verb->add_option("--head", options->heads, "heads to show in full, of the layers or of all")
-      ->check(CLI::NonNegativeNumber);
+      ->check(command::integer_from(0));
   add_figure_options(*verb, options->output);
   verb->footer(
       "Examples:\n"
       "  posenc attention runs/mine --sample 0 -o attention.svg\n"
-      "  posenc attention runs/mine --text \"the cat sat on the mat\" -o mat.svg\n"
+      "  posenc attention runs/text --text \"the cat sat on the mat\" -o mat.svg\n"
       "  posenc attention runs/mine --layer 1 --head 0 -o head.png\n"
       "  posenc attention runs/mine --against runs/other --axis longer --length 64\n");
   verb->callback([&chosen, options] { chosen = [options] { return run_attention(*options); }; });

@@ -10,6 +10,7 @@
 #include "cli/print.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
+#include "command/ranges.h"
 #include "report/latex.h"
 #include "report/tables.h"
 #include "runs/numbers.h"
@@ -151,7 +152,7 @@ void add_compare(CLI::App& app, Action& chosen) {
   form->require_option(0, 1);
   verb->add_option("--threshold", options->compare.threshold,
                    "accuracy that the effective length asks for (default: the runs' own)")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(command::number_in(0.0, 1.0));
   verb->footer(
       "Examples:\n"
       "  posenc compare runs/demo\n"

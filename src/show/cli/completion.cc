@@ -29,7 +29,7 @@ int run_completion(const CLI::App& app, const CompletionOptions& options) {
   if (options.out.empty()) {
     print("{}", script);
   } else {
-    atomic_write(options.out, script);
+    write_output(options.out, script);
   }
   return kFine;
 }

@@ -12,6 +12,7 @@
 #include "cli/conversion.h"
 #include "cli/print.h"
 #include "cli/verbs.h"
+#include "command/ranges.h"
 #include "posenc/core/error.h"
 
 namespace posenc::cli {
@@ -124,7 +125,7 @@ CLI::Option* add_patterns(CLI::App* verb, const std::string& name, weights::Patt
 
 void add_layout_options(CLI::App* verb, ConvertOptions& options, CLI::Option* layout) {
   HeadShape& heads = options.to_layout.heads;
-  const CLI::Range size(1, 1 << 20);
+  const CLI::Validator size = command::integer_in(1, 1 << 20);
   std::vector<CLI::Option*> all = {
       verb->add_option("--from", options.from, "pairing of IN, if it is neither marked nor told")
           ->check(CLI::IsMember(names_of<PairLayout>())),
@@ -137,7 +138,7 @@ void add_layout_options(CLI::App* verb, ConvertOptions& options, CLI::Option* la
       verb->add_option("--rotary-dim", heads.rotary_dim, "channels that rotate (default: all)")
           ->check(size),
       verb->add_option("--dim-offset", heads.dim_offset, "first channel that rotates")
-          ->check(CLI::Range(0, 1 << 20)),
+          ->check(command::integer_in(0, 1 << 20)),
       add_patterns(verb, "--q-proj", options.to_layout.q, "projections of q, if not known by name"),
       add_patterns(verb, "--k-proj", options.to_layout.k, "projections of k"),
       add_patterns(verb, "--qkv-proj", options.to_layout.fused, "projections of q, k and v in one"),

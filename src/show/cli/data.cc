@@ -1,8 +1,10 @@
 // posenc data: corpora through the system's package tools.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "cli/data_verbs.h"
 #include "cli/print.h"
@@ -51,7 +53,27 @@ int print_list() {
   return kFine;
 }
 
+// A path is not a misspelt corpus.
+void refuse_path(const std::string& name) {
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(name, ignored);
+  if (!folder && name.find('/') == std::string::npos) return;
+  const bool exists = std::filesystem::exists(name, ignored);
+  const char* why = exists ? "is not a folder" : "does not exist";
+  throw Error(ErrorKind::kIo,
+              {.scope = "data",
+               .key = name,
+               .rule = folder ? "holds no corpus and no token files" : why,
+               .value = "",
+               .hint = folder ? "posenc data tokens writes token files into a folder"
+                              : "name a folder, or a corpus of posenc data --list"});
+}
+
 int fetch(const DataOptions& options) {
+  const bool known =
+      std::any_of(datasets::catalog().begin(), datasets::catalog().end(),
+                  [&](const datasets::Corpus& corpus) { return corpus.name == options.name; });
+  if (!known) refuse_path(options.name);
   const datasets::Corpus& corpus = datasets::find_corpus(options.name);
   const StopRequest stop;
   const std::string folder = target(options, corpus.name);

@@ -119,6 +119,7 @@ void require_new(const std::string& path) {
 
 int dedup(const DedupArguments& arguments) {
   require_new(arguments.output);
+  if (!arguments.report.empty()) (void)output_target(arguments.report);
   const fs::path target = fs::absolute(arguments.output).lexically_normal();
   tasks::NearDuplicates duplicates(arguments.threshold);
   const StopRequest stop;
@@ -148,7 +149,7 @@ int dedup(const DedupArguments& arguments) {
     clean.add(document);
   });
   clean.finish(target);
-  if (!arguments.report.empty()) atomic_write(arguments.report, report_text(removed));
+  if (!arguments.report.empty()) write_output(arguments.report, report_text(removed));
   print("{}: {} documents ({}), {} near-duplicates ({}) removed at resemblance {}\n",
         arguments.output, kept.size(), megabytes(bytes - removed_bytes), removed.size(),
         megabytes(removed_bytes), arguments.threshold);

@@ -47,7 +47,17 @@ SplitPattern pattern_named(const std::string& name) {
   return name == "qwen2" ? SplitPattern::kQwen2 : SplitPattern::kGpt2;
 }
 
+Error empty_corpus() {
+  return {ErrorKind::kMissingKey,
+          {.scope = "data tokenizer",
+           .key = "corpus",
+           .rule = "has no documents",
+           .value = "",
+           .hint = "name files with text"}};
+}
+
 int train_tokenizer(TrainArguments arguments) {
+  (void)output_target(arguments.output);
   arguments.training.pattern = pattern_named(arguments.pattern);
   tokens::Trainer trainer(arguments.training);
   const StopRequest stop;
@@ -59,9 +69,10 @@ int train_tokenizer(TrainArguments arguments) {
     bytes += std::ssize(document.text);
     ++documents;
   });
+  if (bytes == 0) throw empty_corpus();
   const tokens::Tokenizer tokenizer(trainer.train());
   stop_if(stop);
-  atomic_write(arguments.output, tokenizer_json(tokenizer.parts()));
+  write_output(arguments.output, tokenizer_json(tokenizer.parts()));
   print("{}: {} tokens, {} merges, from {} documents ({})\n", arguments.output,
         tokenizer.vocabulary(), tokenizer.parts().merges.size(), documents, megabytes(bytes));
   print("  SHA-256 of the vocabulary {}\n", tokenizer.fingerprint());

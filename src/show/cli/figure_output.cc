@@ -4,6 +4,7 @@
 
 #include "cli/choices.h"
 #include "cli/print.h"
+#include "command/ranges.h"
 #include "draw/files.h"
 #include "posenc/core/error.h"
 #include "runs/files.h"
@@ -23,15 +24,18 @@ void add_figure_options(CLI::App& verb, FigureOutput& output) {
       ->check(CLI::IsMember(names_of<draw::Look>()))
       ->capture_default_str();
   verb.add_option("--scale", output.scale, "pixels of a PNG per unit of the SVG")
-      ->check(CLI::Range(0.25, 8.0))
+      ->check(command::number_in(0.25, 8.0))
       ->capture_default_str();
-  verb.add_option("--columns", output.columns, "panels per row")->check(CLI::Range(1, 12));
+  verb.add_option("--columns", output.columns, "panels per row")->check(command::integer_in(1, 12));
   verb.add_option("--panel-width", output.panel_width, "of each, in pixels; heights in proportion")
-      ->check(CLI::Range(80.0, 2000.0));
+      ->check(command::number_in(80.0, 2000.0));
 }
 
 void check(const FigureOutput& output) {
-  for (const std::string& file : output.files) draw::check_ending(file);
+  for (const std::string& file : output.files) {
+    draw::check_ending(file);
+    (void)output_target(file);
+  }
   if (output.data.empty() || output.data.ends_with(".csv")) return;
   throw Error(ErrorKind::kUnsupported, {.scope = "figure",
                                         .key = "--data",
@@ -54,7 +58,7 @@ void write(draw::Figure figure, const FigureOutput& output, const std::string& u
   std::vector<std::string> contents;
   for (const std::string& file : files) contents.push_back(draw::file_content(figure, file, look));
   for (std::size_t f = 0; f < files.size(); ++f) {
-    atomic_write(files[f], contents[f]);
+    write_output(files[f], contents[f]);
     print("{}\n", files[f]);
   }
 }

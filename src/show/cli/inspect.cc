@@ -7,6 +7,7 @@
 #include "cli/inspection.h"
 #include "cli/print.h"
 #include "cli/verbs.h"
+#include "command/ranges.h"
 #include "core/value.h"
 #include "posenc/core/error.h"
 #include "posenc/encodings/hf_config.h"
@@ -128,11 +129,11 @@ void add_inspect(CLI::App& app, Action& chosen) {
       ->excludes(spec)
       ->excludes(encoding);
   verb->add_option("--head-dim", options->head_dim, "channels per head (with a spec)")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(command::integer_in(1, 1 << 20));
   verb->add_option("--heads", options->heads, "attention heads (default 1, or the model's)")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(command::integer_in(1, 1 << 20));
   verb->add_option("--seq-len", options->seq_len, "current length, for schedules that follow it")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 50));
+      ->check(command::integer_in(1, std::int64_t{1} << 50));
   verb->add_option("--positions", options->positions,
                    "rows to show: 0,1,7 or 0:15, or 3/4/5 with one coordinate per axis")
       ->capture_default_str();

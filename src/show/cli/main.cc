@@ -9,6 +9,7 @@
 #include "cli/verbs.h"
 #include "command/help.h"
 #include "command/mistakes.h"
+#include "command/output.h"
 #include "core/failure.h"
 #include "posenc/core/error.h"
 
@@ -67,6 +68,24 @@ int run(int argc, char** argv) {
   return chosen();
 }
 
+// Results that did not arrive are a failure.
+int finished(int code) {
+  const std::string problem = command::output_problem(stdout);
+  if (problem.empty()) return code;
+  print_error("posenc: {}", problem);
+  return code == kFine ? kFailure : code;
+}
+
+int failed(const std::exception& failure) {
+  const std::string problem = command::output_problem(stdout, &failure);
+  if (problem.empty()) {
+    print_error("posenc: internal error: {}", failure_text(failure));
+  } else {
+    print_error("posenc: {}", problem);
+  }
+  return kFailure;
+}
+
 }  // namespace
 
 // For the list of verbs: words_of() has replaced it by --help before anything is parsed.
@@ -80,12 +99,11 @@ void add_help(CLI::App& app, Action& /*chosen*/) {
 
 int main(int argc, char** argv) {
   try {
-    return posenc::cli::run(argc, argv);
+    return posenc::cli::finished(posenc::cli::run(argc, argv));
   } catch (const posenc::Error& mistake) {
     posenc::cli::print_error("posenc: {}", mistake.what());
     return posenc::cli::kMistake;
   } catch (const std::exception& failure) {
-    posenc::cli::print_error("posenc: internal error: {}", posenc::failure_text(failure));
-    return posenc::cli::kFailure;
+    return posenc::cli::failed(failure);
   }
 }

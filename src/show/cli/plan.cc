@@ -7,6 +7,7 @@
 #include "cli/print.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
+#include "command/ranges.h"
 #include "config/load.h"
 #include "config/scale.h"
 #include "posenc/core/error.h"
@@ -87,7 +88,7 @@ double h200_tflops(config::TrainPrecision precision) {
 config::Cluster cluster_of(const PlanOptions& options, const config::LabConfig& config) {
   config::Cluster cluster = options.cluster;
   cluster.network = config::parse_amount(options.network, "--network");
-  cluster.memory = config::parse_amount(options.memory, "--memory");
+  cluster.memory = config::parse_bytes(options.memory, "--memory");
   const double tflops =
       options.peak_tflops > 0.0 ? options.peak_tflops : h200_tflops(config.train.precision);
   cluster.peak = tflops * 1e12;
@@ -163,28 +164,28 @@ int run_plan(const PlanOptions& options) {
 
 void add_machine_options(CLI::App& verb, PlanOptions& options) {
   verb.add_option("--gpus", options.cluster.gpus, "GPUs, one process each")
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(command::integer_in(1, 1 << 20))
       ->required();
   verb.add_option("--network", options.network, "bandwidth of one GPU in each direction")
       ->capture_default_str();
   verb.add_option("--network-share", options.cluster.network_share, "of it that is reached")
-      ->check(CLI::Range(0.01, 1.0))
+      ->check(command::number_in(0.01, 1.0))
       ->capture_default_str();
   verb.add_option("--latency", options.latency_us, "of one hop, in microseconds")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(command::number_in(0.0, 1e6))
       ->capture_default_str();
   verb.add_option("--memory", options.memory, "of one GPU (default: an H200)")
       ->capture_default_str();
   verb.add_option("--peak", options.peak_tflops,
                   "TFLOP/s of one GPU (default: an H200 at train.precision)")
-      ->check(CLI::Range(0.001, 1e6));
+      ->check(command::number_in(0.001, 1e6));
   verb.add_option("--share", options.cluster.share,
                   "of the peak that training reaches (default: measured on an H200, docs/lab.md)")
-      ->check(CLI::Range(0.001, 1.0))
+      ->check(command::number_in(0.001, 1.0))
       ->capture_default_str();
   verb.add_option("--tokens-per-s", options.tokens_per_second,
                   "measured on one GPU with posenc bench train, in place of --peak and --share")
-      ->check(CLI::PositiveNumber);
+      ->check(command::number_above(0.0));
 }
 
 }  // namespace
@@ -198,7 +199,7 @@ void add_plan(CLI::App& app, Action& chosen) {
       ->allow_extra_args(false);
   add_machine_options(*verb, *options);
   verb->add_option("--vocabulary", options->vocabulary, "tokens (default: those of the task)")
-      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 32));
+      ->check(command::integer_in(2, std::int64_t{1} << 32));
   verb->add_flag("--json", options->json, "as JSON, in bytes and seconds");
   verb->footer("Example:\n  posenc plan configs/language_model.yaml --gpus 16 --network 400Gbit\n");
   verb->callback([&chosen, options] { chosen = [options] { return run_plan(*options); }; });

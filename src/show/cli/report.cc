@@ -6,6 +6,7 @@
 
 #include "cli/print.h"
 #include "cli/verbs.h"
+#include "command/ranges.h"
 #include "posenc/core/error.h"
 #include "report/html.h"
 #include "runs/files.h"
@@ -28,6 +29,7 @@ std::string command_text(const ReportOptions& options) {
 }
 
 void check_out(const std::filesystem::path& path) {
+  (void)output_target(path.string());
   if (!std::filesystem::is_directory(path)) return;
   throw Error(ErrorKind::kIo, {.scope = "report",
                                .key = path.string(),
@@ -43,7 +45,7 @@ int run_report(const ReportOptions& options) {
                             .title = options.title,
                             .command = command_text(options)};
   const std::string page = report::html_report(input);
-  atomic_write(options.out, page);
+  write_output(options.out, page);
   print("{} ({:.1f} MB)\n", options.out, static_cast<double>(page.size()) / 1e6);
   return kFine;
 }
@@ -61,7 +63,7 @@ void add_report(CLI::App& app, Action& chosen) {
   verb->add_option("--title", options->title, "of the page (default: what was compared)");
   verb->add_option("--threshold", options->compare.threshold,
                    "accuracy that the effective length asks for (default: the runs' own)")
-      ->check(CLI::Range(0.0, 1.0));
+      ->check(command::number_in(0.0, 1.0));
   verb->footer("Example:\n  posenc report runs/demo -o runs/demo/report.html\n");
   verb->callback([&chosen, options] { chosen = [options] { return run_report(*options); }; });
 }

@@ -8,6 +8,7 @@
 #include "cli/print.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
+#include "command/ranges.h"
 #include "posenc/core/error.h"
 #include "runs/pack.h"
 #include "runs/run_directory.h"
@@ -124,10 +125,10 @@ void add_pack_verb(CLI::App& runs, Action& chosen) {
                  "with the weights of the last checkpoint, for posenc eval");
   verb->add_option("--attention", words->options.attention,
                    "attention records to keep, of the shortest length")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1000}))
+      ->check(command::integer_in(0, 1000))
       ->capture_default_str();
   verb->add_option("--metrics", words->options.metrics, "rows of metrics.jsonl to keep")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 40))
+      ->check(command::integer_in(0, std::int64_t{1} << 40))
       ->capture_default_str();
   verb->footer("Example:\n  posenc runs pack runs/demo -o demo.tar.zst\n");
   verb->callback([&chosen, words] { chosen = [words] { return run_pack(*words); }; });

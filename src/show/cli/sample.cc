@@ -3,10 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 
 #include "cli/print.h"
 #include "cli/verbs.h"
+#include "command/ranges.h"
 #include "config/load.h"
 #include "core/bind.h"
 #include "posenc/core/error.h"
@@ -36,7 +38,20 @@ void check_axis(const tasks::Task& task, const std::string& axis) {
                                        .hint = suggestion(axis, names)});
 }
 
+// Samples are numbered by 64-bit integers.
+void check_numbers(const SampleOptions& options) {
+  const std::int64_t most = std::numeric_limits<std::int64_t>::max() - options.count;
+  if (options.first <= most) return;
+  throw Error(ErrorKind::kOutOfRange,
+              {.scope = "sample",
+               .key = "--first",
+               .rule = fmt::format("must be at most {} with --count {}", most, options.count),
+               .value = std::to_string(options.first),
+               .hint = ""});
+}
+
 int run_sample(const SampleOptions& options) {
+  check_numbers(options);
   const config::LabConfig config = config::load_config(options.config, options.settings).config;
   const auto task = tasks::make_task(config.task);
   check_axis(*task, options.axis);
@@ -77,9 +92,10 @@ void add_sample(CLI::App& app, Action& chosen) {
       ->allow_extra_args(false);
   verb->add_option("--axis", options->axis, "how samples are made (default: train)");
   verb->add_option("--length", options->length, "positions (default: the training length)")
-      ->check(CLI::Range(1, 1 << 24));
-  verb->add_option("--count", options->count, "samples")->check(CLI::Range(1, 1000));
-  verb->add_option("--first", options->first, "number of the first")->check(CLI::NonNegativeNumber);
+      ->check(command::integer_in(1, 1 << 24));
+  verb->add_option("--count", options->count, "samples")->check(command::integer_in(1, 1000));
+  verb->add_option("--first", options->first, "number of the first")
+      ->check(command::integer_from(0));
   verb->footer("Example:\n  posenc sample configs/demo.yaml --axis sparse\n");
   verb->callback([&chosen, options] { chosen = [options] { return run_sample(*options); }; });
 }

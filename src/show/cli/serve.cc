@@ -11,6 +11,7 @@
 
 #include "cli/print.h"
 #include "cli/verbs.h"
+#include "command/ranges.h"
 #include "posenc/core/error.h"
 #include "serve/http.h"
 #include "serve/site.h"
@@ -90,7 +91,7 @@ void add_serve(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<ServeOptions>();
   verb->add_option("DIR", options->folder, "folder with runs")->capture_default_str();
   verb->add_option("--port", options->port, "on 127.0.0.1 and ::1; 0: a free one")
-      ->check(CLI::Range(0, 65535))
+      ->check(command::integer_in(0, 65535))
       ->capture_default_str();
   verb->add_option("--web", options->web,
                    "the explorer's built files (default: where make web puts them)");

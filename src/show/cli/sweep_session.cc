@@ -19,6 +19,7 @@
 #include "cli/print.h"
 #include "cli/table.h"
 #include "cli/verbs.h"
+#include "command/ranges.h"
 #include "sweep/gpu_service.h"
 #include "sweep/slurm.h"
 #include "system/stop_request.h"
@@ -245,9 +246,9 @@ void print_remark(const sweep::GpuService& service) {
 }  // namespace
 
 void add_session_options(CLI::App& verb, SessionOptions& options) {
-  verb.add_option("--jobs", options.jobs, "jobs at a time")->check(CLI::Range(1, 4096));
+  verb.add_option("--jobs", options.jobs, "jobs at a time")->check(command::integer_in(1, 4096));
   verb.add_option("--threads", options.threads, "threads of each job (default: cores / jobs)")
-      ->check(CLI::Range(1, 4096));
+      ->check(command::integer_in(1, 4096));
   verb.add_option("--set", options.settings, "for every job, such as train.steps=100")
       ->allow_extra_args(false);
   verb.add_option("--device", options.device, "cpu or cuda, as --set train.device=...")
@@ -260,7 +261,7 @@ void add_session_options(CLI::App& verb, SessionOptions& options) {
                   "what runs a job (default: posenc train), words between blanks");
   verb.add_option("--lease", options.lease,
                   "seconds without a heartbeat after which another machine's run is taken over")
-      ->check(CLI::Range(1.0, 86400.0))
+      ->check(command::number_in(1.0, 86400.0))
       ->capture_default_str();
   verb.add_flag("--dry-run", options.dry_run, "print the jobs and what would become of each");
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cli/print.h"
+#include "command/ranges.h"
 #include "posenc/core/error.h"
 #include "runs/files.h"
 
@@ -34,13 +35,13 @@ void add_slurm_options(CLI::App& verb, sweep::SlurmRequest& request) {
   };
   add("--partition", request.partition, "partition of the cluster");
   add("--time", request.time, "time limit of a task, as sbatch takes it: 90 or 4:00:00 or 2-12");
-  add("--gpus", request.gpus, "GPUs of a task")->check(CLI::Range(1, 1024));
-  add("--cpus", request.cpus, "processors of a task")->check(CLI::Range(1, 4096));
+  add("--gpus", request.gpus, "GPUs of a task")->check(command::integer_in(1, 1024));
+  add("--cpus", request.cpus, "processors of a task")->check(command::integer_in(1, 4096));
   add("--mem", request.memory, "memory of a task, such as 16G");
   add("--array", request.tasks, "tasks, at most (default: one per run, 64 at most)")
-      ->check(CLI::Range(1, 1000000));
+      ->check(command::integer_in(1, 1000000));
   add("--grace", request.grace, "seconds before the time limit at which runs save (default: 120)")
-      ->check(CLI::Range(1, 86400));
+      ->check(command::integer_in(1, 86400));
   add("--sbatch", request.more, "further option of sbatch, such as --sbatch=--account=physics")
       ->allow_extra_args(false);
 }

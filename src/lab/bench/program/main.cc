@@ -13,6 +13,8 @@
 #include "bench/program/training_table.h"
 #include "command/help.h"
 #include "command/mistakes.h"
+#include "command/output.h"
+#include "command/ranges.h"
 #include "command/verb_doc.h"
 #include "core/failure.h"
 #include "core/plain_text.h"
@@ -130,10 +132,10 @@ int run_bench(const BenchArguments& arguments) {
 void add_options(CLI::App& cpu, BenchArguments& arguments) {
   cpu.add_option("--filter", arguments.filter, "only rows whose name contains this");
   cpu.add_option("--seconds", arguments.seconds, "time to spend on a row, at least three runs")
-      ->check(CLI::Range(0.0, 600.0))
+      ->check(command::number_in(0.0, 600.0))
       ->capture_default_str();
   cpu.add_option("--threads", arguments.threads, "threads of kernels and baselines; 0: all cores")
-      ->check(CLI::Range(0, 1024))
+      ->check(command::integer_in(0, 1024))
       ->capture_default_str();
   cpu.add_flag("--json", arguments.json, "a list of rows, for programs");
   cpu.add_flag("--list", arguments.list, "print the names of the rows and measure nothing");
@@ -175,18 +177,34 @@ int run_program(int argc, char** argv) {
   return train->parsed() ? run_training(training) : run_bench(arguments);
 }
 
+// Results that did not arrive are a failure.
+int finished(int code) {
+  const std::string problem = command::output_problem(stdout);
+  if (problem.empty()) return code;
+  fmt::print(stderr, "posenc: {}\n", problem);
+  return code == 0 ? kFailure : code;
+}
+
+int failed(const std::exception& failure) {
+  const std::string problem = command::output_problem(stdout, &failure);
+  if (problem.empty()) {
+    fmt::print(stderr, "posenc bench: internal error: {}\n", one_line(failure_text(failure)));
+  } else {
+    fmt::print(stderr, "posenc: {}\n", problem);
+  }
+  return kFailure;
+}
+
 }  // namespace
 }  // namespace posenc::bench
 
 int main(int argc, char** argv) {
   try {
-    return posenc::bench::run_program(argc, argv);
+    return posenc::bench::finished(posenc::bench::run_program(argc, argv));
   } catch (const posenc::Error& mistake) {
     fmt::print(stderr, "posenc: {}\n", mistake.what());
     return posenc::bench::kMistake;
   } catch (const std::exception& failure) {
-    fmt::print(stderr, "posenc bench: internal error: {}\n",
-               posenc::one_line(posenc::failure_text(failure)));
-    return posenc::bench::kFailure;
+    return posenc::bench::failed(failure);
   }
 }

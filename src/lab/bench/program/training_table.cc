@@ -8,6 +8,7 @@
 #include "bench/baseline.h"
 #include "bench/memory.h"
 #include "bench/program/figures.h"
+#include "command/ranges.h"
 #include "posenc/core/error.h"
 #include "runs/files.h"
 #include "system/restart.h"
@@ -156,9 +157,9 @@ void prepare_process(int threads) {
 void add_training_options(CLI::App& train, TrainingArguments& a) {
   train.add_option("--filter", a.filter, "only encodings whose spec contains this");
   train.add_option("--seconds", a.seconds, "time to spend on each, at least three steps")
-      ->check(CLI::Range(0.0, 600.0))
+      ->check(command::number_in(0.0, 600.0))
       ->capture_default_str();
-  train.add_option("--threads", a.threads, "0: all cores")->check(CLI::Range(0, 1024));
+  train.add_option("--threads", a.threads, "0: all cores")->check(command::integer_in(0, 1024));
   train.add_option("--device", a.device, "cpu or cuda")
       ->check(CLI::IsMember({"cpu", "cuda"}))
       ->capture_default_str();
@@ -166,14 +167,14 @@ void add_training_options(CLI::App& train, TrainingArguments& a) {
       ->check(CLI::IsMember({"float32", "tf32", "bfloat16"}))
       ->capture_default_str();
   CLI::Option* length = train.add_option("--length", a.shape.length, "tokens of a sample")
-                            ->check(CLI::Range(std::int64_t{4}, kLongest))
+                            ->check(command::integer_in(4, kLongest))
                             ->capture_default_str();
   train
       .add_option("--lengths", a.lengths,
                   "a table over lengths such as 512,1024; batches shrink so that a step keeps its "
                   "tokens")
       ->delimiter(',')
-      ->check(CLI::Range(std::int64_t{4}, kLongest))
+      ->check(command::integer_in(4, kLongest))
       ->excludes(length);
   train.add_option("--dim", a.shape.dim, "width")->capture_default_str();
   train.add_option("--layers", a.shape.layers, "blocks")->capture_default_str();
@@ -184,12 +185,12 @@ void add_training_options(CLI::App& train, TrainingArguments& a) {
                             "longest)")
                 ->capture_default_str();
   for (const char* positive : {"--dim", "--layers", "--heads", "--batch"}) {
-    train.get_option(positive)->check(CLI::PositiveNumber);
+    train.get_option(positive)->check(command::integer_from(1));
   }
   train
       .add_option("--memory", a.memory,
                   "GiB that a step may take; what needs more is left out (0: what is left)")
-      ->check(CLI::NonNegativeNumber)
+      ->check(command::number_from(0.0))
       ->capture_default_str();
   train.add_flag("--json", a.json, "a list of rows, for programs");
   train.add_option("-o,--output", a.output, "also write the rows to this file, as JSON");
@@ -201,6 +202,7 @@ void add_training_options(CLI::App& train, TrainingArguments& a) {
 
 int run_training(const TrainingArguments& arguments) {
   const TrainingPlace place = place_of(arguments);
+  if (!arguments.output.empty()) (void)output_target(arguments.output);
   const std::vector<TrainingShape> shapes = shapes_of(arguments);
   (void)chosen_encodings(arguments.filter, shapes.front().length);
   prepare_process(arguments.threads);
@@ -216,7 +218,7 @@ int run_training(const TrainingArguments& arguments) {
     }
   }
   if (arguments.json) fmt::print("{}\n", all.dump(2));
-  if (!arguments.output.empty()) atomic_write(arguments.output, all.dump(1) + "\n");
+  if (!arguments.output.empty()) write_output(arguments.output, all.dump(1) + "\n");
   return checked ? 0 : kFailure;
 }
 

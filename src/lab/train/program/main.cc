@@ -9,10 +9,12 @@
 
 #include "command/help.h"
 #include "command/mistakes.h"
+#include "command/output.h"
+#include "command/ranges.h"
 #include "command/verb_doc.h"
-#include "core/failure.h"
 #include "core/open_file.h"
 #include "core/plain_text.h"
+#include "parallel/board.h"
 #include "posenc/core/error.h"
 #include "runs/files.h"
 #include "runs/run_directory.h"
@@ -62,6 +64,7 @@ void require_one_process() {
 
 int evaluate(const Arguments& a) {
   require_one_process();
+  if (!a.out.empty()) (void)output_target(a.out);
   const StopRequest stop;
   const auto mode = mode_of(a.progress);
   runs::Progress progress(mode, output_of(mode));
@@ -81,7 +84,7 @@ int evaluate(const Arguments& a) {
   const auto found = evaluate_run(a.run, options, progress, stop);
   progress.finish();
   if (!found) return stop.exit_code();
-  if (!a.out.empty()) runs::write_json(a.out, found->results);
+  if (!a.out.empty()) runs::write_json(output_target(a.out), found->results);
   if (run) keep_results(*run, *found);
   if (a.json) fmt::print("{}\n", printable_json(to_json(found->results)));
   return kFine;
@@ -90,6 +93,7 @@ int evaluate(const Arguments& a) {
 // The path of the record goes to the standard output, for programs.
 int look(const Arguments& a) {
   if (a.no_links) refuse_links_below(a.run);
+  if (!a.out.empty()) (void)output_target(a.out);
   const auto mode = mode_of(a.progress);
   runs::Progress progress(mode, output_of(mode));
   set_threads(a.threads);
@@ -125,7 +129,7 @@ int continue_prompt(const Arguments& a) {
 
 void add_common(CLI::App& verb, Arguments& a) {
   verb.add_option("--threads", a.threads, "threads; 0: as many as cores")
-      ->check(CLI::NonNegativeNumber);
+      ->check(command::integer_from(0));
   verb.add_option("--progress", a.progress, "how progress is shown")
       ->check(CLI::IsMember({"auto", "bar", "plain", "json", "quiet"}));
 }
@@ -140,9 +144,9 @@ CLI::App* add_attention(CLI::App& app, Arguments& a) {
       "attention", "Write what a trained model attends to on a sample into its run directory");
   verb->add_option("RUN", a.run, "a run directory")->required();
   verb->add_option("--sample", a.attention.sample, "number of the sample, as evaluations draw it")
-      ->check(CLI::NonNegativeNumber);
+      ->check(command::integer_from(0));
   verb->add_option("--length", a.attention.length, "positions (default: the training length)")
-      ->check(CLI::Range(1, 1 << 24));
+      ->check(command::integer_in(1, 1 << 24));
   verb->add_option("--axis", a.attention.axis, "how it is made (default: as in training)");
   verb->add_flag("--best", a.eval.best, "the best checkpoint instead of the last");
   verb->add_flag("--no-links", a.no_links, "follow no link inside the run: for posenc serve");
@@ -161,12 +165,12 @@ CLI::App* add_generate(CLI::App& app, Arguments& a) {
                    "them, separated by spaces")
       ->required();
   verb->add_option("--tokens", a.generate.tokens, "how many to add (default: 128)")
-      ->check(CLI::Range(1, 1 << 24));
+      ->check(command::integer_in(1, 1 << 24));
   verb->add_option("--temperature", a.generate.sampling.temperature,
                    "divides the logits; 0 is --greedy (default: 1)")
-      ->check(CLI::Range(0.0, 1e6));
+      ->check(command::number_in(0.0, 1e6));
   verb->add_option("--seed", a.generate.sampling.seed, "of what is drawn (default: 0)")
-      ->check(CLI::NonNegativeNumber);
+      ->check(command::integer_from(0));
   verb->add_flag("--greedy", a.greedy, "always the likeliest token");
   verb->add_flag("--best", a.generate.best, "the best checkpoint instead of the last");
   verb->add_flag("--no-cache", a.generate.no_cache,
@@ -175,8 +179,8 @@ CLI::App* add_generate(CLI::App& app, Arguments& a) {
   add_common(*verb, a);
   verb->footer(
       "Examples:\n"
-      "  posenc generate runs/mine --prompt \"Call me\" --tokens 200 --temperature 0.8\n"
-      "  posenc generate runs/mine --prompt \"Call me\" --greedy --json\n");
+      "  posenc generate runs/text --prompt \"Call me\" --tokens 200 --temperature 0.8\n"
+      "  posenc generate runs/text --prompt \"Call me\" --greedy --json\n");
   return verb;
 }
 
@@ -188,10 +192,10 @@ CLI::App* add_train(CLI::App& app, Arguments& a) {
   verb->add_flag("--no-eval", a.no_eval, "leave out the evaluation at the end");
   verb->add_option("--minutes", a.minutes,
                    "time box: save and exit with code 75 before it is over; --resume goes on")
-      ->check(CLI::PositiveNumber);
+      ->check(command::number_above(0.0));
   verb->add_option("--procs", a.procs,
                    "start so many processes on this machine, which share each batch")
-      ->check(CLI::Range(1, 4096));
+      ->check(command::integer_in(1, 4096));
   add_overrides(*verb, a);
   add_common(*verb, a);
   verb->footer(
@@ -241,13 +245,32 @@ int run_program(int argc, char** argv) {
   } catch (const CLI::Success& asked_for) {
     return app.exit(asked_for);
   } catch (const CLI::ParseError& problem) {
-    print_once("{}\n", command::mistake_text(app, problem));
+    const std::string text = command::mistake_text(app, problem);
+    print_once("{}\n", text);
+    if (argc > 1 && std::string_view(argv[1]) == train_verb->get_name()) {
+      parallel::report_early(text, true);
+    }
     return kMistake;
   }
   const std::vector<std::string> words(argv + 1, argv + argc);
   if (attention_verb->parsed()) return look(a);
   if (generate_verb->parsed()) return continue_prompt(a);
   return train_verb->parsed() ? train(a, words) : evaluate(a);
+}
+
+// Results that did not arrive are a failure.
+int finished(int code) {
+  const std::string problem = command::output_problem(stdout);
+  if (problem.empty()) return code;
+  print_once("posenc: {}\n", problem);
+  return code == kFine ? kFailure : code;
+}
+
+int failed(const std::exception& failure) {
+  const std::string problem = is_mistake(failure) ? "" : command::output_problem(stdout, &failure);
+  if (problem.empty()) return say(failure);
+  print_once("posenc: {}\n", problem);
+  return kFailure;
 }
 
 }  // namespace
@@ -259,12 +282,10 @@ int main(int argc, char** argv) {
     for (auto& setting : posenc::better_openblas()) settings.push_back(std::move(setting));
     for (auto& setting : posenc::train::quiet_transport()) settings.push_back(std::move(setting));
     posenc::restart_with(settings);
-    return posenc::train::run_program(argc, argv);
-  } catch (const posenc::Error& mistake) {
-    posenc::train::print_once("posenc: {}\n", mistake.what());
-    return posenc::train::kMistake;
+    return posenc::train::finished(posenc::train::run_program(argc, argv));
+  } catch (const posenc::train::Said& failure) {
+    return failure.code;
   } catch (const std::exception& failure) {
-    posenc::train::print_once("posenc: {}\n", posenc::one_line(posenc::failure_text(failure)));
-    return posenc::train::kFailure;
+    return posenc::train::failed(failure);
   }
 }

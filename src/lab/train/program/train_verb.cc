@@ -144,10 +144,6 @@ Prepared prepare(const Arguments& a, const parallel::Launch& launch,
   return made;
 }
 
-bool is_mistake(const std::exception& failure) {
-  return dynamic_cast<const Error*>(&failure) != nullptr;
-}
-
 int exit_code_of(const parallel::Failure& failure) { return failure.mistake ? kMistake : kFailure; }
 
 // What the work throws is printed by rank 0 alone; another rank reports it to rank 0.
@@ -156,8 +152,9 @@ auto before_joining(const Work& work) {
   try {
     return work();
   } catch (const std::exception& failure) {
+    const int code = say(failure);
     parallel::report_early(failure_text(failure), is_mistake(failure));
-    throw;
+    throw Said{code};
   }
 }
 

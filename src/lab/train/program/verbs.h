@@ -8,7 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "core/failure.h"
+#include "core/plain_text.h"
 #include "parallel/launch.h"
+#include "posenc/core/error.h"
 #include "runs/progress.h"
 #include "system/restart.h"
 #include "train/attention_run.h"
@@ -50,6 +53,22 @@ void print_once(fmt::format_string<Arguments...> format, Arguments&&... argument
     fmt::print(stderr, format, std::forward<Arguments>(arguments)...);
   }
 }
+
+inline bool is_mistake(const std::exception& failure) {
+  return dynamic_cast<const Error*>(&failure) != nullptr;
+}
+
+// Prints why the program ends, and returns its exit code.
+inline int say(const std::exception& failure) {
+  const bool mistake = is_mistake(failure);
+  print_once("posenc: {}\n", mistake ? failure.what() : one_line(failure_text(failure)));
+  return mistake ? kMistake : kFailure;
+}
+
+// Thrown where that is done and other ranks know it.
+struct Said {
+  int code;
+};
 
 inline runs::Progress::Mode mode_of(const std::string& name) {
   const auto names = enum_names(runs::Progress::Mode{});
