@@ -123,7 +123,7 @@ def _sequence(rows: tuple[Tensor, Tensor, Tensor], angles: Tensor, fields, optio
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor, options: Mapping[str, Any]) -> None:
-    """Refuses what the operator refuses: it is called on one channel."""
+    """Refuses what the operator refuses: it is called on one channel, in float32, because float64 is quadratic."""
     for name, x in (("k", k), ("v", v)):
         if x.dim() == 4 and x.shape[3] != q.shape[3]:
             raise Error(
@@ -131,8 +131,11 @@ def _check(q: Tensor, k: Tensor, v: Tensor, options: Mapping[str, Any]) -> None:
             )
     if is_compiling() or torch.jit.is_tracing():
         return
+    rows = [x[..., :1] for x in (q, k, v)]
+    if all(x.dtype == torch.float64 for x in rows):
+        rows = [x.float() for x in rows]
     with torch.no_grad():
-        torch.ops.posenc.linear_attention(*(x[..., :1] for x in (q, k, v)), "none", [], **options)
+        torch.ops.posenc.linear_attention(*rows, "none", [], **options)
 
 
 def linear_attention_by_angles(

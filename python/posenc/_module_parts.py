@@ -153,7 +153,7 @@ class KeyValueCache:
     3
 
     ``KeyValueCache(dtype=torch.int8)`` keeps keys and values as :func:`posenc.quantize_rows` rounds them, in a quarter of
-    the memory; ``torch.bfloat16`` and ``torch.float16`` in half of it. These read the cache on a CPU.
+    the memory; ``torch.bfloat16`` and ``torch.float16`` in half of it. These types need a CPU.
     """
 
     dtype: Optional[torch.dtype] = None  #: of the kept keys and values; None: as they are computed
@@ -170,11 +170,11 @@ class KeyValueCache:
 
     def state(self) -> dict[str, object]:
         """For :meth:`restore`. Tokens that come later are written behind those that are there."""
-        return {name: dict(x) if isinstance(x, dict) else x for name, x in vars(self).items()}
+        return _copied(vars(self))
 
     def restore(self, state: dict[str, object]) -> None:
         """As it was when ``state`` was taken."""
-        vars(self).update(state)
+        vars(self).update(_copied(state))
 
     def _require_fit(self, k: Tensor) -> None:
         if self.keys is None:
@@ -202,16 +202,20 @@ class KeyValueCache:
             setattr(self, name, appended(getattr(self, name), self.length, rows))
         self.length += k.shape[2]
 
-    def rows(self, queries: int) -> dict[str, Tensor]:
-        """What :func:`posenc.attention_decode` takes for so many queries: int8 is read for a few."""
+    def rows(self, queries: int, decodes: bool = True) -> dict[str, Tensor]:
+        """What :func:`posenc.attention_decode` takes: decode kernels, which ``decodes`` says, read int8 for few queries."""
         assert self.keys is not None and self.values is not None
         found = {"k": self.keys[:, :, : self.length], "v": self.values[:, :, : self.length]}
         if not self.scales:
             return found
         scales = {name: self.scales[full][:, :, : self.length] for name, full in (("k", "keys"), ("v", "values"))}
-        if queries > _MOST_QUERIES_OF_INT8:
+        if queries > _MOST_QUERIES_OF_INT8 or not decodes:
             return {name: x * scales[name] for name, x in found.items()}
         return {**found, **{f"{name}_scales": x for name, x in scales.items()}}
+
+
+def _copied(state: Mapping[str, object]) -> dict[str, object]:
+    return {name: dict(x) if isinstance(x, dict) else x for name, x in state.items()}
 
 
 def appended(buffer: Optional[Tensor], length: int, more: Tensor) -> Tensor:

@@ -174,16 +174,16 @@ class Attention(_Projections):
         self.dropout = dropout
         self._token_inputs = TokenInputs(self.spec, self.head_dim, heads, self.kv_heads)
         self._token_inputs.add_projections(self, model_dim, bias, layers=input_layers)
-        self._rotations: dict[tuple[torch.dtype, str], Optional[Spec]] = {}
+        self._paths: dict[tuple[torch.dtype, str], str] = {}
 
-    def _cached_rotation(self, q: Tensor) -> Optional[Spec]:
-        """That of the keys in a cache. The reference, which float64 on a CPU and some specs need, rotates them itself."""
+    def _decoding_path(self, q: Tensor) -> str:
+        """What reads the cache, as :func:`posenc.explain` says it."""
         kind = q.dtype, q.device.type
-        if kind not in self._rotations:
+        if kind not in self._paths:
             shapes = dict(heads=self.heads, kv_heads=self.kv_heads, head_dim=self.head_dim, queries=1, keys=2)
-            path = explain(self.spec, **shapes, device=q.device, dtype=q.dtype)
-            self._rotations[kind] = None if path.startswith("reference") else self.spec.cacheable_rotation
-        return self._rotations[kind]
+            device = "cuda" if q.device.type == "cuda" else "cpu"
+            self._paths[kind] = explain(self.spec, **shapes, device=device, dtype=q.dtype)
+        return self._paths[kind]
 
     def _more_repr(self) -> str:
         window = f", window_left={self.window_left}" if self.window_left >= 0 else ""
@@ -243,7 +243,9 @@ class Attention(_Projections):
         start, end = cache.length, cache.length + x.shape[1]
         q = self._split(self.q_proj(x), self.heads)
         k = self._split(self.k_proj(x), self.kv_heads)
-        rotation = self._cached_rotation(q)
+        path = self._decoding_path(q)
+        # The reference, which float64 on a CPU and some specs need, rotates keys itself.
+        rotation = None if path.startswith("reference") else self.spec.cacheable_rotation
         if rotation is not None:
             places = torch.arange(start, end, device=x.device)
             k = functional.rope(q, k, rotation, positions=places)[1]
@@ -254,7 +256,7 @@ class Attention(_Projections):
             q,
             spec=self._text or "none",
             params=self.pos(),
-            **cache.rows(x.shape[1]),
+            **cache.rows(x.shape[1], path.startswith("decode")),
             window_left=self.window_left,
             inputs={name: value[:, :, :end] for name, value in cache.inputs.items()},
             keys_are_turned=rotation is not None,

@@ -71,7 +71,12 @@ def test_a_cache_gives_what_one_pass_gives(spec, steps):
         assert torch.allclose(out, module(x[:, :end])[:, end - step :], atol=1e-5), end
 
 
-@pytest.mark.parametrize("spec", ["none", "rope + alibi", "xpos + fire", "rope + cope(npos_max=8)"])
+NOT_BY_DECODE_KERNELS = ["rope(values=true)", "grape_ap", "cope(npos_max=8) + cope(npos_max=4)"]
+
+
+@pytest.mark.parametrize(
+    "spec", ["none", "rope + alibi", "xpos + fire", "rope + cope(npos_max=8)", *NOT_BY_DECODE_KERNELS]
+)
 def test_a_cache_of_another_type_gives_nearly_what_one_pass_gives(spec):
     module = posenc.nn.Attention(32, 4, spec, kv_heads=2, causal=True)
     x = torch.randn(2, 30, 32)
@@ -83,6 +88,26 @@ def test_a_cache_of_another_type_gives_nearly_what_one_pass_gives(spec):
         assert cache.keys.dtype == cache.values.dtype == dtype and parts.dtype == torch.float32
         error = (parts - whole).abs().max()
         assert 0 < error < limit * whole.abs().max(), (dtype, error)
+
+
+def test_a_cache_is_restored_as_often_as_wanted():
+    """As speculative decoding does: each draft starts from the same tokens."""
+    layers = {"rope.angles": posenc.angles.SelectiveSteps(32, 16)}
+    module = posenc.nn.Attention(32, 2, "rope(angles=input)", causal=True, input_layers=layers)
+    cache = posenc.nn.KeyValueCache()
+    module(torch.randn(1, 6, 32), cache=cache)
+    state = cache.state()
+    drafts = torch.randn(3, 1, 2, 32)
+    first = module(drafts[0], cache=cache)
+    for draft in (*drafts[1:], drafts[0]):
+        cache.restore(state)
+        last = module(draft, cache=cache)
+    torch.testing.assert_close(last, first, rtol=0, atol=0)
+
+
+def test_a_cache_on_the_meta_device_has_shapes():
+    module = posenc.nn.Attention(32, 4, "rope", causal=True).to("meta")
+    assert module(torch.empty(2, 1, 32, device="meta"), cache=posenc.nn.KeyValueCache()).shape == (2, 1, 32)
 
 
 def test_a_long_cache_of_xpos_gives_what_one_pass_gives():

@@ -12,4 +12,7 @@ namespace posenc::command {
 // pipe whose reader has gone.
 std::string output_problem(std::FILE* standard_output, const std::exception* thrown = nullptr);
 
+// Whether a write failed because the reader of the pipe has gone, where SIGPIPE is ignored: not worth a message.
+bool is_closed_pipe(const std::exception& thrown);
+
 }  // namespace posenc::command

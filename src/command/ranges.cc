@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -38,9 +39,11 @@ CLI::Validator integers(std::int64_t least, std::int64_t most) {
   const std::string rule = rule_of(least, most);
   const auto check = [rule, least, most](const std::string& text) {
     std::int64_t number = 0;
+    errno = 0;
     if (!CLI::detail::lexical_cast(text, number)) {
       return refusal("an integer", "'" + text + "'");
     }
+    if (errno == ERANGE) return refusal(fmt::format("in [{}, {}]", least, most), text);
     return number >= least && number <= most ? std::string() : refusal(rule, text);
   };
   return {check, ""};

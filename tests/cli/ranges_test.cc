@@ -40,6 +40,8 @@ TEST(Ranges, NumbersThatAreNotFiniteAreRefused) {
 TEST(Ranges, MessagesNameTheRuleAndTheValue) {
   expect_refused("sample c.yaml --first -1", "--first: must be >= 0 but got -1");
   expect_refused("sample c.yaml --first 1.5", "--first: must be an integer but got '1.5'");
+  expect_refused("sample c.yaml --first 99999999999999999999",
+                 "--first: must be in [0, 9223372036854775807] but got 99999999999999999999");
   expect_refused("attention run --sample -1", "--sample: must be >= 0 but got -1");
   expect_refused("plan c.yaml --gpus 8 --tokens-per-s 0", "--tokens-per-s: must be > 0 but got 0");
   expect_refused("plan c.yaml --gpus 8 --share 2", "--share: must be in [0.001, 1] but got 2");

@@ -1,7 +1,9 @@
 // What must hold of attention whatever the numbers are.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "support/attention_case.h"
 
@@ -194,6 +196,57 @@ TEST(AttentionProperty, WeightsOfARowSumToOne) {
       EXPECT_NEAR(sum, 1.0, 1e-14) << spec;
     }
   }
+}
+
+// The encodings with parameters that are the identity at zero: those parameters become 0 in the first case, and the
+// second is without the encodings. Returns how many there are.
+std::size_t remove_identities(AttentionCase& zeroed, AttentionCase& without) {
+  std::set<std::size_t> removed;
+  for (const SpecParameter& parameter :
+       parameters(zeroed.spec, {.head_dim = kShape.head_dim, .heads = kShape.heads})) {
+    if (!parameter.info.identity_at_zero) continue;
+    removed.insert(parameter.encoding);
+    for (double& x : zeroed.parameters[parameter.encoding][parameter.index]) x = 0.0;
+  }
+  without.spec.encodings.clear();
+  without.parameters.clear();
+  without.of_encodings.clear();
+  for (std::size_t e = 0; e < zeroed.spec.encodings.size(); ++e) {
+    if (removed.count(e) == 1) continue;
+    without.spec.encodings.push_back(zeroed.spec.encodings[e]);
+    without.parameters.push_back(zeroed.parameters[e]);
+  }
+  const std::vector<SpecInput> inputs = zeroed.token_inputs();
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (removed.count(inputs[i].encoding) == 1) continue;
+    without.of_encodings.push_back(zeroed.of_encodings[i]);
+  }
+  return removed.size();
+}
+
+TEST(AttentionProperty, EncodingsThatSaySoAreTheIdentityAtZeroAndLeaveIt) {
+  std::size_t identities = 0;
+  for (const std::string& spec : many_specs()) {
+    SCOPED_TRACE(spec);
+    AttentionCase zeroed = random_case(spec, kShape, causal(), 41);
+    AttentionCase without = zeroed;
+    const std::size_t removed = remove_identities(zeroed, without);
+    if (removed == 0) continue;
+    identities += removed;
+    EXPECT_LT(largest_difference(zeroed.forward().out, without.forward().out), 1e-12);
+    const ref::AttentionGradients gradients = zeroed.backward();
+    std::set<std::size_t> moving;
+    for (const SpecParameter& parameter :
+         parameters(zeroed.spec, {.head_dim = kShape.head_dim, .heads = kShape.heads})) {
+      if (!parameter.info.identity_at_zero) continue;
+      const auto& gradient = gradients.parameters[parameter.encoding][parameter.index];
+      const bool moves = std::any_of(gradient.begin(), gradient.end(),
+                                     [](double g) { return std::abs(g) > 1e-9; });
+      if (moves) moving.insert(parameter.encoding);
+    }
+    EXPECT_EQ(moving.size(), removed);
+  }
+  EXPECT_GT(identities, 20U);
 }
 
 }  // namespace

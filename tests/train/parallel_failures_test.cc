@@ -56,6 +56,18 @@ TEST_F(FailingRanks, ARank0ThatCannotStartEndsTheOthers) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60));
 }
 
+TEST_F(FailingRanks, ARankThatStartsLateLearnsOfTheFailure) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::string out =
+      HandStartedRanks(free_port())
+          .run({words(config_), words(config_, " --nope"), words(config_)}, {"", "", "sleep 4;"});
+  EXPECT_EQ(lines_of(out).size(), 4U) << out;
+  for (const char* rank : {"0", "1", "2"}) {
+    EXPECT_NE(out.find(std::string("rank ") + rank + " ended with 2"), std::string::npos) << out;
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));  // of 60
+}
+
 TEST_F(FailingRanks, ARankWithoutAVariableIsNamed) {
   const std::string place =
       "WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(free_port()) + " ";

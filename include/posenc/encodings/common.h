@@ -70,6 +70,9 @@ struct ParameterInfo {
   std::vector<std::int64_t> shape;
   Init init;
   bool trainable = true;  // false: a constant of the formula, such as ALiBi's fixed slopes
+  // Zeros in all such parameters make the encoding the identity, and its gradients do not vanish there, so a
+  // trained model can get it as it is: a table of biases, but not ALiBi's slopes.
+  bool identity_at_zero = false;
 
   [[nodiscard]] std::int64_t count() const;
 };

@@ -149,9 +149,9 @@ void check_rows(const char* op, const char* name, const at::Tensor& x, const at:
 void check_cached_rows(const char* op, const char* name, const at::Tensor& x, const at::Tensor& q) {
   const bool stored = x.scalar_type() == at::kChar || storage_type(x.scalar_type());
   TORCH_CHECK(stored && q.scalar_type() != at::kDouble, "[", op, "] ", name,
-              " must be float32, bfloat16, float16 or int8 beside float32, bfloat16 or float16 "
-              "queries but got ",
-              x.scalar_type(), " beside ", q.scalar_type());
+              " must be float32, bfloat16, float16 or int8 with queries in float32, bfloat16 or "
+              "float16 but got ",
+              x.scalar_type(), " with queries in ", q.scalar_type());
   TORCH_CHECK(x.dim() == 4, "[", op, "] ", name,
               " must be [batch, heads, tokens, channels] but got ", x.dim(), " dimensions");
   TORCH_CHECK(x.device() == q.device(), "[", op, "] ", name, " must be on ", q.device(),

@@ -15,6 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr double kFarewell = 2.0;  // seconds that rank 0 keeps the table for the others
+constexpr double kLateRanks = 20.0;  // of which one that failed early is reported
 // The watch ends a job that hangs. The transport's own clock goes on while a job is suspended, so its limit is far away.
 constexpr double kTransportLimit = 30.0 * 24 * 3600;
 constexpr auto kPoll = std::chrono::milliseconds(20);
@@ -71,7 +72,11 @@ void Ranks::require_same(const std::string& what, const std::string& mine,
   std::vector<int> missing;
   for (int r = 1; r < world(); ++r) {
     while (!board_.has(key(r)) && Clock::now() < end) {
-      if (const auto failure = failure_of(board_)) throw OtherRankFailed(*failure);
+      if (const auto failure = failure_of(board_)) {
+        // Those that have not joined yet find the failure in the table.
+        if (!watch_ && !launch_.store_exists) wait_for_ends(board_, world() - 1, kLateRanks);
+        throw OtherRankFailed(*failure);
+      }
       std::this_thread::sleep_for(kPoll);
     }
     const auto theirs = board_.find(key(r));

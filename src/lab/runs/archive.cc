@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "core/value.h"
@@ -28,6 +29,10 @@ const std::array<Format, 3>& formats() {
   }};
   return kFormats;
 }
+
+// Of the system, in the C locale: the disk is at fault, not the archive.
+constexpr std::array<std::string_view, 3> kWriteErrors = {"No space left", "quota exceeded",
+                                                          "Input/output error"};
 
 const Format* format_of(const fs::path& path) {
   const std::string name = path.filename().string();
@@ -136,7 +141,7 @@ fs::path Archive::decompress(std::int64_t most_bytes) const {
   if (size_of(path_) > most_bytes) throw too_large(shown_, most_bytes);
   const std::string program = format.program.empty() ? "cat" : format.program;
   const std::string options = format.program.empty() ? "--" : "-dcq";
-  const Ending ending = execute({"sh", "-c", R"(ulimit -f "$1" && exec "$2" "$3" "$4" > "$5")",
+  const Ending ending = execute({"sh", "-c", R"(ulimit -f "$1" 2> /dev/null; exec "$2" "$3" "$4" > "$5")",
                                  "sh", std::to_string(most_bytes / kShellBlock + 1), program,
                                  options, path_.string(), tar().string()});
   const std::int64_t written = size_of(tar());
@@ -144,10 +149,14 @@ fs::path Archive::decompress(std::int64_t most_bytes) const {
     throw too_large(shown_, most_bytes);
   }
   if (ending.fine()) return tar();
-  // The decompressor shortens the path in its message.
-  const bool stopped = ending.signal != 0;
-  const bool full = last_line(log().string()).find("No space left") != std::string::npos;
-  if (stopped || full) throw failure("cannot be decompressed", program, ending);
+  // The decompressor shortens the path in its message, but for what its output met.
+  const std::string said = last_line(log().string());
+  const bool unwritten = std::any_of(
+      kWriteErrors.begin(), kWriteErrors.end(),
+      [&](std::string_view text) { return said.find(text) != std::string::npos; });
+  if (ending.signal != 0 || unwritten) {
+    throw failure("cannot be decompressed", program, ending);
+  }
   throw file_error(ErrorKind::kIo, shown_, "", "cannot be decompressed", "",
                    "the file is damaged or incomplete; copy it again");
 }

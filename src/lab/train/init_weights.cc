@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
@@ -22,39 +21,6 @@ namespace {
 using config::ModelConfig;
 using pretrained::WeightSource;
 
-// Parameters that are zero where an encoding leaves the scores as they are, and that training can still leave:
-// the gradient of a table does not vanish with the table.
-constexpr std::array<std::array<std::string_view, 2>, 13> kNeutral = {
-    {{"cope", "pos_emb"},
-     {"cope", "m"},
-     {"t5", "weight"},
-     {"relative", "weight"},
-     {"relative_2d", "weight"},
-     {"relative_2d", "rows"},
-     {"relative_2d", "columns"},
-     {"relative_query", "table"},
-     {"relative_query", "content"},
-     {"relative_query", "position"},
-     {"fire", "w2"},
-     {"fire", "b2"},
-     {"learned", "weight"}}};
-
-// "blocks.0.attention.pos.cope_2.pos_emb": the encoding and the parameter, without the number of a second one.
-bool starts_at_zero(const std::string& name) {
-  const std::size_t begin = name.find(".pos.");
-  if (begin == std::string::npos) return false;
-  const std::string rest = name.substr(begin + 5);
-  const std::size_t dot = rest.find('.');
-  std::string encoding = rest.substr(0, dot);
-  const std::string parameter = rest.substr(dot + 1);
-  return std::any_of(kNeutral.begin(), kNeutral.end(), [&](const auto& entry) {
-    const bool same = encoding == entry[0] ||
-                      (encoding.starts_with(entry[0]) && encoding.size() == entry[0].size() + 2 &&
-                       encoding[entry[0].size()] == '_');
-    return same && parameter == entry[1];
-  });
-}
-
 // Names of tensors that belong to the encodings of a model: their parameters, and the layers that make their inputs.
 class EncodingNames {
  public:
@@ -62,19 +28,34 @@ class EncodingNames {
     const ModelShape shape{.head_dim = config::head_dim(model), .heads = model.heads};
     for (std::int64_t layer = 0; layer < model.layers; ++layer) {
       const Spec spec = attention_part(parse_spec(config::layer_encoding(model, layer)));
+      const std::string attention = fmt::format("blocks.{}.attention.", layer);
       for (const SpecInput& input : token_inputs(spec, shape)) {
-        layers_.insert(fmt::format("blocks.{}.attention.{}.", layer, input.info.projection));
+        layers_.insert(fmt::format("{}{}.", attention, input.info.projection));
       }
+      add_identities(attention, spec, shape);
     }
+    add_identities("input.", input_part(parse_spec(model.encoding.front())),
+                   {.head_dim = model.dim, .heads = 1, .model_dim = model.dim});
   }
   [[nodiscard]] bool has(const std::string& name) const {
     if (model::is_positional(name)) return true;
     return std::any_of(layers_.begin(), layers_.end(),
                        [&](const std::string& layer) { return name.starts_with(layer); });
   }
+  [[nodiscard]] bool is_identity_at_zero(const std::string& name) const {
+    return identities_.count(name) == 1;
+  }
 
  private:
+  void add_identities(const std::string& module, const Spec& spec, const ModelShape& shape) {
+    for (const SpecParameter& parameter : parameters(spec, shape)) {
+      if (!parameter.info.identity_at_zero) continue;
+      identities_.insert(fmt::format("{}pos.{}", module, parameter.info.name));
+    }
+  }
+
   std::set<std::string> layers_;
+  std::set<std::string> identities_;
 };
 
 at::Tensor tensor_of(const WeightSource& source, const std::string& name,
@@ -118,7 +99,7 @@ void load_parameter(const WeightSource& source, const EncodingNames& encodings,
       return;
     }
     loading.fresh.insert(short_name(name));
-    if (starts_at_zero(name)) tensor.zero_();
+    if (encodings.is_identity_at_zero(name)) tensor.zero_();
     return;
   }
   loading.used.insert(name);

@@ -5,6 +5,7 @@
 
 #include "encodings/score_formulas.h"
 #include "encodings/shape_checks.h"
+#include "encodings/tables.h"
 #include "posenc/encodings/alibi.h"
 
 namespace posenc {
@@ -51,13 +52,13 @@ std::vector<InputInfo> token_inputs(const Cope& config, const ModelShape& shape)
 
 std::vector<ParameterInfo> parameters(const Cope& config, const ModelShape& shape) {
   if (config.variant == Cope::Variant::kInterpolate) {
-    return {{"pos_emb", {shape.head_dim, config.npos_max}, Init{}}};
+    return {table_parameter("pos_emb", {shape.head_dim, config.npos_max}, {})};
   }
   std::vector<double> start = alibi_slopes(Alibi{}, shape.heads);
   for (double& m : start) m = -m;
-  return {{"m",
-           {shape.heads},
-           Init{.kind = Init::Kind::kValues, .a = 0, .b = 0, .values = std::move(start)}}};
+  return {
+      table_parameter("m", {shape.heads},
+                      {.kind = Init::Kind::kValues, .a = 0, .b = 0, .values = std::move(start)})};
 }
 
 CopeRow cope_positions(const Cope& config, std::span<const double> gate_logit,

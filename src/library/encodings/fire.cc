@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "encodings/shape_checks.h"
+#include "encodings/tables.h"
 
 namespace posenc {
 namespace {
@@ -53,8 +54,8 @@ std::vector<ParameterInfo> parameters(const Fire& config, const ModelShape& shap
           {"threshold_scale", {1}, constant(1.0)},
           {"w1", {config.width}, uniform(1.0)},
           {"b1", {config.width}, uniform(1.0)},
-          {"w2", {shape.heads, config.width}, uniform(hidden_bound)},
-          {"b2", {shape.heads}, uniform(hidden_bound)}};
+          table_parameter("w2", {shape.heads, config.width}, uniform(hidden_bound)),
+          table_parameter("b2", {shape.heads}, uniform(hidden_bound))};
 }
 
 double bias(const Fire& config, const Parameters& parameters, std::int64_t head, std::int64_t i,

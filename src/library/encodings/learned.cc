@@ -1,6 +1,7 @@
 #include "posenc/encodings/learned.h"
 
 #include "encodings/shape_checks.h"
+#include "encodings/tables.h"
 #include "posenc/core/error.h"
 
 namespace posenc {
@@ -10,9 +11,7 @@ void validate(const Learned& /*config*/, const ModelShape& shape) {
 }
 
 std::vector<ParameterInfo> parameters(const Learned& config, const ModelShape& shape) {
-  return {{"weight",
-           {config.max_positions, shape.width()},
-           Init{.kind = Init::Kind::kNormal, .a = config.init_std, .b = 0.0, .values = {}}}};
+  return {normal_table("weight", {config.max_positions, shape.width()}, config.init_std)};
 }
 
 std::span<const double> embedding(const Learned& config, const Parameters& parameters,

@@ -1,6 +1,7 @@
 #include "posenc/encodings/relative.h"
 
 #include "encodings/shape_checks.h"
+#include "encodings/tables.h"
 
 namespace posenc {
 void validate(const Relative& /*config*/, const ModelShape& shape) {
@@ -8,9 +9,7 @@ void validate(const Relative& /*config*/, const ModelShape& shape) {
 }
 
 std::vector<ParameterInfo> parameters(const Relative& config, const ModelShape& shape) {
-  return {{"weight",
-           {shape.heads, config.entries()},
-           Init{.kind = Init::Kind::kNormal, .a = config.init_std, .b = 0, .values = {}}}};
+  return {normal_table("weight", {shape.heads, config.entries()}, config.init_std)};
 }
 
 }  // namespace posenc

@@ -1,6 +1,7 @@
 #include "posenc/encodings/relative_2d.h"
 
 #include "encodings/shape_checks.h"
+#include "encodings/tables.h"
 
 namespace posenc {
 
@@ -9,12 +10,12 @@ void validate(const Relative2d& /*config*/, const ModelShape& shape) {
 }
 
 std::vector<ParameterInfo> parameters(const Relative2d& config, const ModelShape& shape) {
-  const Init init{.kind = Init::Kind::kNormal, .a = config.init_std, .b = 0, .values = {}};
   if (!config.separable) {
-    return {{"weight", {shape.heads, config.row_entries(), config.column_entries()}, init}};
+    return {normal_table("weight", {shape.heads, config.row_entries(), config.column_entries()},
+                         config.init_std)};
   }
-  return {{"rows", {shape.heads, config.row_entries()}, init},
-          {"columns", {shape.heads, config.column_entries()}, init}};
+  return {normal_table("rows", {shape.heads, config.row_entries()}, config.init_std),
+          normal_table("columns", {shape.heads, config.column_entries()}, config.init_std)};
 }
 
 }  // namespace posenc

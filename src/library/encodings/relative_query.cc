@@ -1,6 +1,7 @@
 #include "posenc/encodings/relative_query.h"
 
 #include "encodings/shape_checks.h"
+#include "encodings/tables.h"
 #include "posenc/core/error.h"
 
 namespace posenc {
@@ -50,11 +51,11 @@ void validate(const RelativeQuery& config, const ModelShape& shape) {
 std::vector<ParameterInfo> parameters(const RelativeQuery& config, const ModelShape& shape) {
   std::vector<std::int64_t> sizes = {config.channels(shape.head_dim), config.entries()};
   if (config.per_head) sizes.insert(sizes.begin(), shape.heads);
-  const Init init{.kind = Init::Kind::kNormal, .a = config.init_std, .b = 0, .values = {}};
-  std::vector<ParameterInfo> all = {{"table", std::move(sizes), init}};
+  std::vector<ParameterInfo> all = {normal_table("table", std::move(sizes), config.init_std)};
   if (!config.vectors) return all;
-  all.push_back({"content", {shape.heads, shape.head_dim}, init});
-  all.push_back({"position", {shape.heads, shape.head_dim}, init});
+  for (const char* name : {"content", "position"}) {
+    all.push_back(normal_table(name, {shape.heads, shape.head_dim}, config.init_std));
+  }
   return all;
 }
 

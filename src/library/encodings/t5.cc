@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "encodings/shape_checks.h"
+#include "encodings/tables.h"
 #include "posenc/core/error.h"
 
 namespace posenc {
@@ -39,9 +40,7 @@ void validate(const T5& config, const ModelShape& shape) {
 }
 
 std::vector<ParameterInfo> parameters(const T5& config, const ModelShape& shape) {
-  return {{"weight",
-           {config.num_buckets, shape.heads},
-           Init{.kind = Init::Kind::kNormal, .a = config.init_std, .b = 0, .values = {}}}};
+  return {normal_table("weight", {config.num_buckets, shape.heads}, config.init_std)};
 }
 
 std::int64_t T5::entry(std::int64_t d) const { return t5_bucket(*this, -d); }

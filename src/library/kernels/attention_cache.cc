@@ -43,7 +43,7 @@ Status check_cache(const AttentionCall& call) {
   if (obstacle.empty()) return {};
   return Status::format(StatusCode::kUnsupported,
                         "[attention] %s is int8, which only decode steps read, but the call is not "
-                        "one: %s; convert it with dequantize_rows",
+                        "one: %s; multiply it by its scales (C++ and C: dequantize_rows)",
                         call.k.dtype == DType::kInt8 ? "k" : "v", obstacle.c_str());
 }
 

@@ -48,7 +48,7 @@ Status check_view(const char* op, const char* name, const ConstTensorView& view)
   if (view.dtype == DType::kInt8) {
     return Status::format(StatusCode::kInvalidArgument,
                           "[%s] %s must be float32, bfloat16 or float16 but got int8, which only "
-                          "the cache of a decode step may be; convert it with dequantize_rows",
+                          "the cache of a decode step may be; multiply it by its scales (C++ and C: dequantize_rows)",
                           op, name);
   }
   return check_cache_view(op, name, view);

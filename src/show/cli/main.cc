@@ -77,6 +77,7 @@ int finished(int code) {
 }
 
 int failed(const std::exception& failure) {
+  if (command::is_closed_pipe(failure)) return kFailure;
   const std::string problem = command::output_problem(stdout, &failure);
   if (problem.empty()) {
     print_error("posenc: internal error: {}", failure_text(failure));

@@ -186,6 +186,7 @@ int finished(int code) {
 }
 
 int failed(const std::exception& failure) {
+  if (command::is_closed_pipe(failure)) return kFailure;
   const std::string problem = command::output_problem(stdout, &failure);
   if (problem.empty()) {
     fmt::print(stderr, "posenc bench: internal error: {}\n", one_line(failure_text(failure)));

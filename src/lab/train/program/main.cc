@@ -64,7 +64,6 @@ void require_one_process() {
 
 int evaluate(const Arguments& a) {
   require_one_process();
-  if (!a.out.empty()) (void)output_target(a.out);
   const StopRequest stop;
   const auto mode = mode_of(a.progress);
   runs::Progress progress(mode, output_of(mode));
@@ -100,7 +99,8 @@ int look(const Arguments& a) {
   use_onednn_of(a.run, {});
   AttentionQuery query = a.attention;
   if (!a.text.empty()) query.text = a.text;
-  const auto path = attention_run(a.run, query, a.eval.best, progress, a.out);
+  const auto path = attention_run(a.run, query, a.eval.best, progress,
+                                  a.out.empty() ? a.out : output_target(a.out));
   progress.finish();
   fmt::print("{}\n", path.string());
   return kFine;
@@ -267,6 +267,7 @@ int finished(int code) {
 }
 
 int failed(const std::exception& failure) {
+  if (command::is_closed_pipe(failure)) return kFailure;
   const std::string problem = is_mistake(failure) ? "" : command::output_problem(stdout, &failure);
   if (problem.empty()) return say(failure);
   print_once("posenc: {}\n", problem);

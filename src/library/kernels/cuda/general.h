@@ -17,7 +17,7 @@ bool only_general(const AttentionParams& p) noexcept;
 // Whether a call goes to them: the above, and tables that leave no room for the tuned ones' tiles.
 bool needs_general(const AttentionParams& p) noexcept;
 
-// A unit of compilation of the backward has the kernels of halves, or those of float32 in parts.
+// Translation units of the backward are split by element type: 16 bits, or float32 in parts.
 enum class ElementGroup : std::uint8_t { kHalves, kFloats };
 inline bool has_halves(const AttentionParams& p) { return p.element != Element::kFloat32; }
 

@@ -1,4 +1,4 @@
-// What a unit of compilation of the keys' backward instantiates.
+// What a translation unit of the keys' backward instantiates.
 #pragma once
 
 #include "kernels/cuda/device/backward_key.cuh"

@@ -1,4 +1,4 @@
-// The kernels of the queries' backward, and what a unit of compilation of them instantiates.
+// The kernels of the queries' backward, and what a translation unit of them instantiates.
 #pragma once
 
 #include "kernels/cuda/device/backward_query.cuh"

@@ -1,4 +1,4 @@
-// What a unit of compilation of the forward instantiates.
+// What a translation unit of the forward instantiates.
 #pragma once
 
 #include "kernels/cuda/device/dispatch_attention.cuh"

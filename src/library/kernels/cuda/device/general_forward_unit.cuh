@@ -1,4 +1,4 @@
-// What a unit of compilation of the general forward instantiates.
+// What a translation unit of the general forward instantiates.
 #pragma once
 
 #include "kernels/cuda/device/dispatch_general.cuh"

@@ -1,4 +1,4 @@
-// What a unit of compilation of the general query kernels instantiates for marked blocks.
+// What a translation unit of the general query kernels instantiates for marked blocks.
 #pragma once
 
 #include "kernels/cuda/device/dispatch_general.cuh"
