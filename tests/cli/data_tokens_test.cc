@@ -98,6 +98,8 @@ TEST_F(DataTokens, MistakesAreOneLineBeforeAnything) {
             "end must be a token of the tokenizer but got <eos>"},
            {"data tokenizer train " + at("texts") + " --vocab 100 -o " + at("y.json"),
             "vocab must be >= 257"},
+           {"data tokenizer train " + at("texts/1.txt") + " -o " + at("texts/1.txt"),
+            "--output must not be a file that it is trained on"},
            {"data dedup " + at("texts") + " --threshold 0 -o " + at("x"), "threshold must be in"},
            {"data " + at("texts") + " --verify", "must name a folder of token files"},
            {config("short"), "train-00000.bin] must have"},

@@ -59,7 +59,8 @@ TEST(FullDisk, AClosedPipeIsQuiet) {
 
 TEST(FullDisk, AClosedPipeIsQuietForMoreThanABuffer) {
   const TemporaryFolder folder;
-  for (const std::string words : {"inspect rope --head-dim 64 --positions 0:999 --json", "--version"}) {
+  for (const std::string words :
+       {"inspect rope --head-dim 64 --positions 0:999 --json", "--version"}) {
     (void)run(words + " 2> " + (folder / "said") + " | true", "trap '' PIPE; ");
     EXPECT_EQ(file_content(folder / "said"), "") << words;
   }

@@ -45,6 +45,8 @@ TEST(Ranges, MessagesNameTheRuleAndTheValue) {
   expect_refused("attention run --sample -1", "--sample: must be >= 0 but got -1");
   expect_refused("plan c.yaml --gpus 8 --tokens-per-s 0", "--tokens-per-s: must be > 0 but got 0");
   expect_refused("plan c.yaml --gpus 8 --share 2", "--share: must be in [0.001, 1] but got 2");
+  expect_refused("plan c.yaml --gpus 8 --tokens-per-s 10 --peak 5", "--tokens-per-s");
+  expect_refused("reproduce copy-small --check --jobs 3", "--check");
   expect_refused("plot decay --columns 13", "--columns: must be in [1, 12] but got 13");
   expect_refused("plot decay --scale big", "--scale: must be a number but got 'big'");
 }

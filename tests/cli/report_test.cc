@@ -47,6 +47,9 @@ TEST(ReportVerb, SaysInOneLineWhatIsWrongAndLeavesNothing) {
   refused((folder / "nowhere") + out, "is not a folder");
   refused((folder / "runs") + " -o " + (folder / "empty"), "is a folder");
   refused((folder / "runs") + " -o " + (folder / "nowhere/report.html"), "cannot be written");
+  const std::filesystem::path run = std::filesystem::directory_iterator(folder / "runs")->path();
+  refused((folder / "runs") + " -o " + (run / "results.json").string(),
+          "is a file of a run, which must not be replaced");
   refused(out, "DIR is required");
   refused((folder / "runs") + out + " --threshold 2", "--threshold");
   EXPECT_EQ(folder.files(), (std::vector<std::string>{"empty", "runs"}));

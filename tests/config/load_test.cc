@@ -207,7 +207,8 @@ TEST(LoadConfig, OnlyRatesThatDoNotKnowTheLastStepExtendExactly) {
   EXPECT_TRUE(exact({"train.schedule=constant", "train.warmup=10"}));
   EXPECT_FALSE(exact({"train.schedule=constant", "train.warmup=0.1"}));
   EXPECT_FALSE(exact({"train.schedule=cosine", "train.warmup=10"}));
-  EXPECT_FALSE(exact({"train.schedule=constant", "train.warmup=10", "train.patience=3"}));
+  EXPECT_FALSE(exact(
+      {"train.schedule=constant", "train.warmup=10", "train.patience=3", "train.eval_every=5"}));
 }
 
 TEST(LoadConfig, APresetGivesDefaultsThatWrittenFieldsWinOver) {
@@ -294,7 +295,20 @@ TEST(LoadConfig, PartsThatDoNotFitTogetherAreRefused) {
   EXPECT_NE(problem(kSmall, {"eval.conditions=[{axis: sparse}]", "eval.factors=[1, 3]"})
                 .find("eval.factors is not read where eval.conditions"),
             std::string::npos);
+  EXPECT_NE(problem(kSmall, {"eval.conditions=[{axis: sparse}]", "eval.axes=[dense]"})
+                .find("eval.axes is not read where eval.conditions"),
+            std::string::npos);
   EXPECT_EQ(problem(kSmall, {"eval.conditions=[{axis: sparse}]"}), "");
+  for (const char* field : {"train.patience=1", "train.stop_at=0.5"}) {
+    EXPECT_NE(problem(kSmall, {"train.eval_every=0", field})
+                  .find("needs evaluations during the training but got"),
+              std::string::npos)
+        << field;
+    EXPECT_EQ(problem(kSmall, {"train.eval_every=5", field}), "") << field;
+  }
+  EXPECT_NE(problem(kSmall, {"model.mlp_ratio=0.001"})
+                .find("model.mlp_ratio must make a hidden layer of at least one unit"),
+            std::string::npos);
   EXPECT_NE(problem(kSmall, {"eval.lengths=[64, 0]"}).find("must not mix 0 with other lengths"),
             std::string::npos);
   EXPECT_NE(problem(kSmall, {"model.encoding=[sinusoidal, rope]"}).find("in every entry"),

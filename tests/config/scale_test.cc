@@ -114,6 +114,16 @@ TEST(ScalePlan, RefusesABatchThatCannotBeDivided) {
                  "train.batch=30");
   }
   EXPECT_THROW((void)plan_scale(config_with({"train.accumulate=2"}), kData, {.gpus = 32}), Error);
+  const std::string stages =
+      "train.stages=[{length: 16, batch: 8, steps: 3}, {length: 8, batch: 4, steps: 7}]";
+  try {
+    (void)plan_scale(config_with({stages}), kData, {.gpus = 8});
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(),
+                 "[plan] --gpus must divide every stage's batch, which is 4 but got 8; give the "
+                 "stage a batch of 8");
+  }
 }
 
 TEST(ScalePlan, ReadsAmounts) {

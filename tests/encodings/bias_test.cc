@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "posenc/core/error.h"
 #include "posenc/encodings/encoding.h"
@@ -184,6 +185,7 @@ TEST(T5, BucketsGrowWithDistanceAndFillTheTable) {
     }
     EXPECT_EQ(last, bidirectional ? 15 : 31);
     EXPECT_EQ(t5_bucket(t5, std::int64_t{1} << 62), bidirectional ? 31 : 0);
+    EXPECT_EQ(t5_bucket(t5, std::numeric_limits<std::int64_t>::min()), last);
   }
 }
 

@@ -105,6 +105,17 @@ TEST_F(Unpack, SkipsTheSameRunAndRefusesAnother) {
   conflict("is a run itself");
 }
 
+TEST_F(Unpack, TheSameRunMustBeReadable) {
+  const std::string pack = packed(".tar");
+  for (const char* name : {"config.yaml", "results.json"}) {
+    fs::remove_all(folder_ / "to");
+    (void)unpack_runs({pack}, folder_ / "to");
+    write_content(folder_ / "to/a" / std::string(name), "{cut");
+    const std::string said = error_of([&] { (void)unpack_runs({pack}, folder_ / "to"); });
+    expect_part(said, std::string("holds the same run, but its ") + name + " is damaged: ");
+  }
+}
+
 TEST_F(Unpack, SkipsADivergedRunThatIsThereInTheSameState) {
   const std::string pack = packed(".tar", {.state = RunState::kDiverged});
   (void)unpack_runs({pack}, folder_ / "to");

@@ -207,7 +207,8 @@ TEST_F(ServeSite, MethodsHostsOriginsAndBodies) {
 }
 
 TEST_F(ServeSite, ErrorsAreJsonOfOneLine) {
-  for (const char* target : {"/%ff%0a", "/..", "/api/x", "/api/runs/a/metrics?from=%22"}) {
+  for (const char* target : {"/%ff%0a", "/..", "/api/x", "/api/runs/a/metrics?from=%22",
+                             "/api/compare?threshold=0.5", "/api/runs?x=1"}) {
     const std::string text = json_of(ask(target))["error"];
     EXPECT_EQ(text.rfind("[request] ", 0), 0U) << text;
     EXPECT_EQ(text.find('\n'), std::string::npos);

@@ -75,6 +75,8 @@ TEST(SweepFile, MistakesNameTheirPlace) {
       {"base: a\nout: x\ngrid: {seed: [0]}\nexclude: [{seed: 3}]\n",
        "exclude matches no combination (line 4, column 11)"},
       {"base: a\nout: x\ngrid: {seed: [0]}\nexclude: {seed: 0}\n", "must be a list of maps"},
+      {"base: a\nout: x\ngrid: {model.layers: [1, 2], model: [{encoding: alibi}]}\n",
+       "grid.model must not be set together with model.layers, which it contains"},
       {"base: 3\nout: x\ngrid: {seed: [0]}\n", "base must be a path"},
       {"base: a\nbase: b\n", "base is given twice (line 2, column 1)"},
   };
@@ -101,6 +103,7 @@ TEST(SweepFile, AnyValueSurvivesTheCommandLine) {
   const Value map = parse_yaml("{flip_flop: {p: 0.5}}", "x");
   EXPECT_EQ(back(assignment_text("k", map)), map);
   EXPECT_EQ(assignment_text("k", Value(Value::Data(0.1))), "k=0.1");
+  EXPECT_EQ(assignment_text("k", Value(Value::Data(2.0))), "k=2") << "an integer for a number";
 }
 
 class Planned : public ::testing::Test {

@@ -6,6 +6,7 @@
 
 #include <map>
 
+#include "config/init_from.h"
 #include "posenc/weights/safetensors.h"
 #include "pretrained/export.h"
 #include "runs/checkpoints.h"
@@ -144,6 +145,20 @@ TEST(InitWeights, SayWhereTheyCannot) {
   const Loaded longer = load(golden_folder("gpt2"), "encoding: learned(max_positions=40)");
   EXPECT_NE(longer.report.encoding.find("still computes the same"), std::string::npos)
       << longer.report.encoding;
+}
+
+// That of RUN/config.yaml says all fields, so none of them is filled in from the source.
+TEST(InitWeights, AConfigOfAllFieldsMustHaveTheShapeOfTheSource) {
+  const auto source = config::read_init_source(golden_folder("qwen3"));
+  config::ModelConfig model = *source.model;
+  EXPECT_NO_THROW(config::require_shape_of(source, model));
+  model.encoding = {"none"};
+  model.dropout = 0.5;
+  EXPECT_NO_THROW(config::require_shape_of(source, model)) << "free";
+  model.mlp_ratio += 1.0;
+  EXPECT_NE(
+      message_of([&] { config::require_shape_of(source, model); }).find("model.mlp_ratio must be"),
+      std::string::npos);
 }
 
 // A schedule that changes nothing up to 64 tokens is not the same model for a training at 128.

@@ -180,6 +180,19 @@ TEST_F(Resume, StoppedByATimeBoxItIsTheSameRun) {
   expect_same_run(folder_ / "whole", folder_ / "boxed");
 }
 
+// Weights that hardly change score the same at every evaluation: the first is the best, and falls on no checkpoint.
+TEST_F(Resume, TheBestCheckpointIsThatOfTheBestEvaluation) {
+  const std::string run = folder_ / "best";
+  const LabResult trained =
+      run_lab("train " + config_ + " --progress quiet --no-eval --out " + run +
+              " --set train.eval_every=7 --set train.checkpoint_every=0 --set train.lr=1e-30" +
+              " --set train.weight_decay=0");
+  ASSERT_EQ(trained.code, 0) << trained.out;
+  const auto kept = runs::CheckpointReader(std::filesystem::path(run) / "checkpoints").best();
+  ASSERT_TRUE(kept.has_value());
+  EXPECT_EQ(kept->step, 7);
+}
+
 TEST_F(Resume, ADamagedCheckpointGivesWayToTheOneBefore) {
   const std::string run = folder_ / "whole";
   const runs::CheckpointReader reader(std::filesystem::path(run) / "checkpoints");
@@ -224,6 +237,11 @@ TEST_F(Resume, ResultsOfARunAreOfItsOwnTaskAndModel) {
         << refused.out;
   }
   EXPECT_EQ(run_lab(eval + "model.window=4 --out " + (folder_ / "other.json")).code, 0);
+  const LabResult replaced =
+      run_lab(eval + "model.window=4 --out " + (folder_ / "whole/results.json"));
+  EXPECT_EQ(replaced.code, 2) << replaced.out;
+  EXPECT_NE(replaced.out.find("is a file of a run, which must not be replaced"), std::string::npos)
+      << replaced.out;
   EXPECT_EQ(run_lab(eval + "eval.samples=8").code, 0);
 }
 

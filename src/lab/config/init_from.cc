@@ -81,6 +81,16 @@ Value& model_part(Value& tree) {
   return root->back().value;
 }
 
+Error other_shape(const Member& of_source, const Value& written, const InitSource& source) {
+  return {ErrorKind::kConflict,
+          {.scope = "model",
+           .key = of_source.key,
+           .rule = fmt::format("must be {}, as train.init_from ({}) has it",
+                               describe(of_source.value), source.path),
+           .value = describe(written),
+           .hint = "leave the field out, or start from other weights"}};
+}
+
 void fill_model(Value& model, const InitSource& source) {
   if (model.is_null()) model = Value(Value::Data(Value::Map{}));
   auto* map = model.get_if<Value::Map>();
@@ -92,13 +102,7 @@ void fill_model(Value& model, const InitSource& source) {
       continue;
     }
     if (is_free(member.key) || same_field(*written, member)) continue;
-    throw Error(ErrorKind::kConflict,
-                {.scope = "model",
-                 .key = member.key,
-                 .rule = fmt::format("must be {}, as train.init_from ({}) has it",
-                                     describe(member.value), source.path),
-                 .value = describe(*written),
-                 .hint = "leave the field out, or start from other weights"});
+    throw other_shape(member, *written, source);
   }
 }
 
@@ -120,6 +124,17 @@ InitSource read_init_source(const std::string& path) {
                .rule = "must be a run directory, a safetensors file or a Hugging Face folder",
                .value = "'" + path + "', which does not exist",
                .hint = "paths are relative to the current folder"});
+}
+
+void require_shape_of(const InitSource& source, const ModelConfig& model) {
+  if (!source.model) return;
+  const Value::Map fields = all_fields(model);
+  const Value written{Value::Data(fields)};
+  for (const Member& member : all_fields(*source.model)) {
+    const Value* field = written.find(member.key);
+    if (field == nullptr || is_free(member.key) || same_field(*field, member)) continue;
+    throw other_shape(member, *field, source);
+  }
 }
 
 void apply_init_from(Value& tree) {

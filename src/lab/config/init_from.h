@@ -32,4 +32,8 @@ InitSource read_init_source(const std::string& path);
 // the training, which refuses it.
 void apply_init_from(Value& tree);
 
+// An Error where a field of the shape is not that of the source: before its weights are read. A config that says all
+// fields is read without its source, so apply_init_from() has not compared them.
+void require_shape_of(const InitSource& source, const ModelConfig& model);
+
 }  // namespace posenc::config

@@ -40,17 +40,22 @@ double total_tokens(const TrainConfig& train) {
 }
 
 Stage part_of_one_gpu(const LabConfig& config, const Cluster& cluster) {
-  Stage stage = largest_stage(config.train);
   const std::int64_t parts = cluster.gpus * config.train.accumulate;
-  if (stage.batch % parts != 0) {
+  for (const Stage& stage : stages(config.train)) {
+    if (stage.batch % parts == 0) continue;
     const std::int64_t near = std::max<std::int64_t>(1, stage.batch / parts) * parts;
-    throw option_error("--gpus",
-                       fmt::format("must divide train.batch, which is {}{}", stage.batch,
-                                   config.train.accumulate > 1
-                                       ? fmt::format(" in {} parts", config.train.accumulate)
-                                       : ""),
-                       std::to_string(cluster.gpus), fmt::format("--set train.batch={}", near));
+    throw option_error(
+        "--gpus",
+        fmt::format(
+            "must divide {}, which is {}{}",
+            config.train.stages.empty() ? "train.batch" : "every stage's batch", stage.batch,
+            config.train.accumulate > 1 ? fmt::format(" in {} parts", config.train.accumulate)
+                                        : ""),
+        std::to_string(cluster.gpus),
+        config.train.stages.empty() ? fmt::format("--set train.batch={}", near)
+                                    : fmt::format("give the stage a batch of {}", near));
   }
+  Stage stage = largest_stage(config.train);
   stage.batch /= cluster.gpus;
   return stage;
 }

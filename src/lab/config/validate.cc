@@ -140,6 +140,12 @@ void validate(const ModelConfig& model, const std::string& scope) {
     throw conflict(scope, "model.heads", fmt::format("must divide model.dim ({})", model.dim),
                    std::to_string(model.heads), "or set model.head_dim");
   }
+  if (mlp_width(model) < 1) {
+    throw conflict(
+        scope, "model.mlp_ratio",
+        fmt::format("must make a hidden layer of at least one unit from model.dim ({})", model.dim),
+        fmt::format("{}", model.mlp_ratio));
+  }
   if (model.heads % kv_heads(model) != 0) {
     throw conflict(scope, "model.kv_heads",
                    fmt::format("must divide model.heads ({})", model.heads),
@@ -188,6 +194,11 @@ std::vector<std::string> stretch_schedules(const EvalConfig& eval) {
 
 void validate(const EvalConfig& eval, const std::string& scope) {
   check_schedules(eval, scope);
+  if (!eval.conditions.empty() && eval.axes != EvalConfig{}.axes) {
+    throw conflict(scope, "eval.axes", "is not read where eval.conditions lists axes and lengths",
+                   fmt::format("{}", fmt::join(eval.axes, ", ")),
+                   "add conditions, or set eval.conditions=[]");
+  }
   const bool factors = eval.factors != EvalConfig{}.factors;
   if (!eval.conditions.empty() && (factors || eval.lengths != EvalConfig{}.lengths)) {
     throw conflict(scope, factors ? "eval.factors" : "eval.lengths",
@@ -215,6 +226,13 @@ void validate(const TrainConfig& train, const std::string& scope) {
                    std::to_string(train.accumulate));
   }
   check_chunks(train, scope);
+  if (train.eval_every == 0 && (train.patience > 0 || train.stop_at > 0.0)) {
+    const bool patience = train.patience > 0;
+    throw conflict(scope, patience ? "train.patience" : "train.stop_at",
+                   "needs evaluations during the training",
+                   patience ? std::to_string(train.patience) : fmt::format("{}", train.stop_at),
+                   "set train.eval_every");
+  }
   if (train.precision != TrainPrecision::kFloat32 && train.device == Device::kCpu) {
     throw conflict(scope, "train.precision", "needs train.device: cuda",
                    std::string(enum_name(train.precision)), "use float32 on the CPU");

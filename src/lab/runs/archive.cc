@@ -141,9 +141,10 @@ fs::path Archive::decompress(std::int64_t most_bytes) const {
   if (size_of(path_) > most_bytes) throw too_large(shown_, most_bytes);
   const std::string program = format.program.empty() ? "cat" : format.program;
   const std::string options = format.program.empty() ? "--" : "-dcq";
-  const Ending ending = execute({"sh", "-c", R"(ulimit -f "$1" 2> /dev/null; exec "$2" "$3" "$4" > "$5")",
-                                 "sh", std::to_string(most_bytes / kShellBlock + 1), program,
-                                 options, path_.string(), tar().string()});
+  const Ending ending =
+      execute({"sh", "-c", R"(ulimit -f "$1" 2> /dev/null; exec "$2" "$3" "$4" > "$5")", "sh",
+               std::to_string(most_bytes / kShellBlock + 1), program, options, path_.string(),
+               tar().string()});
   const std::int64_t written = size_of(tar());
   if (written > most_bytes || (!ending.fine() && written == most_bytes)) {
     throw too_large(shown_, most_bytes);
@@ -151,9 +152,9 @@ fs::path Archive::decompress(std::int64_t most_bytes) const {
   if (ending.fine()) return tar();
   // The decompressor shortens the path in its message, but for what its output met.
   const std::string said = last_line(log().string());
-  const bool unwritten = std::any_of(
-      kWriteErrors.begin(), kWriteErrors.end(),
-      [&](std::string_view text) { return said.find(text) != std::string::npos; });
+  const bool unwritten =
+      std::any_of(kWriteErrors.begin(), kWriteErrors.end(),
+                  [&](std::string_view text) { return said.find(text) != std::string::npos; });
   if (ending.signal != 0 || unwritten) {
     throw failure("cannot be decompressed", program, ending);
   }

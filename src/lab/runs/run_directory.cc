@@ -100,6 +100,17 @@ class Undo {
 
 }  // namespace
 
+void require_no_run_file(const fs::path& output) {
+  constexpr std::array<std::string_view, 6> kFiles = {"config.yaml",  "environment.json",
+                                                      kStatusFile,    "metrics.jsonl",
+                                                      "results.json", "scores.bin"};
+  const std::string name = output.filename().string();
+  const fs::path folder = output.parent_path().empty() ? "." : output.parent_path();
+  if (std::find(kFiles.begin(), kFiles.end(), name) == kFiles.end()) return;
+  if (!RunDirectory::exists(folder)) return;
+  throw run_error(output, "is a file of a run, which must not be replaced", "choose another name");
+}
+
 bool is_locked(const Descriptor& lock_file) {
   const int file = lock_file.number();
   return file >= 0 && !try_lock(file, LOCK_SH) && errno == EWOULDBLOCK;

@@ -50,6 +50,9 @@ bool is_locked(const Descriptor& lock_file);
 
 enum class Access { kRead, kWrite };
 
+// Throws Error where writing to `output` would replace a file that a run consists of.
+void require_no_run_file(const std::filesystem::path& output);
+
 class RunDirectory {
  public:
   // Makes the directory with config.yaml, environment.json and a status of step 0, or nothing at all.

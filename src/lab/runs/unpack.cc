@@ -35,13 +35,30 @@ bool is_same_run(const RunStatus& there, const RunStatus& packed) {
   return there.state == RunState::kFinished || there == packed;
 }
 
+// What a pack has and a reader of runs needs.
+void require_whole(const fs::path& packed, const fs::path& target) {
+  const char* name = "config.yaml";
+  try {
+    (void)parse_yaml(read_file((target / name).string()), name);
+    name = "results.json";
+    if (fs::exists(packed / name)) (void)read_json(target / name);
+  } catch (const Error& e) {
+    throw in_the_way(target,
+                     fmt::format("holds the same run, but its {} is damaged: {}", name, e.rule()));
+  }
+}
+
 // False where the name is free, true where the same run is there, an Error where something else is.
-bool is_there(const fs::path& target, const RunStatus& packed) {
+bool is_there(const fs::path& target, const fs::path& source) {
+  const RunStatus packed = status_of(source);
   std::error_code error;
   if (!fs::exists(fs::symlink_status(target, error))) return false;
   if (!RunDirectory::exists(target)) throw in_the_way(target, "exists and is not a run");
   const RunStatus there = status_of(target);
-  if (is_same_run(there, packed)) return true;
+  if (is_same_run(there, packed)) {
+    require_whole(source, target);
+    return true;
+  }
   const bool same_config = there.config_hash == packed.config_hash;
   throw in_the_way(target, same_config ? "holds the same config in another state than the pack"
                                        : "holds a run of another config than the pack");
@@ -105,7 +122,7 @@ std::vector<Move> plan(const std::list<UnpackedPack>& packs, const fs::path& to,
       if (!fresh && !is_same_run(first->second, status)) {
         throw in_the_way(pack.pack() / name, "is another run than that of a pack before it");
       }
-      const bool there = !fresh || is_there(move.target, status);
+      const bool there = !fresh || is_there(move.target, move.from);
       (there ? unpacked.skipped : unpacked.runs).push_back(name);
       if (!there) moves.push_back(move);
     }

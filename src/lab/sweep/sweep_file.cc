@@ -68,6 +68,7 @@ class Reader {
   // Every combination of the lists of a grid, the last key varying fastest.
   [[nodiscard]] std::vector<Point> combinations(const Value& grid, const std::string& key) const {
     std::vector<Point> points = {{}};
+    require_apart(map(grid, key), key);
     for (const Member& member : map(grid, key)) {
       const Value::List several = values(member, key);
       if (points.size() * several.size() > kMostPoints) {
@@ -97,6 +98,18 @@ class Reader {
   }
 
  private:
+  // A map under `model` would replace what `model.layers` has set.
+  void require_apart(const Value::Map& settings, const std::string& key) const {
+    for (const Member& part : settings) {
+      for (const Member& field : settings) {
+        if (!field.key.starts_with(part.key + ".")) continue;
+        throw error(ErrorKind::kConflict, key + "." + part.key,
+                    fmt::format("must not be set together with {}, which it contains", field.key),
+                    part.value, "list its fields one by one");
+      }
+    }
+  }
+
   [[nodiscard]] Value::List values(const Member& member, const std::string& key) const {
     const auto* several = member.value.get_if<Value::List>();
     if (several == nullptr) return {member.value};
@@ -169,7 +182,7 @@ bool reads_back(const std::string& assignment, const std::string& key, const Val
     node = node->find(key.substr(begin, dot - begin));
     begin = dot + 1;
   }
-  return node != nullptr && *node == value;
+  return node != nullptr && to_json(*node) == to_json(value);  // 2.0 is written as 2
 }
 
 }  // namespace

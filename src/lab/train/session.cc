@@ -9,6 +9,7 @@
 #include "core/cancellation.h"
 #include "core/failure.h"
 #include "runs/environment.h"
+#include "config/init_from.h"
 #include "train/attention_run.h"
 #include "train/data_check.h"
 #include "train/init_weights.h"
@@ -118,7 +119,9 @@ bool Session::stop_requested() const {
 // Before there is a directory: an Error leaves nothing behind.
 Value::Map Session::take_initial_weights() {
   if (loaded_.config.train.init_from.empty()) return {};
-  const InitReport report = init_weights(trainer_.model(), loaded_.config, *task_);
+  const config::LabConfig& config = loaded_.config;
+  config::require_shape_of(config::read_init_source(config.train.init_from), config.model);
+  const InitReport report = init_weights(trainer_.model(), config, *task_);
   progress_.message(report.text());
   return report.facts();
 }
@@ -272,6 +275,7 @@ void Session::note_score(double score) {
   memory_.evaluated_step = memory_.step;
   const bool better = score > memory_.best_score;
   memory_.best_score = better ? score : memory_.best_score;
+  improved_ = better;
   memory_.since_best = better ? 0 : memory_.since_best + 1;
   const bool enough =
       train.stop_at > 0.0 &&
@@ -337,7 +341,9 @@ std::optional<Outcome> Session::train() {
   for (;;) {
     // Before anything else: a run that was stopped here takes up here.
     if (evaluation_due() && !evaluate_on_the_way()) return stop_here("during an evaluation");
-    if (train.checkpoint_every > 0 && memory_.step % train.checkpoint_every == 0) save();
+    const bool due = train.checkpoint_every > 0 && memory_.step % train.checkpoint_every == 0;
+    if (due || improved_) save();
+    improved_ = false;
     if (memory_.done || memory_.step == total_steps(train)) break;
     if (stop_requested()) return stop_here(stop_.reason());
     if (const auto outcome = advance()) return outcome;

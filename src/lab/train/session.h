@@ -108,6 +108,7 @@ class Session {
   bool stop_agreed_ = false;            // with several processes: after the last step
   std::atomic<std::int64_t> step_ = 0;  // memory_.step, for the thread that watches other ranks
   std::optional<double> score_;         // of the evaluation at this very step
+  bool improved_ = false;  // by the evaluation of this step, whose weights are the best so far
   std::int64_t saved_step_ = -1;
   double step_seconds_ = 0.0;  // of the last steps
 };

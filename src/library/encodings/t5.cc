@@ -46,6 +46,7 @@ std::vector<ParameterInfo> parameters(const T5& config, const ModelShape& shape)
 std::int64_t T5::entry(std::int64_t d) const { return t5_bucket(*this, -d); }
 
 std::int64_t t5_bucket(const T5& config, std::int64_t relative) {
+  relative = std::max(relative, -kLargestPosition);  // whose opposite exists
   const std::int64_t buckets = config.bidirectional ? config.num_buckets / 2 : config.num_buckets;
   const std::int64_t start = config.bidirectional && relative > 0 ? buckets : 0;
   const std::int64_t distance =

@@ -209,6 +209,9 @@ void add_attention(CLI::App& app, Action& chosen) {
   auto options = std::make_shared<AttentionOptions>();
   verb->add_option("RUN", options->run, "a run directory")->required();
   auto* text = verb->add_option("--text", options->text, "a text of your own in place of a sample");
+  text->check([](const std::string& words) {
+    return words.empty() ? std::string("must not be empty") : std::string();
+  });
   verb->add_option("--sample", options->sample, "number of the sample, as evaluations draw it")
       ->check(command::integer_from(0))
       ->excludes(text);

@@ -56,8 +56,21 @@ Error empty_corpus() {
            .hint = "name files with text"}};
 }
 
+void require_no_corpus(const std::string& output, const std::vector<std::string>& corpora) {
+  const std::string target = output_target(output);
+  for (const std::string& corpus : corpora) {
+    std::error_code ignored;
+    if (!std::filesystem::equivalent(target, corpus, ignored)) continue;
+    throw Error(ErrorKind::kConflict, {.scope = "data tokenizer",
+                                       .key = "--output",
+                                       .rule = "must not be a file that it is trained on",
+                                       .value = output,
+                                       .hint = "choose another name"});
+  }
+}
+
 int train_tokenizer(TrainArguments arguments) {
-  (void)output_target(arguments.output);
+  require_no_corpus(arguments.output, arguments.sources.corpora);
   arguments.training.pattern = pattern_named(arguments.pattern);
   tokens::Trainer trainer(arguments.training);
   const StopRequest stop;

@@ -176,16 +176,20 @@ void add_machine_options(CLI::App& verb, PlanOptions& options) {
       ->capture_default_str();
   verb.add_option("--memory", options.memory, "of one GPU (default: an H200)")
       ->capture_default_str();
-  verb.add_option("--peak", options.peak_tflops,
-                  "TFLOP/s of one GPU (default: an H200 at train.precision)")
-      ->check(command::number_in(0.001, 1e6));
-  verb.add_option("--share", options.cluster.share,
-                  "of the peak that training reaches (default: measured on an H200, docs/lab.md)")
-      ->check(command::number_in(0.001, 1.0))
-      ->capture_default_str();
+  CLI::Option* peak = verb.add_option("--peak", options.peak_tflops,
+                                      "TFLOP/s of one GPU (default: an H200 at train.precision)")
+                          ->check(command::number_in(0.001, 1e6));
+  CLI::Option* share =
+      verb.add_option(
+              "--share", options.cluster.share,
+              "of the peak that training reaches (default: measured on an H200, docs/lab.md)")
+          ->check(command::number_in(0.001, 1.0))
+          ->capture_default_str();
   verb.add_option("--tokens-per-s", options.tokens_per_second,
                   "measured on one GPU with posenc bench train, in place of --peak and --share")
-      ->check(command::number_above(0.0));
+      ->check(command::number_above(0.0))
+      ->excludes(peak)
+      ->excludes(share);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "posenc/core/error.h"
 #include "report/html.h"
 #include "runs/files.h"
+#include "runs/run_directory.h"
 
 namespace posenc::cli {
 namespace {
@@ -29,7 +30,7 @@ std::string command_text(const ReportOptions& options) {
 }
 
 void check_out(const std::filesystem::path& path) {
-  (void)output_target(path.string());
+  runs::require_no_run_file(output_target(path.string()));
   if (!std::filesystem::is_directory(path)) return;
   throw Error(ErrorKind::kIo, {.scope = "report",
                                .key = path.string(),

@@ -192,14 +192,22 @@ void add_reproduce(CLI::App& app, Action& chosen) {
   verb->add_option("NAME", options->name, "the page; without it the pages are listed");
   CLI::Option* part = verb->add_option("--part", options->part, "only this part of the page");
   verb->add_option("--root", options->root, "root of the repository")->capture_default_str();
-  verb->add_option("--out", options->out, "folder of the runs (default: runs/evidence/NAME)");
+  CLI::Option* out =
+      verb->add_option("--out", options->out, "folder of the runs (default: runs/evidence/NAME)");
   CLI::Option* check = verb->add_flag("--check", options->check,
                                       "compare the page with the committed runs, change nothing");
-  verb->add_flag("--page", options->page, "write the page's tables and pictures from the runs")
-      ->excludes(check)
-      ->excludes(part);
-  check->excludes(part);
+  CLI::Option* page =
+      verb->add_flag("--page", options->page, "write the page's tables and pictures from the runs");
+  page->excludes(check);
+  const std::size_t before = verb->get_options({}).size();
   add_session_options(*verb, options->session);
+  std::vector<CLI::Option*> of_training = verb->get_options({});
+  of_training.erase(of_training.begin(), of_training.begin() + static_cast<std::ptrdiff_t>(before));
+  of_training.insert(of_training.end(), {part, out});
+  for (CLI::Option* option : of_training) {  // neither trains
+    check->excludes(option);
+    page->excludes(option);
+  }
   verb->footer(
       "Finished runs are skipped and interrupted ones go on.\n"
       "Examples:\n"

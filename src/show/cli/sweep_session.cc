@@ -248,7 +248,7 @@ void print_remark(const sweep::GpuService& service) {
 void add_session_options(CLI::App& verb, SessionOptions& options) {
   verb.add_option("--jobs", options.jobs, "jobs at a time")->check(command::integer_in(1, 4096));
   verb.add_option("--threads", options.threads, "threads of each job (default: cores / jobs)")
-      ->check(command::integer_in(1, 4096));
+      ->check(command::integer_in(1, 1024));
   verb.add_option("--set", options.settings, "for every job, such as train.steps=100")
       ->allow_extra_args(false);
   verb.add_option("--device", options.device, "cpu or cuda, as --set train.device=...")

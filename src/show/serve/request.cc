@@ -190,7 +190,9 @@ std::vector<std::int64_t> read_numbers(const Target& target, const std::vector<N
       for (const NumberRule& one : rules) names.push_back(one.key);
       throw query_error(
           ErrorKind::kUnknownKey, key,
-          fmt::format("is unsupported; this request reads {}", fmt::join(names, ", ")), "");
+          fmt::format("is unsupported; this request reads {}",
+                      names.empty() ? "no query" : fmt::format("{}", fmt::join(names, ", "))),
+          "");
     }
     auto& number = found[static_cast<std::size_t>(rule - rules.begin())];
     if (number) throw query_error(ErrorKind::kConflict, key, "is given twice", "");

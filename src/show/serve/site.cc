@@ -135,8 +135,9 @@ Response Site::api(const Request& request, const Target& target) {
   if (foreign(request)) return error_response(403, "[request] comes from a page of another origin");
   const std::size_t size = target.segments.size();
   const std::string what = size > 1 ? target.segments[1] : "";
-  if (size == 2 && what == "runs") return runs();
-  if (size == 2 && what == "compare") return compare();
+  const bool whole = size == 2 && (what == "runs" || what == "compare");
+  if (whole) (void)read_numbers(target, {});
+  if (whole) return what == "runs" ? runs() : compare();
   if (size > 2 && what == "runs") return run_part(target);
   return not_found("there is no such part of the API", "docs/serve.md lists them");
 }

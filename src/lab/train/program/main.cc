@@ -69,6 +69,7 @@ int evaluate(const Arguments& a) {
   runs::Progress progress(mode, output_of(mode));
   set_threads(a.threads);
   check_schedule(a.eval.schedule);
+  if (!a.out.empty()) runs::require_no_run_file(output_target(a.out));
   EvalOptions options = a.eval;
   for (const std::string& o : a.overrides) options.overrides.push_back(o);
   use_onednn_of(a.run, options.overrides);
@@ -129,7 +130,7 @@ int continue_prompt(const Arguments& a) {
 
 void add_common(CLI::App& verb, Arguments& a) {
   verb.add_option("--threads", a.threads, "threads; 0: as many as cores")
-      ->check(command::integer_from(0));
+      ->check(command::integer_in(0, 1024));
   verb.add_option("--progress", a.progress, "how progress is shown")
       ->check(CLI::IsMember({"auto", "bar", "plain", "json", "quiet"}));
 }
@@ -166,12 +167,12 @@ CLI::App* add_generate(CLI::App& app, Arguments& a) {
       ->required();
   verb->add_option("--tokens", a.generate.tokens, "how many to add (default: 128)")
       ->check(command::integer_in(1, 1 << 24));
-  verb->add_option("--temperature", a.generate.sampling.temperature,
-                   "divides the logits; 0 is --greedy (default: 1)")
-      ->check(command::number_in(0.0, 1e6));
+  CLI::Option* temperature = verb->add_option("--temperature", a.generate.sampling.temperature,
+                                              "divides the logits; 0 is --greedy (default: 1)")
+                                 ->check(command::number_in(0.0, 1e6));
   verb->add_option("--seed", a.generate.sampling.seed, "of what is drawn (default: 0)")
       ->check(command::integer_from(0));
-  verb->add_flag("--greedy", a.greedy, "always the likeliest token");
+  verb->add_flag("--greedy", a.greedy, "always the likeliest token")->excludes(temperature);
   verb->add_flag("--best", a.generate.best, "the best checkpoint instead of the last");
   verb->add_flag("--no-cache", a.generate.no_cache,
                  "pass over all tokens for each one, instead of keeping keys and values");
