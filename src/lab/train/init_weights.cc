@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -61,6 +62,15 @@ class EncodingNames {
 at::Tensor tensor_of(const WeightSource& source, const std::string& name,
                      const weights::Shape& shape) {
   std::vector<float> values = source.read(name);
+  const auto wrong =
+      std::find_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
+  if (wrong != values.end()) {
+    throw Error(ErrorKind::kIo, {.scope = source.path(),
+                                 .key = name,
+                                 .rule = "must have finite weights",
+                                 .value = fmt::format("{}", *wrong),
+                                 .hint = "start from other weights"});
+  }
   return at::tensor(values, at::kFloat).reshape(shape);
 }
 
