@@ -60,7 +60,7 @@ TEST(Ranges, EndsAreAllowed) {
 
 TEST(Ranges, OfTheLab) {
   POSENC_NEEDS_LIBTORCH();
-  expect_refused("eval run --threads -1", "--threads: must be >= 0 but got -1");
+  expect_refused("eval run --threads -1", "--threads: must be in [0, 1024] but got -1");
   expect_refused("train c.yaml --minutes nan", "--minutes: must be finite but got nan");
   expect_refused("train c.yaml --minutes 0", "--minutes: must be > 0 but got 0");
   expect_refused("generate run --prompt x --temperature nan",

@@ -28,6 +28,7 @@ constexpr double kTimeout = 120.0;
 
 ProcsEnding run_program(int count, const std::string& test) {
   const std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+  for (const char* shard : {"GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX"}) ::unsetenv(shard);
   const Procs procs{.count = count,
                     .words = {program, "--gtest_also_run_disabled_tests", "--gtest_brief=1",
                               "--gtest_filter=RingRank.DISABLED_" + test},

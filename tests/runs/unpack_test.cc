@@ -110,7 +110,7 @@ TEST_F(Unpack, TheSameRunMustBeReadable) {
   for (const char* name : {"config.yaml", "results.json"}) {
     fs::remove_all(folder_ / "to");
     (void)unpack_runs({pack}, folder_ / "to");
-    write_content(folder_ / "to/a" / std::string(name), "{cut");
+    write_content(folder_ / (std::string("to/a/") + name), "{cut");
     const std::string said = error_of([&] { (void)unpack_runs({pack}, folder_ / "to"); });
     expect_part(said, std::string("holds the same run, but its ") + name + " is damaged: ");
   }

@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <filesystem>
+#include <limits>
 #include <map>
 
 #include "config/init_from.h"
@@ -156,9 +159,23 @@ TEST(InitWeights, AConfigOfAllFieldsMustHaveTheShapeOfTheSource) {
   model.dropout = 0.5;
   EXPECT_NO_THROW(config::require_shape_of(source, model)) << "free";
   model.mlp_ratio += 1.0;
-  EXPECT_NE(
-      message_of([&] { config::require_shape_of(source, model); }).find("model.mlp_ratio must be"),
-      std::string::npos);
+  EXPECT_NE(message_of([&] {
+              config::require_shape_of(source, model);
+            }).find("[model] mlp_ratio must be"),
+            std::string::npos);
+}
+
+TEST(InitWeights, MustBeFinite) {
+  const posenc::testing::TemporaryFolder folder;
+  const std::string copy = folder / "llama";
+  std::filesystem::copy(golden_folder("llama"), copy);
+  const std::string file = copy + "/model.safetensors";
+  std::string bytes = posenc::testing::file_content(file);
+  const float wrong = std::numeric_limits<float>::quiet_NaN();
+  std::memcpy(bytes.data() + bytes.size() - sizeof(wrong), &wrong, sizeof(wrong));
+  posenc::testing::write_content(file, bytes);
+  const std::string said = message_of([&] { (void)load(copy); });
+  EXPECT_NE(said.find("must have finite weights but got nan"), std::string::npos) << said;
 }
 
 // A schedule that changes nothing up to 64 tokens is not the same model for a training at 128.
