@@ -61,14 +61,16 @@ std::tuple<at::Tensor, at::Tensor> quantize_rows_meta(const at::Tensor& x) {
 at::Tensor call_attention_cache(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                 const OptionalTensor& k_scales, const OptionalTensor& v_scales,
                                 const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS) {
-  TORCH_CHECK(!q.is_cuda() || !(or_undefined(k_scales).defined() || or_undefined(v_scales).defined()),
-              "[attention_decode] k_scales and v_scales need a CPU but q is on ", q.device());
+  TORCH_CHECK(
+      !q.is_cuda() || !(or_undefined(k_scales).defined() || or_undefined(v_scales).defined()),
+      "[attention_decode] k_scales and v_scales need a CPU but q is on ", q.device());
   TORCH_CHECK(k.device() == q.device() && v.device() == q.device(),
               "[attention_decode] k and v must be on ", q.device(), " as q is but are on ",
               k.device(), " and ", v.device());
   TORCH_CHECK(!q.is_cuda(), "[attention_decode] k and v must be ", q.scalar_type(),
               " as q is on a GPU but are ", k.scalar_type(), " and ", v.scalar_type());
-  TORCH_CHECK(!records({q, k, v, parameters, or_undefined(k_scales), or_undefined(v_scales)}) && !records(inputs),
+  TORCH_CHECK(!records({q, k, v, parameters, or_undefined(k_scales), or_undefined(v_scales)}) &&
+                  !records(inputs),
               "[attention_decode] a cache of another type than q has no gradients; call it under "
               "torch.no_grad()");
   static const auto kCall = c10::Dispatcher::singleton()

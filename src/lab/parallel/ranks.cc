@@ -14,7 +14,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kFarewell = 2.0;  // seconds that rank 0 keeps the table for the others
+constexpr double kFarewell = 2.0;    // seconds that rank 0 keeps the table for the others
 constexpr double kLateRanks = 20.0;  // of which one that failed early is reported
 // The watch ends a job that hangs. The transport's own clock goes on while a job is suspended, so its limit is far away.
 constexpr double kTransportLimit = 30.0 * 24 * 3600;

@@ -5,11 +5,11 @@
 
 #include <cmath>
 
+#include "config/init_from.h"
 #include "core/bind.h"
 #include "core/cancellation.h"
 #include "core/failure.h"
 #include "runs/environment.h"
-#include "config/init_from.h"
 #include "train/attention_run.h"
 #include "train/data_check.h"
 #include "train/init_weights.h"

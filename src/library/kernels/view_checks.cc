@@ -46,10 +46,11 @@ bool overlaps_itself(const TensorView& view) noexcept {
 
 Status check_view(const char* op, const char* name, const ConstTensorView& view) noexcept {
   if (view.dtype == DType::kInt8) {
-    return Status::format(StatusCode::kInvalidArgument,
-                          "[%s] %s must be float32, bfloat16 or float16 but got int8, which only "
-                          "the cache of a decode step may be; multiply it by its scales (C++ and C: dequantize_rows)",
-                          op, name);
+    return Status::format(
+        StatusCode::kInvalidArgument,
+        "[%s] %s must be float32, bfloat16 or float16 but got int8, which only "
+        "the cache of a decode step may be; multiply it by its scales (C++ and C: dequantize_rows)",
+        op, name);
   }
   return check_cache_view(op, name, view);
 }
