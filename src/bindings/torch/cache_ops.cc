@@ -14,7 +14,7 @@ at::Tensor attention_cache_cpu(const at::Tensor& q, const at::Tensor& k, const a
                                const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS) {
   const AttentionArguments a(q, k, v, parameters, POSENC_ATTENTION_NAMES,
                              CacheScales{or_undefined(k_scales), or_undefined(v_scales)});
-  const at::Tensor out = at::empty_like(a.q);
+  at::Tensor out = at::empty_like(a.q);
   const at::Tensor lse =
       at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(at::kFloat));
   attention(a.call(out, lse)).throw_if_error();
