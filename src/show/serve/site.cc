@@ -136,8 +136,10 @@ Response Site::api(const Request& request, const Target& target) {
   const std::size_t size = target.segments.size();
   const std::string what = size > 1 ? target.segments[1] : "";
   const bool whole = size == 2 && (what == "runs" || what == "compare");
-  if (whole) (void)read_numbers(target, {});
-  if (whole) return what == "runs" ? runs() : compare();
+  if (whole) {
+    (void)read_numbers(target, {});  // refuses any query
+    return what == "runs" ? runs() : compare();
+  }
   if (size > 2 && what == "runs") return run_part(target);
   return not_found("there is no such part of the API", "docs/serve.md lists them");
 }
