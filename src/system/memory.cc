@@ -1,11 +1,13 @@
 #include "system/memory.h"
 
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
 namespace posenc {
@@ -95,6 +97,13 @@ Bytes of_address_space() {
 std::optional<std::int64_t> available_memory_bytes(const std::string& root) {
   const fs::path at = root.empty() ? fs::path("/") : fs::path(root);
   return smaller(smaller(of_machine(at), of_groups(at)), of_address_space());
+}
+
+void keep_freed_memory() {
+  constexpr int kLarge = std::numeric_limits<int>::max();
+  constexpr int kMostOfOlderLibraries = 32 << 20;
+  if (mallopt(M_MMAP_THRESHOLD, kLarge) == 0) mallopt(M_MMAP_THRESHOLD, kMostOfOlderLibraries);
+  mallopt(M_TRIM_THRESHOLD, kLarge);
 }
 
 }  // namespace posenc

@@ -1,7 +1,12 @@
 #include "system/memory.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <cstdlib>
+#include <cstring>
+
+#include "support/sanitizers.h"
 #include "support/temporary_folder.h"
 
 namespace posenc {
@@ -46,6 +51,38 @@ TEST_F(AvailableMemory, KnowsTheFirstVersionOfControlGroups) {
 
 TEST_F(AvailableMemory, IsUnknownWhereTheSystemSaysNothing) {
   EXPECT_EQ(available_memory_bytes(folder_.path()), std::nullopt);
+}
+
+// Pages that the system had to clear for a block of 64 MiB.
+long pages_cleared() {
+  constexpr std::size_t kBytes = 64 << 20;
+  rusage before{}, after{};
+  ::getrusage(RUSAGE_SELF, &before);
+  char* block = static_cast<char*>(std::malloc(kBytes));
+  std::memset(block, 1, kBytes);
+  asm volatile("" : : "r"(block) : "memory");  // so that the block is not left out
+  std::free(block);
+  ::getrusage(RUSAGE_SELF, &after);
+  return after.ru_minflt - before.ru_minflt;
+}
+
+// In processes of their own, because the setting stays.
+TEST(KeepFreedMemory, ServesTheNextBlockFromTheLast) {
+  if (testing::kSanitized) GTEST_SKIP() << "sanitizers have an allocator of their own";
+  EXPECT_EXIT(
+      {
+        keep_freed_memory();
+        const long first = pages_cleared();
+        std::_Exit(pages_cleared() <= first / 4 ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(
+      {
+        const long first = pages_cleared();
+        std::_Exit(pages_cleared() < first / 2 ? 1 : 0);
+      },
+      ::testing::ExitedWithCode(0), "")
+      << "the setting is not needed: freed memory is kept without it";
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "posenc/core/error.h"
 #include "runs/files.h"
 #include "runs/run_directory.h"
+#include "system/memory.h"
 #include "system/restart.h"
 #include "train/attention_run.h"
 #include "train/generate.h"
@@ -284,6 +285,7 @@ int main(int argc, char** argv) {
     for (auto& setting : posenc::better_openblas()) settings.push_back(std::move(setting));
     for (auto& setting : posenc::train::quiet_transport()) settings.push_back(std::move(setting));
     posenc::restart_with(settings);
+    posenc::keep_freed_memory();
     return posenc::train::finished(posenc::train::run_program(argc, argv));
   } catch (const posenc::train::Said& failure) {
     return failure.code;
