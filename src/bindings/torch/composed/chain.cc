@@ -48,38 +48,51 @@ at::Tensor with_rows_before(const at::Tensor& scores, std::int64_t first) {
   return at::constant_pad_nd(scores, {0, 0, first, 0});
 }
 
+// Tokens [B, H, T, D] as tiles [B, H, n, kPathTile, D]; zeros fill the last one, which are no step.
+at::Tensor in_tiles(const at::Tensor& x) {
+  const std::int64_t tiles = (x.size(2) + kPathTile - 1) / kPathTile;
+  const at::Tensor filled = at::constant_pad_nd(x, {0, 0, 0, tiles * kPathTile - x.size(2)});
+  return filled.reshape({x.size(0), x.size(1), tiles, kPathTile, x.size(3)});
+}
+
 // Coefficients c of the steps of a tile, y past it = y - c W: from the last key to the first,
-// c_s = b_s (<w_s, y> - SUM_{t > s} c_t <w_t, w_s>), which is a triangular system.
+// c_s = b_s (<w_s, y> - SUM_{t > s} c_t <w_t, w_s>), which is a triangular system. Its inverse does not depend on the
+// queries, so that of all tiles is found at once, and a tile has two large products.
 at::Tensor path_products(const ComposedCall& call, const at::Tensor& q, const at::Tensor& k) {
-  const at::Tensor all_w = steps_of(call, 0, q);
-  const at::Tensor all_b = steps_of(call, 1, q).transpose(-1, -2);  // [B, H, 1, Tk]
-  const at::Tensor makes = call.tokens->key_counts(Role::kQuery) > 0;
-  const FirstQueries first_query(call);
+  const at::Tensor w = in_tiles(steps_of(call, 0, q));
+  const at::Tensor b = in_tiles(steps_of(call, 1, q)).transpose(-1, -2);  // [B, H, n, 1, tile]
+  const at::Tensor tiled_k = in_tiles(k);
+  const at::Tensor one = at::eye(kPathTile, w.options());
+  const at::Tensor system = (at::matmul(w, w.transpose(-1, -2)) * b).tril(-1) + one;
+  const at::Tensor inverse =
+      at::linalg_solve_triangular(system, one.expand_as(system), false, true, true);
+  const at::Tensor later = at::matmul(w, tiled_k.transpose(-1, -2)).tril(-1);
+  const at::Tensor met = at::cat({w, tiled_k}, 3).transpose(-1, -2);  // by y: [B, H, n, D, 2 tile]
+  const at::Tensor taken = at::matmul(inverse, at::cat({w, later}, -1));  // by c before the inverse
   const std::int64_t keys = k.size(2);
+  const std::int64_t tiles = w.size(2);
+  const at::Tensor makes_none = at::constant_pad_nd(
+      (call.tokens->key_counts(Role::kQuery) > 0).logical_not(), {0, tiles * kPathTile - keys});
+  const FirstQueries first_query(call);
   std::int64_t begin = q.size(2);
   at::Tensor y = q.narrow(2, begin, 0);
-  std::vector<at::Tensor> tiles;
-  for (std::int64_t first = (keys - 1) / kPathTile * kPathTile; first >= 0; first -= kPathTile) {
-    const std::int64_t count = std::min(kPathTile, keys - first);
-    const std::int64_t from = first_query(first);
+  std::vector<at::Tensor> scores;
+  for (std::int64_t tile = tiles - 1; tile >= 0; --tile) {
+    const std::int64_t from = first_query(tile * kPathTile);
     y = at::cat({q.narrow(2, from, begin - from), y}, 2);
     begin = from;
-    const at::Tensor w = all_w.narrow(2, first, count);
-    const at::Tensor b = all_b.narrow(3, first, count);
-    const at::Tensor tile_k = k.narrow(2, first, count);
+    const std::vector<at::Tensor> along_and_score =
+        at::matmul(y, met.select(2, tile)).split(kPathTile, -1);
     const at::Tensor here =
-        makes.narrow(0, begin, makes.size(0) - begin).narrow(1, first, count).logical_not();
-    const at::Tensor along = (at::matmul(y, w.transpose(-1, -2)) * b).masked_fill(here, 0.0);
-    const at::Tensor system =
-        (at::matmul(w, w.transpose(-1, -2)) * b).tril(-1) + at::eye(count, w.options());
-    const at::Tensor c = at::linalg_solve_triangular(system, along, false, false, true);
-    const at::Tensor later = at::matmul(w, tile_k.transpose(-1, -2)).tril(-1);
-    tiles.push_back(
-        with_rows_before(at::matmul(y, tile_k.transpose(-1, -2)) - at::matmul(c, later), begin));
-    y = y - at::matmul(c, w);
+        makes_none.narrow(0, begin, q.size(2) - begin).narrow(1, tile * kPathTile, kPathTile);
+    const at::Tensor along = (along_and_score[0] * b.select(2, tile)).masked_fill(here, 0.0);
+    const std::vector<at::Tensor> off =
+        at::matmul(along, taken.select(2, tile)).split_with_sizes({q.size(3), kPathTile}, -1);
+    scores.push_back(with_rows_before(along_and_score[1] - off[1], begin));
+    y = y - off[0];
   }
-  std::reverse(tiles.begin(), tiles.end());
-  return at::cat(tiles, -1);
+  std::reverse(scores.begin(), scores.end());
+  return at::cat(scores, -1).narrow(-1, 0, keys);
 }
 
 // Exponents are differences of sums, at most 0: from a query down to the end of a tile and from there to a key, or for
