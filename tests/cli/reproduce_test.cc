@@ -165,6 +165,31 @@ TEST_F(TwoParts, NoPartStartsOnceTheTimeIsUp) {
   expect("case $* in *seed=0*) exit 1;; esac; exit 75", 1, false);
 }
 
+// There is no zstd: said before the first job, which runs all the same.
+TEST_F(Reproduce, TrainsWhereTheCommittedRunsCannotBeRead) {
+  const std::string main = folder_ / "docs/evidence/tiny/main";
+  ASSERT_EQ(testing::run("runs pack " + main + " -o " + main + ".tar.zst").code, 0);
+  fs::remove_all(main);
+  write_runs("prepared", 0.8);
+  write_content(folder_ / "trainer", kTrainer);
+  fs::permissions(folder_ / "trainer", fs::perms::owner_all);
+  fs::create_directory(folder_ / "bin");
+  for (const char* tool : {"sh", "tar", "cp", "dirname", "basename"}) {
+    fs::create_symlink(fs::path("/bin") / tool, (folder_ / "bin/") + tool);
+  }
+  const Result result = testing::run(
+      "reproduce tiny --root " + folder_.path() + " --trainer " + (folder_ / "trainer"),
+      "PATH=" + (folder_ / "bin") + " ");
+  EXPECT_EQ(result.code, 0) << result.out;
+  const std::size_t warned = result.out.find("posenc: part main is trained and not compared: [");
+  ASSERT_NE(warned, std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("install zstd", warned), std::string::npos) << result.out;
+  EXPECT_LT(warned, result.out.find("seed0-none")) << result.out;
+  EXPECT_NE(result.out.find("6 jobs in "), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("part main: not compared, because"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("77 / 80.0 ["), std::string::npos) << "the published table stays";
+}
+
 // A page whose tables are of posenc bench.
 class MeasuredPage : public Reproduce {
  protected:

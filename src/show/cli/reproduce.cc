@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "cli/evidence_check.h"
 #include "cli/print.h"
@@ -102,18 +103,38 @@ void print_text_table(const report::TextTable& text) {
   print("\n");
 }
 
-void print_comparison(const EvidenceFiles& files, const sweep::EvidenceFile& file,
-                      const sweep::EvidencePart& part, const sweep::Plan& plan) {
+// The committed runs of a part; nothing where they cannot be read.
+using Committed = std::optional<std::vector<report::Run>>;
+
+// Before the first job, because a sweep may take hours. A machine that cannot unpack them, having no zstd, can train.
+std::vector<Committed> read_committed(const EvidenceFiles& files, const std::string& page,
+                                      const std::vector<sweep::EvidencePart>& parts) {
+  std::vector<Committed> all;
+  for (const sweep::EvidencePart& part : parts) {
+    try {
+      all.emplace_back(files.committed(page, part.name));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kIo) throw;
+      print_error("posenc: part {} is trained and not compared: {}", part.name, error.what());
+      all.emplace_back();
+    }
+  }
+  return all;
+}
+
+void print_comparison(const sweep::EvidenceFile& file, const sweep::EvidencePart& part,
+                      const sweep::Plan& plan, const Committed& there) {
   std::vector<report::Run> here = runs_below(plan.file.out);
-  const std::vector<report::Run> there = files.committed(file.name, part.name);
   if (here.empty()) {
     print("part {}: nothing to compare: no run has been started\n", part.name);
     return;
   }
-  if (there.empty()) {
+  if (!there) {
+    print("part {}: not compared, because the committed runs could not be read\n", part.name);
+  } else if (there->empty()) {
     print("part {}: no runs are committed to compare with\n", part.name);
   } else {
-    print_verdicts(here, there);
+    print_verdicts(here, *there);
   }
   const report::EvidencePart made = make_part(file, part, plan.jobs.size(), std::move(here));
   for (const report::TextTable& table : report::published_tables(made)) print_text_table(table);
@@ -161,6 +182,8 @@ int run_parts(const EvidenceFiles& files, const sweep::EvidenceFile& file,
   if (file.measured_part(options.part) != nullptr) return code;
   const std::vector<sweep::EvidencePart> parts = chosen_parts(file, options.part);
   const std::vector<sweep::Plan> plans = make_plans(files, options, parts);
+  std::vector<Committed> committed;
+  if (!options.session.dry_run) committed = read_committed(files, file.name, parts);
   const auto box = time_box(options.session);  // for all parts together
   for (std::size_t i = 0; i < parts.size(); ++i) {
     if (box && !box->may_start()) return code == kFine ? kTimeIsUp : code;
@@ -168,7 +191,7 @@ int run_parts(const EvidenceFiles& files, const sweep::EvidenceFile& file,
     const SessionResult result = run_session(plans[i], plans[i].jobs, options.session, box);
     if (result.interrupted) return result.code;
     if (code == kFine) code = result.code;  // a failure of an earlier part is not hidden
-    if (!options.session.dry_run) print_comparison(files, file, parts[i], plans[i]);
+    if (!options.session.dry_run) print_comparison(file, parts[i], plans[i], committed[i]);
     if (result.time_is_up) return code;  // what is left of the box is too short for another part
   }
   return code;
