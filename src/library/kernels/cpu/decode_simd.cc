@@ -121,6 +121,10 @@ void add_queries(const CacheRows& rows, const float* weights, std::size_t weight
   for (; c + kWide * hn::Lanes(d) <= rows.dim; c += kWide * hn::Lanes(d)) {
     add_block<T, Q, kWide>(d, rows, c, weights, weight_stride, sums, sum_stride);
   }
+  if (c + kWide / 2 * hn::Lanes(d) <= rows.dim) {
+    add_block<T, Q, kWide / 2>(d, rows, c, weights, weight_stride, sums, sum_stride);
+    c += kWide / 2 * hn::Lanes(d);
+  }
   for (; c + hn::Lanes(d) <= rows.dim; c += hn::Lanes(d)) {
     add_block<T, Q, 1>(d, rows, c, weights, weight_stride, sums, sum_stride);
   }
