@@ -36,7 +36,7 @@ build: setup-tests ## build everything; the program is build/release/bin/posenc
 	@cmake --build --preset $(PRESET) -j$(JOBS)
 
 # Builds the two programs that it runs, and nothing else.
-demo: setup     ## train four encodings to copy, test them on unseen rows, write a page: eight minutes
+demo: setup     ## train four encodings to copy, test them on unseen rows, write a page: ten minutes
 	@cmake --preset $(PRESET) $(WITHOUT_TESTS) >/dev/null
 	@cmake --build --preset $(PRESET) -j$(JOBS) --target posenc posenc-lab
 	$(POSENC) sweep configs/demo_sweep.yaml --jobs $(JOBS)
