@@ -193,6 +193,24 @@ TEST(EvidencePicture, HasALineAndEverySeedOfEachEncoding) {
   EXPECT_LT(longer.notes[0].x, *longer.x.high);
 }
 
+// Two lines that stand far apart look like different conditions.
+TEST(EvidencePicture, KeepsFewSeriesCloseTogether) {
+  const TemporaryFolder folder;
+  const auto distance = [&](std::size_t panel) {
+    const auto figure = evidence_figure(part_of(folder));
+    const auto& curves = figure->panels[panel].curves;
+    const std::size_t last = curves.size() - 3;  // before its seeds and chance
+    return curves[last].x[0] - curves[0].x[0];
+  };
+  write_seeds(folder, "none", 0.2);
+  write_seeds(folder, "rope", 0.9);
+  EXPECT_NEAR(distance(0), 0.08, 1e-9);
+  for (const std::string spec : {"alibi", "t5", "kerple", "fire", "xpos", "learned", "cope"}) {
+    write_seeds(folder, spec, 0.5);
+  }
+  EXPECT_NEAR(distance(0), 0.5, 1e-9) << "of the way to the next condition, at most";
+}
+
 TEST(EvidencePicture, DrawsAFailedRunAtTheWorstValue) {
   const TemporaryFolder folder;
   write_seeds(folder, "rope", 0.9);

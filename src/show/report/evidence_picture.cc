@@ -70,12 +70,17 @@ std::vector<PanelPlan> plans_of(const TaskTable& table, std::size_t variant) {
   return plans;
 }
 
-// Series stand side by side at a condition, so that the points of one do not hide those of another.
+// Series stand side by side at a condition, so that the points of one do not hide those of another: few of them close
+// together, many on at most half of the way to the next condition.
 double place(const PanelPlan& plan, std::size_t condition, std::size_t series, std::size_t count) {
-  const double share =
-      count < 2 ? 0.0 : static_cast<double>(series) / static_cast<double>(count - 1) - 0.5;
-  if (plan.by_length) return plan.conditions[condition].factor * std::exp2(0.18 * share);
-  return static_cast<double>(condition) + 0.5 * share;
+  if (count < 2)
+    return plan.by_length ? plan.conditions[condition].factor : static_cast<double>(condition);
+  const double gaps = static_cast<double>(count - 1);
+  const double share = static_cast<double>(series) / gaps - 0.5;
+  if (plan.by_length) {
+    return plan.conditions[condition].factor * std::exp2(std::min(0.18, 0.04 * gaps) * share);
+  }
+  return static_cast<double>(condition) + std::min(0.5, 0.08 * gaps) * share;
 }
 
 const Entry* entry_of(const TaskTable& table, const Series& series, std::size_t variant) {
