@@ -11,6 +11,7 @@
 #include "cli/run_cli.h"
 #include "runs/attention_case.h"
 #include "runs/run_directory.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 #include "system/process.h"
 
@@ -91,7 +92,7 @@ TEST_F(AttentionVerb, AFolderThatCannotBeWrittenIsNamed) {
 
 // The program beside a posenc-lab that takes minutes: asked to stop, both end, and no log is left.
 TEST_F(AttentionVerb, ASignalEndsTheProgramThatComputesToo) {
-  fs::copy_file(POSENC_CLI_PATH, folder_ / "posenc");
+  fs::copy_file(kCliPath, folder_ / "posenc");
   const std::string lab = folder_ / "posenc-lab";
   std::ofstream(lab) << "#!/bin/sh\necho $$ > " << (folder_ / "lab.pid") << "\nexec sleep 300\n";
   fs::permissions(lab, fs::perms::owner_all);
@@ -118,7 +119,7 @@ TEST_F(AttentionVerb, MistakesAreOneLineAndWriteNothing) {
   expect_mistake(first_ + " --sample 3 --layer 7 -o " + out, "layer must be one of 2");
   expect_mistake(first_ + " --sample 3 -o " + (folder_ / "none.gif"), "none.gif");
   expect_mistake(folder_ / "nowhere", "nowhere");
-  if (fs::exists(fs::path(POSENC_CLI_PATH).parent_path() / "posenc-lab")) {
+  if (fs::exists(fs::path(kCliPath).parent_path() / "posenc-lab")) {
     expect_mistake(first_ + " --sample 4 -o " + out, "has no checkpoint");
   }
   EXPECT_FALSE(fs::exists(out));

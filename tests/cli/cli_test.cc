@@ -14,6 +14,7 @@
 #include "core/plain_text.h"
 #include "posenc/core/version.h"
 #include "posenc/encodings/encoding.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 namespace {
@@ -146,7 +147,7 @@ TEST(Cli, InitWritesAConfigThatTheTaskReads) {
 // For torchrun, which starts a program by its path.
 TEST(Cli, WhichNamesTheProgramOfTraining) {
   const Result result = run("which train");
-  const std::string beside = std::string(POSENC_CLI_PATH) + "-train";
+  const std::string beside = std::string(posenc::testing::kCliPath) + "-train";
   if (std::filesystem::exists(beside)) {
     EXPECT_EQ(result.code, 0) << result.out;
     EXPECT_EQ(result.out, std::filesystem::canonical(beside).string() + "\n");

@@ -10,6 +10,7 @@
 
 #include "cli/run_cli.h"
 #include "report/run_case.h"
+#include "support/paths.h"
 
 namespace posenc::testing {
 namespace {
@@ -120,8 +121,8 @@ TEST_F(SweepVerb, ASignalLetsTheJobsSave) {
   if (child == 0) {
     const std::string file = folder_ / "sweep.yaml";
     const std::string trainer = folder_ / "trainer";
-    execl(POSENC_CLI_PATH, "posenc", "sweep", file.c_str(), "--trainer", trainer.c_str(), "--jobs",
-          "2", nullptr);
+    execl(kCliPath, "posenc", "sweep", file.c_str(), "--trainer", trainer.c_str(), "--jobs", "2",
+          nullptr);
     _exit(99);
   }
   while (file_content(folder_ / "calls").find("ready\n") == std::string::npos || calls() < 4) {
@@ -297,8 +298,8 @@ TEST(EvalVerb, AddsResultsAndHyperparametersForTensorBoard) {
     const std::string path = entry.path().string();
     if (path.find("tfevents") == std::string::npos) continue;
     ++files;
-    const std::string command =
-        "python3 " POSENC_TEST_DATA_DIR "/runs/read_events.py " + path + " > " + (folder / "read");
+    const std::string command = "python3 " + std::string(kTestData) + "/runs/read_events.py " +
+                                path + " > " + (folder / "read");
     ASSERT_EQ(std::system(command.c_str()), 0);
     const std::string read = file_content(folder / "read");
     for (const char* says : {"\nscalar results/longer_48/accuracy 1 ", "\n  model.dim=16.0\n",

@@ -9,6 +9,7 @@
 
 #include "cli/run_cli.h"
 #include "draw/files.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 namespace {
@@ -130,7 +131,8 @@ TEST(PlotVerb, PicturesOfTheDocsAreThoseOfTheirCommands) {
   }};
   for (const auto& [picture, arguments] : pictures) {
     ASSERT_EQ(run("plot " + std::string(arguments) + " -o " + made).code, 0) << arguments;
-    const std::string kept = POSENC_TEST_DATA_DIR "/../docs/images/" + std::string(picture);
+    const std::string kept =
+        std::string(posenc::testing::kTestData) + "/../docs/images/" + std::string(picture);
     EXPECT_TRUE(without_maps(file_content(kept)) == without_maps(file_content(made)))
         << "docs/images/" << picture << " is not what posenc plot " << arguments << " draws";
   }

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "cli/run_cli.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 namespace posenc::testing {
@@ -16,7 +17,7 @@ class PretrainedVerbs : public ::testing::Test {
     write_content(folder_ / "config.yaml",
                   "task: {flip_flop: {}}\n"
                   "train: {init_from: " +
-                      std::string(POSENC_TEST_DATA_DIR) +
+                      std::string(kTestData) +
                       "/golden/hf_models/llama, length: 16, batch: 2, steps: 1}\n"
                       "eval: {samples: 2, factors: [1]}\n");
     const Result trained =

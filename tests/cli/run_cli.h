@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "support/paths.h"
+
 // Of a test that trains, or that asks the program that does.
 #ifdef POSENC_HAVE_TORCH
 #define POSENC_NEEDS_LIBTORCH() static_cast<void>(0)
@@ -25,7 +27,7 @@ struct Result {
 
 // `before` is shell that runs first, such as a limit.
 inline Result run(const std::string& arguments, const std::string& before = "") {
-  const std::string command = before + POSENC_CLI_PATH + " " + arguments + " 2>&1";
+  const std::string command = before + kCliPath + " " + arguments + " 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
   Result result;
   std::array<char, 4096> buffer{};

@@ -10,6 +10,7 @@
 #include "report/run_case.h"
 #include "serve/client.h"
 #include "serve/http.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 namespace posenc::testing {
@@ -25,8 +26,8 @@ class Serving {
     if (id_ < 0) throw std::runtime_error("no process");
     if (id_ == 0) {
       ::dup2(ends[1], STDOUT_FILENO);
-      ::execl(POSENC_CLI_PATH, "posenc", "serve", "--port", "0", "--lab", lab.c_str(),
-              folder.c_str(), nullptr);
+      ::execl(kCliPath, "posenc", "serve", "--port", "0", "--lab", lab.c_str(), folder.c_str(),
+              nullptr);
       ::_exit(9);
     }
     ::close(ends[1]);

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "cli/run_cli.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 namespace posenc::testing {
@@ -148,8 +149,8 @@ TEST_F(BoxedSweepVerb, ASignalEndsTheServiceToo) {
     const std::string trainer = folder_ / "trainer";
     const std::string path = folder_.path() + ":" + std::getenv("PATH");
     ::setenv("PATH", path.c_str(), 1);
-    execl(POSENC_CLI_PATH, "posenc", "sweep", file.c_str(), "--trainer", trainer.c_str(),
-          "--device", "cuda", "--jobs", "2", nullptr);
+    execl(kCliPath, "posenc", "sweep", file.c_str(), "--trainer", trainer.c_str(), "--device",
+          "cuda", "--jobs", "2", nullptr);
     _exit(99);
   }
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(2);

@@ -12,6 +12,7 @@
 #include "core/plain_text.h"
 #include "report/run_case.h"
 #include "support/checkpoint_case.h"
+#include "support/paths.h"
 #include "support/sanitizers.h"
 
 namespace posenc::testing {
@@ -84,10 +85,10 @@ std::string on_terminal(const std::vector<std::string>& words, const char* no_co
   if (child == 0) {
     ::setenv("TERM", "xterm", 1);
     no_color == nullptr ? ::unsetenv("NO_COLOR") : ::setenv("NO_COLOR", no_color, 1);
-    std::vector<char*> arguments = {const_cast<char*>(POSENC_CLI_PATH)};
+    std::vector<char*> arguments = {const_cast<char*>(kCliPath)};
     for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
     arguments.push_back(nullptr);
-    ::execv(POSENC_CLI_PATH, arguments.data());
+    ::execv(kCliPath, arguments.data());
     ::_exit(127);
   }
   std::string out;
@@ -147,7 +148,7 @@ TEST(Terminal, OfEightyColumnsIsNotExceeded) {
       {"compare", folder.path()},
       {"inspect", "rope(theta=500000) + alibi", "--head-dim", "64", "--positions", "0,1,7"}};
   // Reads all committed runs, which takes minutes under a sanitizer.
-  if (!kSanitized) commands.push_back({"reproduce", "--root", POSENC_TEST_DATA_DIR "/.."});
+  if (!kSanitized) commands.push_back({"reproduce", "--root", std::string(kTestData) + "/.."});
   for (const std::vector<std::string>& words : commands) {
     const std::string shown = on_terminal(words, "1", 80);
     EXPECT_LE(widest_line(shown), 80U) << shown;

@@ -6,6 +6,7 @@
 #include "config/load.h"
 #include "posenc/encodings/spec.h"
 #include "support/message_of.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 
 namespace posenc::config {
@@ -14,7 +15,7 @@ namespace {
 using testing::message_of;
 
 std::string golden_folder(const std::string& family) {
-  return std::string(POSENC_TEST_DATA_DIR) + "/golden/hf_models/" + family;
+  return std::string(posenc::testing::kTestData) + "/golden/hf_models/" + family;
 }
 std::string golden_config(const std::string& family) {
   return read_file(golden_folder(family) + "/config.json");

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "core/bind.h"
+#include "support/paths.h"
 
 namespace posenc::config {
 namespace {
@@ -150,7 +151,7 @@ TEST(LoadConfig, CommittedRunsKeepTheirHashes) {
   namespace fs = std::filesystem;
   int checked = 0;
   for (const char* name : {"text-small/main", "copy-small/main"}) {
-    const fs::path folder = fs::path(POSENC_TEST_DATA_DIR) / "../docs/evidence" / name;
+    const fs::path folder = fs::path(posenc::testing::kTestData) / "../docs/evidence" / name;
     for (const fs::directory_entry& run : fs::directory_iterator(folder)) {
       if (!fs::exists(run.path() / "config.yaml")) continue;
       const std::string path = (run.path() / "results.json").string();
@@ -168,7 +169,8 @@ TEST(LoadConfig, CommittedRunsKeepTheirHashes) {
 
 // The hash is that of version 0.1.0 before the field: such runs must not be trained again.
 TEST(LoadConfig, CountingWithoutALeakKeepsTheHashItHad) {
-  const std::string path = POSENC_TEST_DATA_DIR "/../configs/selective_counting.yaml";
+  const std::string path =
+      std::string(posenc::testing::kTestData) + "/../configs/selective_counting.yaml";
   const std::string hash = load_config(path, {"name=seed0"}).hash;
   EXPECT_EQ(hash.substr(0, 8), "047cc5e1");
   EXPECT_NE(load_config(

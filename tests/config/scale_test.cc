@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "posenc/core/error.h"
+#include "support/paths.h"
 
 namespace posenc::config {
 namespace {
@@ -141,7 +142,7 @@ TEST(ScalePlan, ReadsAmounts) {
 
 // The default is what docs/lab.md measured: tokens per second times operations per token, over the peak.
 TEST(ScalePlan, TheDefaultShareIsTheMeasuredOne) {
-  std::ifstream page(std::string(POSENC_TEST_DATA_DIR) + "/../docs/lab.md");
+  std::ifstream page(std::string(posenc::testing::kTestData) + "/../docs/lab.md");
   const std::string row = "| 8 layers, d 512, T 1,024, batch 32 | rope | ";
   double millions = 0.0;
   for (std::string line; std::getline(page, line);) {

@@ -7,13 +7,14 @@
 #include "posenc/core/error.h"
 #include "posenc/encodings/spec.h"
 #include "posenc/kernels/attention.h"
+#include "support/paths.h"
 
 namespace posenc {
 namespace {
 
 // The comments of a public header as running text, without the slashes.
 std::string comments_of(const std::string& header) {
-  std::ifstream in(std::string(POSENC_TEST_DATA_DIR) + "/../include/posenc/" + header);
+  std::ifstream in(std::string(posenc::testing::kTestData) + "/../include/posenc/" + header);
   std::string text;
   for (std::string line; std::getline(in, line);) {
     const auto start = line.find("//");

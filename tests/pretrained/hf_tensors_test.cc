@@ -11,6 +11,7 @@
 #include "pretrained/weight_source.h"
 #include "support/checkpoint_case.h"
 #include "support/message_of.h"
+#include "support/paths.h"
 
 namespace posenc::pretrained {
 namespace {
@@ -18,7 +19,7 @@ namespace {
 using testing::message_of;
 
 std::string folder_of(const std::string& family) {
-  return std::string(POSENC_TEST_DATA_DIR) + "/golden/hf_models/" + family;
+  return std::string(posenc::testing::kTestData) + "/golden/hf_models/" + family;
 }
 config::ModelConfig model_of(const std::string& family) {
   return config::read_init_source(folder_of(family)).model.value();

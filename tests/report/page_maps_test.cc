@@ -8,6 +8,7 @@
 
 #include "report/page_case.h"
 #include "report/record_choice.h"
+#include "support/paths.h"
 #include "support/sanitizers.h"
 
 namespace posenc::report {
@@ -134,7 +135,8 @@ TEST(PageMaps, ADamagedRecordIsARemark) {
 
 // The page of posenc.view, in Python, has the same colours.
 TEST(PageMaps, ColoursOfTheViewerAreInAFile) {
-  const std::string path = std::string(POSENC_TEST_DATA_DIR) + "/../web/shared/map_colors.json";
+  const std::string path =
+      std::string(posenc::testing::kTestData) + "/../web/shared/map_colors.json";
   std::ifstream file(path);
   const auto shared = nlohmann::json::parse(file);
   const auto made = nlohmann::json::parse(to_json(page_colors()));

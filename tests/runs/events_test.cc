@@ -10,6 +10,7 @@
 #include "runs/result_events.h"
 #include "runs/run_case.h"
 #include "support/event_file.h"
+#include "support/paths.h"
 
 namespace posenc::runs {
 namespace {
@@ -136,9 +137,8 @@ TEST(Events, PythonReadsThem) {
     events.scalar("eval/accuracy", 200, 0.5);
   }
   const std::string out = folder / "out";
-  const std::string command =
-      std::string("python3 " POSENC_TEST_DATA_DIR "/runs/read_events.py '") + path + "' > '" + out +
-      "'";
+  const std::string command = std::string("python3 ") + posenc::testing::kTestData +
+                              "/runs/read_events.py '" + path + "' > '" + out + "'";
   ASSERT_EQ(std::system(command.c_str()), 0);
   EXPECT_EQ(file_content(out),
             "version brain.Event:2\nstart 5 1\nscalar train/loss 5 0.75\n"
@@ -171,8 +171,8 @@ TEST(Events, ResultsAndHyperparameters) {
     add_result_events(events, config, results);
   }
   const std::string out = folder / "out";
-  ASSERT_EQ(std::system(("python3 " POSENC_TEST_DATA_DIR "/runs/read_events.py '" + path + "' > '" +
-                         out + "'")
+  ASSERT_EQ(std::system((std::string("python3 ") + posenc::testing::kTestData +
+                         "/runs/read_events.py '" + path + "' > '" + out + "'")
                             .c_str()),
             0);
   EXPECT_EQ(file_content(out),

@@ -11,6 +11,7 @@
 #include "statistics/coverage_case.h"
 #include "statistics/coverage_methods.h"
 #include "statistics/tested_table.h"
+#include "support/paths.h"
 
 namespace posenc::statistics {
 namespace {
@@ -74,7 +75,7 @@ Percents for_seed_counts(const Percent& percent) {
 
 // A cell of the page's row: "| typical | 96 / 96 / 95 | 0 / 0 / 0 |" has the cells 0 and 1.
 Percents documented(const std::string& name, std::size_t wanted) {
-  std::ifstream page(POSENC_TEST_DATA_DIR "/../docs/statistics.md");
+  std::ifstream page(std::string(posenc::testing::kTestData) + "/../docs/statistics.md");
   const std::string start = "| " + name + " |";
   std::string cell;
   for (std::string line; std::getline(page, line);) {

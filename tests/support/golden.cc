@@ -6,6 +6,8 @@
 #include <limits>
 #include <stdexcept>
 
+#include "support/paths.h"
+
 namespace posenc::testing {
 namespace {
 
@@ -24,7 +26,7 @@ double largest(const Row& got, const Row& want, Difference difference) {
 }  // namespace
 
 Json load_golden(const std::string& name) {
-  const std::string path = std::string(POSENC_TEST_DATA_DIR) + "/golden/" + name;
+  const std::string path = std::string(kTestData) + "/golden/" + name;
   std::ifstream file(path);
   if (!file) throw std::runtime_error("no golden file " + path);
   return Json::parse(file);

@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "core/value.h"
+#include "support/paths.h"
 
 namespace posenc::testing {
 
 // Of configs/ itself, or of a folder in it.
 inline std::vector<std::string> shipped_configs(const std::string& below = "") {
   std::vector<std::string> paths;
-  const std::filesystem::path folder =
-      std::filesystem::path(POSENC_TEST_DATA_DIR) / "../configs" / below;
+  const std::filesystem::path folder = std::filesystem::path(kTestData) / "../configs" / below;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() == ".yaml") paths.push_back(entry.path().lexically_normal());
   }

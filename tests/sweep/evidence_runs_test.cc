@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "config/load.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 #include "sweep/evidence_file.h"
 
@@ -89,7 +90,7 @@ TEST_F(EvidenceRuns, KnowTheEncodingsOfTheirPlan) {
 // Every committed evidence file makes plans of jobs that are all different.
 TEST(ShippedEvidence, ExpandsToJobs) {
   const std::filesystem::path folder =
-      std::filesystem::path(POSENC_TEST_DATA_DIR) / "../configs/evidence";
+      std::filesystem::path(posenc::testing::kTestData) / "../configs/evidence";
   std::size_t files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     if (entry.path().extension() != ".yaml") continue;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "support/paths.h"
 #include "sweep/evidence_file.h"
 
 namespace posenc::testing {
@@ -19,7 +20,7 @@ struct ProtocolPart {
 };
 
 inline std::filesystem::path repository_root() {
-  return (std::filesystem::path(POSENC_TEST_DATA_DIR) / "..").lexically_normal();
+  return (std::filesystem::path(kTestData) / "..").lexically_normal();
 }
 
 inline std::vector<std::string> files_with(const std::filesystem::path& folder,

@@ -7,6 +7,7 @@
 
 #include "core/value.h"
 #include "posenc/core/error.h"
+#include "support/paths.h"
 #include "tasks/generated_tasks.h"
 
 namespace posenc::tasks {
@@ -127,7 +128,7 @@ std::string table_of_seen_labels() {
 
 TEST(CountingLeak, ThePageHasTheSharesOfLabelsThatTrainingHasSeen) {
   const std::string page =
-      read_file(std::string(POSENC_TEST_DATA_DIR) + "/../docs/evidence/counting-1024.md");
+      read_file(std::string(posenc::testing::kTestData) + "/../docs/evidence/counting-1024.md");
   const std::string table = table_of_seen_labels();
   fmt::print("{}", table);
   EXPECT_NE(page.find("\n" + table + "\n"), std::string::npos)

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "core/bind.h"
+#include "support/paths.h"
 #include "tasks/generated_tasks.h"
 
 namespace posenc::tasks {
@@ -73,7 +74,7 @@ std::string sample_text(const std::string& arguments) {
 }
 
 TEST(Docs, TablesAndSamplesAreWhatTheCodeSays) {
-  const std::string page = read_file(std::string(POSENC_TEST_DATA_DIR) + "/../docs/tasks.md");
+  const std::string page = read_file(std::string(posenc::testing::kTestData) + "/../docs/tasks.md");
   std::map<std::string, std::string> tables = all_tables(TaskConfig{});
   int samples = 0;
   for (const Marked& part : marked_parts(page)) {

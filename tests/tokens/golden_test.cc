@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "core/value.h"
+#include "support/paths.h"
 #include "tokens/byte_level.h"
 #include "tokens/tokenizer.h"
 #include "tokens/train.h"
@@ -15,7 +16,7 @@ namespace posenc::tokens {
 namespace {
 
 std::string golden_path(const std::string& name) {
-  return std::string(POSENC_TEST_DATA_DIR) + "/golden/tokenizers/" + name;
+  return std::string(posenc::testing::kTestData) + "/golden/tokenizers/" + name;
 }
 
 class Golden : public ::testing::TestWithParam<const char*> {

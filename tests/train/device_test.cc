@@ -12,6 +12,7 @@
 
 #include "core/value.h"
 #include "runs/metrics.h"
+#include "support/paths.h"
 #include "train/lab_process.h"
 
 namespace posenc::testing {
@@ -37,7 +38,7 @@ class OnGpu : public ::testing::TestWithParam<const char*> {
   }
 
   [[nodiscard]] Curve train(const std::string& name, int steps, const std::string& settings) const {
-    const std::string config = POSENC_TEST_DATA_DIR "/../configs/selective_counting.yaml";
+    const std::string config = std::string(kTestData) + "/../configs/selective_counting.yaml";
     const LabResult result = run_lab("train " + config + " --out " + (folder_ / name) +
                                      " --set 'model.encoding=" + GetParam() +
                                      "' --set train.steps=" + std::to_string(steps) +

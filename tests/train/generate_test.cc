@@ -7,6 +7,7 @@
 #include "posenc/core/rng.h"
 #include "pretrained/export.h"
 #include "runs/attention_record.h"
+#include "support/paths.h"
 #include "tokens/token_writer.h"
 #include "tokens/tokenizer.h"
 #include "train/lab_process.h"
@@ -143,7 +144,8 @@ TEST_F(GenerateRuns, RefuseWhatCannotBeContinued) {
 
 // A run that is exported and gets a tokenizer speaks as a Hugging Face folder.
 TEST_F(GenerateRuns, ContinueWithTheTokenizerOfAHuggingFaceFolder) {
-  const std::string tokenizer = std::string(POSENC_TEST_DATA_DIR) + "/golden/tokenizers/gpt2.json";
+  const std::string tokenizer =
+      std::string(posenc::testing::kTestData) + "/golden/tokenizers/gpt2.json";
   const std::int64_t rows = tokens::Tokenizer::read(tokenizer).vocabulary();
   ASSERT_EQ(train(", encoding: rope, vocabulary: " + std::to_string(rows), text_task()).code, 0);
   const std::string folder = folder_ / "hf";
@@ -163,7 +165,8 @@ TEST_F(GenerateRuns, ContinueWithTheTokenizerOfAHuggingFaceFolder) {
 
 // A run on token files speaks with their tokenizer, named as a corpus or by their path, and takes it along when exported.
 TEST_F(GenerateRuns, ContinueWithTheTokenizerOfTokenFiles) {
-  const std::string golden = std::string(POSENC_TEST_DATA_DIR) + "/golden/tokenizers/gpt2.json";
+  const std::string golden =
+      std::string(posenc::testing::kTestData) + "/golden/tokenizers/gpt2.json";
   const tokens::Tokenizer tokenizer = tokens::Tokenizer::read(golden);
   tokens::TokenWriter writer(
       tokenizer, {.folder = folder_ / "whales", .validation_share = 0.3, .test_share = 0.3});

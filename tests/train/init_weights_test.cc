@@ -16,6 +16,7 @@
 #include "runs/run_directory.h"
 #include "support/golden.h"
 #include "support/message_of.h"
+#include "support/paths.h"
 #include "support/temporary_folder.h"
 #include "train/lab_process.h"
 #include "train/trainer.h"
@@ -28,7 +29,7 @@ using posenc::testing::message_of;
 const std::vector<std::string> kFamilies = {"llama", "qwen2", "qwen3", "gpt_neox", "gpt2"};
 
 std::string golden_folder(const std::string& family) {
-  return std::string(POSENC_TEST_DATA_DIR) + "/golden/hf_models/" + family;
+  return std::string(posenc::testing::kTestData) + "/golden/hf_models/" + family;
 }
 
 constexpr const char* kBase =

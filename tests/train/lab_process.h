@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "runs/files.h"
+#include "support/paths.h"
 #include "system/restart.h"
 
 namespace posenc::testing {
@@ -38,7 +39,7 @@ struct LabResult {
 };
 
 inline LabResult run_lab(const std::string& arguments, const std::string& before = "") {
-  const std::string command = before + POSENC_LAB_PATH + " " + arguments + " 2>&1";
+  const std::string command = before + kLabPath + " " + arguments + " 2>&1";
   FILE* pipe = popen(command.c_str(), "r");
   LabResult result;
   std::array<char, 4096> buffer{};
@@ -55,7 +56,7 @@ class LabProcess {
  public:
   // What it says goes to a file where one is named.
   explicit LabProcess(std::vector<std::string> words, const std::string& said = "/dev/null",
-                      const std::string& program = POSENC_LAB_PATH) {
+                      const std::string& program = kLabPath) {
     words.insert(words.begin(), program);
     pid_ = fork();
     if (pid_ != 0) return;

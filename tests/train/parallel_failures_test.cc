@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "runs/environment.h"
+#include "support/paths.h"
 #include "train/several_processes.h"
 #include "train/written_tokens.h"
 
@@ -135,7 +136,7 @@ TEST_F(FailingRanks, ASuspendedJobGoesOn) {
 TEST_F(FailingRanks, RanksOfDifferentBuildsAreRefused) {
   const std::string commit = runs::build_commit();
   if (commit.empty()) GTEST_SKIP() << "built outside git";
-  std::string bytes = read_file(POSENC_LAB_PATH);
+  std::string bytes = read_file(kLabPath);
   std::string other = commit;
   other.front() = commit.front() == '0' ? '1' : '0';
   std::size_t found = 0;
@@ -194,10 +195,9 @@ TEST_F(FailingRanks, AKilledRankOfALauncherEndsTheJobAndTheRunGoesOn) {
   const std::map<std::string, std::vector<std::string>> launchers = {
       {"mpirun",
        {"--allow-run-as-root", "--oversubscribe", "-n", "2", "-x",
-        "POSENC_RENDEZVOUS=" + (folder_ / "place"), POSENC_LAB_PATH}},
+        "POSENC_RENDEZVOUS=" + (folder_ / "place"), kLabPath}},
       {"torchrun",
-       {"-r", "1", "-t", "1", "--nproc_per_node=2", "--standalone", "--no_python",
-        POSENC_LAB_PATH}}};
+       {"-r", "1", "-t", "1", "--nproc_per_node=2", "--standalone", "--no_python", kLabPath}}};
   for (auto [launcher, words] : launchers) {
     if (!installed(launcher)) continue;
     const std::string run = folder_ / launcher;

@@ -1,5 +1,6 @@
 // Several processes train the run that one process trains: the same samples, masks and results; a rank that fails ends
 // the others; a run goes on under another number of processes.
+#include "support/paths.h"
 #include "train/several_processes.h"
 
 namespace posenc::testing {
@@ -278,7 +279,7 @@ TEST_F(Parallel, MpirunStartsRanks) {
 
 TEST_F(Parallel, TorchrunStartsRanks) {
   if (!installed("torchrun")) GTEST_SKIP() << "torchrun is not installed";
-  const fs::path program = fs::path(POSENC_LAB_PATH).parent_path() / "posenc-train";
+  const fs::path program = fs::path(kLabPath).parent_path() / "posenc-train";
   const std::string words = " " + config_ + " --threads 1 --no-eval --progress quiet --out ";
   // -r and -t: Debian's torchrun 1.13 does not start without them.
   const std::string torchrun = "torchrun -r 1 -t 1 --nproc_per_node=2 ";

@@ -16,6 +16,7 @@
 #include "core/value.h"
 #include "runs/checkpoints.h"
 #include "runs/metrics.h"
+#include "support/paths.h"
 #include "train/lab_process.h"
 
 namespace posenc::testing {
@@ -106,7 +107,7 @@ class HandStartedRanks {
                 " LOCAL_RANK=" + std::to_string(r) + " WORLD_SIZE=" + std::to_string(words.size()) +
                 " LOCAL_WORLD_SIZE=" + std::to_string(words.size()) +
                 " MASTER_ADDR=127.0.0.1 MASTER_PORT=" + std::to_string(port_) + "; " +
-                (other ? programs[r] : POSENC_LAB_PATH) + " " + words[r] + "; echo rank " +
+                (other ? programs[r] : kLabPath) + " " + words[r] + "; echo rank " +
                 std::to_string(r) + " ended with $? ) & ";
     }
     script += "wait";

@@ -3,13 +3,14 @@
 
 #include <string>
 
+#include "support/paths.h"
 #include "tokens/token_writer.h"
 #include "tokens/tokenizer.h"
 
 namespace posenc::testing {
 
 inline void write_token_files(const std::string& folder) {
-  const std::string golden = std::string(POSENC_TEST_DATA_DIR) + "/golden/tokenizers/gpt2.json";
+  const std::string golden = std::string(kTestData) + "/golden/tokenizers/gpt2.json";
   const tokens::Tokenizer tokenizer = tokens::Tokenizer::read(golden);
   tokens::TokenWriter writer(tokenizer,
                              {.folder = folder, .validation_share = 0.2, .test_share = 0.2});
