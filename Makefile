@@ -18,7 +18,7 @@ WITHOUT_TESTS = $(shell test -f build/release/build.ninja && \
                   echo -DPOSENC_BUILD_TESTS=OFF -DPOSENC_BUILD_BENCHMARKS=OFF)
 
 .PHONY: help setup setup-tests build demo test test-cluster web explorer test-web check format format-check tidy rules \
-        asan tsan fuzz mutate bench bench-web cuda install wheel deb site clean
+        asan tsan fuzz mutate bench bench-web cuda cuda-compile install wheel deb site clean
 .DEFAULT_GOAL := help
 
 help:           ## list the targets
@@ -88,8 +88,7 @@ rules: build    ## layers, printing, headers, sizes, docs
 	@ctest --preset $(PRESET) -j$(JOBS) -L rules
 
 # The rules and the installed package do not depend on how the code was compiled. LEAVE_OUT=Suite.*:Suite.Test: to skip.
-# TORCH=OFF leaves out what needs libtorch, which is more than half of the time.
-# On arm64 the search for leaks takes three seconds at the end of every process: once per program there, not per test.
+# TORCH=OFF leaves out what needs libtorch, which is more than half of the time. LAYERS="core capi": the tests of these.
 ifeq ($(shell uname -m),aarch64)
 ASAN_ENVIRONMENT := ASAN_OPTIONS=detect_leaks=0
 ASAN_LEAKS = for layer in core encodings weights capi runs; do \
@@ -99,8 +98,9 @@ endif
 
 asan:           ## tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@cmake --preset asan -DPOSENC_TORCH=$(TORCH) >/dev/null
-	@cmake --build --preset asan -j$(JOBS)
-	@LEAVE_OUT='$(LEAVE_OUT)' $(ASAN_ENVIRONMENT) ctest --preset asan -j$(JOBS) -LE 'slow|rules|install|docs'
+	@cmake --build --preset asan -j$(JOBS) $(if $(LAYERS),--target $(LAYERS:%=posenc_%_tests))
+	@LEAVE_OUT='$(LEAVE_OUT)' $(ASAN_ENVIRONMENT) ctest --preset asan -j$(JOBS) -LE 'slow|rules|install|docs' \
+	  $(if $(LAYERS),-L '^($(subst $(eval ) ,|,$(strip $(LAYERS))))$$')
 	@$(ASAN_LEAKS)
 
 tsan:           ## tests that use threads under ThreadSanitizer
@@ -116,8 +116,13 @@ mutate: build   ## change the sources one place at a time: a test has to fail ea
 	@tools/mutate.py --jobs $(JOBS) $(if $(SINCE),--since $(SINCE)) $(if $(ONLY),--only '$(ONLY)')
 
 # Kernels, their tests and the operators; the rest of the build does not change with CUDA.
+# What CI does for every change: the kernels of one head dimension, compiled, not linked.
+cuda-compile:   ## compile the CUDA kernels of head dimension 64
+	@cmake --preset cuda-ci -DPOSENC_CUDA_DIMS=64 >/dev/null
+	@cmake --build --preset cuda-ci -j$(JOBS) --target posenc_kernels_cuda
+
 cuda:           ## compile and link the CUDA kernels (needs nvcc), and run their tests where there is a GPU
-	@cmake --preset $(CUDA_PRESET) >/dev/null
+	@cmake --preset $(CUDA_PRESET) -DPOSENC_CUDA_DIMS='64;128;256' >/dev/null
 	@cmake --build --preset $(CUDA_PRESET) -j$(JOBS) --target posenc_cuda
 	@ctest --preset $(CUDA_PRESET) -j$(JOBS) -L cuda
 
