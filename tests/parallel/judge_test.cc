@@ -71,7 +71,7 @@ TEST(Judge, TimeInWhichTheJobWasSuspendedDoesNotCount) {
   EXPECT_TRUE(judge.look(1010, {{14, 5}, {3, 5}}, false));  // it has not come back
 }
 
-TEST(Judge, ASlowRankThatMovesDoesNotHang) {
+TEST(Judge, ARankThatMovesLateDoesNotHang) {
   Judge judge(2, kTimeout);
   for (int t = 0; t < 200; ++t) EXPECT_FALSE(judge.look(t, {{t, t / 10}, {t, 1000}}, false)) << t;
 }

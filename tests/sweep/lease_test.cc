@@ -133,7 +133,7 @@ TEST_F(LeaseTest, AProcessOfThisMachineThatIsGoneIsReplacedImmediately) {
   EXPECT_TRUE(take(this_holder(), own));
 }
 
-TEST_F(LeaseTest, AProcessOfThisMachineThatLivesIsLeftAloneHoweverSlow) {
+TEST_F(LeaseTest, AProcessOfThisMachineThatLivesIsLeftAloneHoweverLongItTakes) {
   Watch one = watch();
   auto lease = take(this_holder("", 1.0), one);
   EXPECT_EQ(life_of(last_attempt(lease_)->holder), Life::kAlive);

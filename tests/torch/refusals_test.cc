@@ -273,7 +273,7 @@ std::string warnings_of(const std::function<void()>& run) {
   return ::testing::internal::GetCapturedStderr();
 }
 
-TEST(SlowCalls, AreWarnedOfOncePerKindOfCall) {
+TEST(QuadraticCalls, AreWarnedOfOncePerKindOfCall) {
   const at::Tensor q = at::randn({1, 2, 9, 24});
   const at::Tensor exact = q.to(at::kDouble);
   const at::Tensor places = at::arange(9);
