@@ -1,22 +1,25 @@
 """Attention and rotation as standard ONNX operators, for :func:`export_onnx`.
 
 Tables of rotations and biases are computed by the library for the exported length and stored in the graph, so an
-exported model takes sequences up to that length.
+exported model takes sequences up to that length. Opset 23 has operators for both; else they are composed of others.
 """
 
 from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from typing import Any, Mapping, Optional
 
 import torch
 from torch import Tensor
 
+from posenc import _export_operators as operators
 from posenc._linear_angles import rotated_pairs
 from posenc.errors import Error, is_compiling, untraced
 from posenc.spec import Spec
 
+_PAIRS_AT_ONCE = 1 << 20  # of a table of biases by positions
 _ROPE_FIELDS = {"theta", "layout", "rotary_dim", "dim_offset", "inverse", "schedule", "precision"}
 
 
@@ -24,13 +27,14 @@ def export_onnx(model: torch.nn.Module, args: tuple[Any, ...], file: Any, **opti
     """``torch.onnx.export`` by tracing, which writes standard operators in place of posenc's.
 
     PyTorch 2.9 and newer export with ``torch.export`` by default, which keeps posenc's own operators. This passes
-    ``dynamo=False`` where PyTorch has it.
+    ``dynamo=False`` where PyTorch has it. With ``opset_version=23`` rotation and attention are the operators
+    RotaryEmbedding and Attention, where they compute exactly what posenc does, else operators of older opsets.
 
     Args:
         model: the module.
         args: what it is called with, with the longest sequence: tables are stored for its length.
         file: a path, or a file that is open for writing bytes.
-        options: of ``torch.onnx.export``.
+        options: of ``torch.onnx.export``, such as ``opset_version`` and ``dynamic_axes``.
 
     >>> layer = posenc.nn.Attention(32, 4, "rope + alibi", causal=True).eval()
     >>> posenc.export_onnx(layer, (torch.randn(1, 16, 32),), "layer.onnx", opset_version=14)  # doctest: +SKIP
@@ -41,7 +45,10 @@ def export_onnx(model: torch.nn.Module, args: tuple[Any, ...], file: Any, **opti
         options["dynamo"] = False
     else:
         options.pop("dynamo", None)
-    torch.onnx.export(model, args, file, **options)
+    with operators.target(options), warnings.catch_warnings():
+        # Operators up to opset 20, which PyTorch's tracer writes, mean the same in opset 23.
+        warnings.filterwarnings("ignore", "Exporting to ONNX opset version")
+        torch.onnx.export(model, args, file, **options)
 
 
 def exports_onnx() -> bool:
@@ -67,8 +74,8 @@ def refuse_operator(name: str) -> None:
 
 def _unsupported(text: str, why: str) -> Error:
     return Error(
-        f"[onnx] spec must be made of one rope and biases by distance for ONNX export but got {text}: {why}; use such "
-        "a spec, or run the model in PyTorch",
+        f"[onnx] spec must be made of one rope, biases without inputs and one softcap for ONNX export but got {text}: "
+        f"{why}; use such a spec, or run the model in PyTorch",
         kind="unsupported",
     )
 
@@ -97,9 +104,11 @@ def _rotated(x: Tensor, text: str, fields: Mapping[str, Any], last: Any, transpo
         heads, length, dim = x.shape[1], int(last), x.shape[3]
         rope = Spec([{"rope": dict(fields)}] if fields else "rope").text
         cos, sin = torch.ops.posenc.rope_tables(rope, dim, heads, length)
-        cos, sin = (t.repeat_interleave(heads // t.shape[0], 0).to(x) for t in (cos, sin))
-        sin = -sin if transposed else sin
+        shared, groups = cos.shape[0] == 1, heads // cos.shape[0]
+        cos, sin = (t.repeat_interleave(groups, 0).to(x) for t in (cos, -sin if transposed else sin))
     places = torch.arange(last, device=x.device)[last - x.shape[2] :]
+    if shared and operators.available(x):
+        return operators.rotated(x, cos, sin, places, fields)
     return rotated_pairs(x, cos[:, places], sin[:, places], fields)
 
 
@@ -113,25 +122,49 @@ def rope(q: Tensor, k: Tensor, text: str, transposed: bool) -> tuple[Tensor, Ten
     )
 
 
+def _softmax_factor(fields: Mapping[str, Any], dim: int, heads: int) -> float:
+    """Of a schedule that changes the scale: the score of equal vectors, over their product after the rotation."""
+    rope = Spec([{"rope": dict(fields)}] if fields else "rope").text
+    ones = torch.ones(1, heads, 1, dim, dtype=torch.float64)
+    _, score = torch.ops.posenc.attention(ones, ones, ones, rope, [], [], scale=1.0)
+    cos, sin = torch.ops.posenc.rope_tables(rope, dim, heads, 1)
+    turned = rotated_pairs(ones[0, :1], cos[:1], sin[:1], fields)
+    return float(score[0, 0, 0] / turned.square().sum())
+
+
 def _bias_table(text: str, tensors: list[Tensor], heads: int, length: int) -> Optional[Tensor]:
-    """Of the distances 1 - length to length - 1, float64 [H, 2 length - 1]: the score of a single key is its bias."""
-    spec = Spec(text)
-    biases = spec.part("bias")
-    others = spec.without("query/key", "bias")
-    if others.encodings:
-        raise _unsupported(text, f"it has {' and '.join(others.encodings)}")
+    """float64 [H, 2 length - 1] of the distances 1 - length to length - 1, or [H, length, length] of the positions of
+    query and key where biases read those. The score of a single key is its bias."""
+    biases = Spec(text).part("bias")
     if not biases.encodings:
         return None
-    if not biases.relative or biases.inputs(2, heads):
-        raise _unsupported(text, "a bias reads more than the distance")
-    zeros = torch.zeros(1, heads, 2 * length - 1, 2, dtype=torch.float64)
-    distances = torch.arange(1 - length, length)
+    if biases.inputs(2, heads):
+        raise _unsupported(text, "a bias reads an input")
     values = [t.detach().double().cpu() for t in tensors]
-    _, scores = torch.ops.posenc.attention(
-        zeros, zeros[:, :, :1], zeros[:, :, :1], biases.text, values, [],
-        q_positions=distances, k_positions=torch.zeros(1, dtype=torch.long),
-    )
-    return scores[0]
+
+    def scores(positions: Tensor, keys: Tensor) -> Tensor:
+        zeros = torch.zeros(len(keys), heads, len(positions), 2, dtype=torch.float64)
+        one = zeros[:, :, :1]
+        places = dict(q_positions=positions.expand(len(keys), -1), k_positions=keys.unsqueeze(1))
+        return torch.ops.posenc.attention(zeros, one, one, biases.text, values, [], **places)[1]
+
+    if biases.relative:
+        return scores(torch.arange(1 - length, length), torch.zeros(1, dtype=torch.long))[0]
+    positions = torch.arange(length)
+    chunks = positions.split(max(1, _PAIRS_AT_ONCE // (heads * length)))
+    return torch.cat([scores(positions, keys) for keys in chunks]).permute(1, 2, 0)
+
+
+def _softcap(text: str) -> Optional[float]:
+    """Of the encodings that are neither rotations nor biases."""
+    others = Spec(text).without("query/key", "bias")
+    if not others.encodings:
+        return None
+    if others.encodings != ["softcap"]:
+        names = [name for name in others.encodings if name != "softcap"] or others.encodings
+        raise _unsupported(text, f"it has {' and '.join(names)}")
+    (entry,) = others.json
+    return float(entry["softcap"].get("cap", 50)) if isinstance(entry, dict) else 50.0
 
 
 def attention(
@@ -139,22 +172,37 @@ def attention(
 ) -> Tensor:
     """As posenc.attention, from operators that ONNX has."""
     refuse(**{name: masks[name] for name in ("cu_queries", "cu_keys", "q_positions", "k_positions")})
-    fields = _rope_fields(text)
+    fields, cap = _rope_fields(text), _softcap(text)
+    scale = masks["scale"]
     with untraced():
         length = max(q.shape[2], k.shape[2])
-        heads, groups, dim = q.shape[1], q.shape[1] // k.shape[1], q.shape[3]
+        heads, dim = q.shape[1], q.shape[3]
         table = _bias_table(text, tensors, heads, length)
+        scale = float(scale) if scale is not None else 1 / math.sqrt(dim)
+        scale *= _softmax_factor(fields, dim, heads) if fields is not None else 1.0
     queries, keys = q.shape[2], k.shape[2]
     if fields is not None:
         q, k = _rotated(q, text, fields, keys), _rotated(k, text, fields, keys)
-    k, v = (x.unsqueeze(2).expand(-1, -1, groups, -1, -1).flatten(1, 2) for x in (k, v))
-    scale = masks["scale"] if masks["scale"] is not None else 1 / math.sqrt(dim)
-    scores = (q @ k.transpose(-1, -2)) * scale
     places = torch.arange(keys, device=q.device)
     distance = places[keys - queries :].unsqueeze(1) - places
+    bias = None
     if table is not None:
-        scores = scores + table.to(scores)[:, distance + (length - 1)]
+        table = table.to(q)
+        by_distance = table.dim() == 2
+        bias = (table[:, distance + (length - 1)] if by_distance else table[:, keys - queries : keys, :keys]).unsqueeze(0)
     hidden = _hidden(distance, masks)
+    if operators.available(q) and operators.attends(scale, cap, bias is not None or hidden is not None):
+        return operators.attended(q, k, v, bias, hidden, scale, cap, masks)
+    return _composed(q, operators.repeated(k, heads), operators.repeated(v, heads), bias, hidden, scale, cap)
+
+
+def _composed(q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor], hidden: Optional[Tensor], scale: float,
+              cap: Optional[float]) -> Tensor:
+    scores = (q @ k.transpose(-1, -2)) * scale
+    if bias is not None:
+        scores = scores + bias
+    if cap is not None:
+        scores = cap * torch.tanh(scores / cap)
     if hidden is None:
         return scores.softmax(-1) @ v
     weights = scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1)
