@@ -81,6 +81,7 @@ class Call:
     token_positions: Optional[Tensor] = None  # of all keys, where biases count other than places
     dropout: float = 0.0
     want_weights: bool = False
+    cached_order: Optional[Tensor] = None  # of the channels of rotated keys, where a cache has another one
 
 
 @dataclass
@@ -142,6 +143,8 @@ def attend(
             rotates = turned = bool(parts.whole)
             if not rotates:
                 q, spec = turned_q, parts.rest
+                if call.cached_order is not None:
+                    q, k = q[..., call.cached_order], k[..., call.cached_order]
         k, v, inputs = _hf_cache.update(cache, k, v, inputs, layer, past)
     if turned and call.want_weights:
         raise Error(

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from posenc._hf_attention import Call, Rotation, attend, dropout_of, inputs_of, params_of
 from posenc._hf_attention import refuse_unknown, wants_weights
 from posenc._hf_deberta import deberta_forward
+from posenc._hf_latent import cached_order, latent_scale, project_latent
 from posenc._hf_masks import has_holes, read_mask
 from posenc.errors import Error
 
@@ -90,7 +91,7 @@ def _rotary_forward(
         q = q * family.query_factor(module, rotation.positions).to(q.dtype)
     call = Call(
         spec=rotation.spec if told else state.spec,
-        scale=getattr(module, family.scale),
+        scale=latent_scale(module) if family.latent else getattr(module, family.scale),
         causal=True,
         params=params_of(module),
         inputs=inputs_of(module, x),
@@ -100,6 +101,7 @@ def _rotary_forward(
         length=rotation.length,
         dropout=dropout_of(module, module.attention_dropout) if family.dropout else 0.0,
         want_weights=wants_weights(module, options),
+        cached_order=cached_order(module) if family.latent and not state.own_spec else None,
     )
     return attend(q, k, v, call, cache, module.layer_idx)
 
@@ -319,6 +321,7 @@ class Family:
     softcap: Optional[str] = None  # the attribute that bounds scores
     sink: Optional[str] = None  # the attribute with a logit per head
     query_factor: Optional[Callable[[nn.Module, Tensor], Tensor]] = None
+    latent: bool = False  # keys and values are made of a latent vector
     encoder: bool = False  # alone: tokens see those after them
 
     @property
@@ -349,6 +352,8 @@ FAMILIES = (
     _like_llama("SmolLM3Attention", "Llama4TextAttention", layer_type=_marked_type),
     _like_llama("Olmo2Attention", project=_project_olmo2),
     _like_llama("Phi3Attention", project=_project_phi3, window_of_config=True),
+    _like_llama("DeepseekV2Attention", "DeepseekV3Attention", project=project_latent, latent=True),
+    _like_llama("Mistral4Attention", project=project_latent, latent=True, query_factor=_ministral3_factor),
     Family(neox_forward, ("GPTNeoXAttention",), rotary=True, project=_project_neox),
     Family(
         falcon_forward,

@@ -36,6 +36,11 @@ def hf_specs(config: Union[str, Mapping[str, Any], Any], precision: str = "hf") 
     return {layer["type"]: Spec(layer["spec"]) for layer in model["layers"]}
 
 
+def without(spec: Spec, encoding: str) -> Spec:
+    kept = [entry for entry, name in zip(spec.json, spec.encodings) if name != encoding]
+    return Spec(kept or "none")
+
+
 def _trained_length(spec: Spec) -> int:
     """Of a dynamic schedule; 0 where there is none."""
     for entry in spec.json:

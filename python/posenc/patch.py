@@ -19,9 +19,10 @@ from torch import nn
 
 from posenc import _hf_deberta, _hf_masks
 from posenc._hf_attention import LayerState, cut
+from posenc._hf_latent import check_values, without_softmax_mscale
 from posenc._hf_models import FAMILIES, family_of, known_family, note_weights_wanted
 from posenc._hf_rotary import RotaryState, check_frequencies, hf_specs, rotary_forward
-from posenc._hf_rotary import rotates_by_type
+from posenc._hf_rotary import rotates_by_type, without
 from posenc.errors import Error
 from posenc._arguments import SpecLike
 from posenc.nn import EncodingParameters, TokenInputs
@@ -113,6 +114,7 @@ def patch(
     config = getattr(model, "config", None)
     _refuse_features(config, found)
     specs = _model_specs(found) if spec is None else _own_specs(spec, found)
+    check_values(found[0][1], specs)
     report = PatchReport(getattr(config, "model_type", type(model).__name__), specs)
     setattr(model, _KEPT, _Kept())
     try:
@@ -177,7 +179,7 @@ def _heads(module: nn.Module) -> tuple[int, Any]:
         return next((getattr(module, name) for name in names if hasattr(module, name)), None)
 
     heads = first("num_heads", "n_heads", "num_attention_heads") or module.config.num_attention_heads
-    return heads, first("head_dim", "head_size", "key_value_proj_dim", "attention_head_size")
+    return heads, first("qk_head_dim", "head_dim", "head_size", "key_value_proj_dim", "attention_head_size")
 
 
 def _kv_heads(module: nn.Module, heads: int) -> int:
@@ -204,14 +206,11 @@ def _model_specs(found: list[tuple[str, nn.Module]]) -> dict[str, Spec]:
         return {"": Spec(_hf_deberta.model_spec(found[0][1]))}
     specs = hf_specs(found[0][1].config)
     if known_family(found[0][1]).query_factor is not None:  # computed with the queries
-        specs = {kind: _without(spec, "temperature") for kind, spec in specs.items()}
+        specs = {kind: without(spec, "temperature") for kind, spec in specs.items()}
+    if known_family(found[0][1]).latent:
+        specs = {kind: without_softmax_mscale(spec) for kind, spec in specs.items()}
     kinds = {_layer_type(module) for _, module in found}
     return {kind: spec for kind, spec in specs.items() if kind in kinds} or specs
-
-
-def _without(spec: Spec, encoding: str) -> Spec:
-    kept = [entry for entry, name in zip(spec.json, spec.encodings) if name != encoding]
-    return Spec(kept or "none")
 
 
 def _rotates(spec: Spec) -> bool:

@@ -1,5 +1,7 @@
 """Small random models of each family of transformers: their configs, and inputs for them."""
 
+import copy
+
 import torch
 
 TOKENS = 12
@@ -138,11 +140,11 @@ FAMILIES = {
     ),
     "qwen3": ("Qwen3Config", {**SMALL, "head_dim": 16}),
 }
-LATENT_ATTENTION = ("deepseek-v2", "deepseek-v3", "mistral4")  # values of another width
+LATENT_ATTENTION = ("deepseek-v2", "deepseek-v3", "mistral4")  # keys with rotated channels that all heads share
 ENCODERS = ("deberta-v3", "deberta-v2", "deberta-v2-no-buckets")  # masked language models
 OUTSIDE_REGISTRY = ("falcon", "falcon-grouped", *ENCODERS)
 REGISTERED = [name for name in FAMILIES if name not in OUTSIDE_REGISTRY]
-PATCHED = [name for name in FAMILIES if name not in LATENT_ATTENTION]
+PATCHED = list(FAMILIES)
 
 
 def devices():
@@ -163,16 +165,24 @@ def build(name, implementation="eager", seed=3, **changes):
     if make is None:
         return None
     torch.manual_seed(seed)
-    config = make(**{**fields, **changes})
+    config = make(**copy.deepcopy({**fields, **changes}))  # configs write into their rope_parameters
+    return of_config(config, implementation, encoder=name in ENCODERS)
+
+
+def of_config(config, implementation, encoder=False):
+    """None where the installed transformers has the config without a language model."""
+    import transformers
+
     auto = transformers.AutoModelForCausalLM
-    if name in ENCODERS:
+    if encoder:
         auto = transformers.AutoModelForMaskedLM
+    elif config.is_encoder_decoder:
+        auto = transformers.AutoModelForSeq2SeqLM
     if type(config) in auto._model_mapping:
         return randomize(auto.from_config(config, attn_implementation=implementation).eval())
-    model = getattr(transformers, kind.replace("Config", "ForCausalLM"), None)  # not in the mapping of Auto classes
-    if model is None:
-        return None
-    return randomize(model._from_config(config, attn_implementation=implementation).eval())
+    kind = type(config).__name__.replace("Config", "ForCausalLM")  # not in the mapping of Auto classes
+    model = getattr(transformers, kind, None)
+    return None if model is None else randomize(model._from_config(config, attn_implementation=implementation).eval())
 
 
 def randomize(model):

@@ -96,14 +96,8 @@ def build(name, implementation="eager", **changes):
     if not hasattr(transformers, kind):
         pytest.skip(f"transformers {transformers.__version__} has no {kind}")
     torch.manual_seed(3)
-    config = getattr(transformers, kind)(**{**fields, **changes})
-    auto = transformers.AutoModelForCausalLM
-    if config.is_encoder_decoder:
-        auto = transformers.AutoModelForSeq2SeqLM
-    elif name in hf_families.ENCODERS:
-        auto = transformers.AutoModelForMaskedLM
-    model = auto.from_config(config, attn_implementation=implementation).eval()
-    return hf_families.randomize(model)
+    config = getattr(transformers, kind)(**copy.deepcopy({**fields, **changes}))
+    return hf_families.of_config(config, implementation, encoder=name in hf_families.ENCODERS)
 
 
 def inputs(model, tokens=TOKENS, batch=2, padding=None, device="cpu"):
@@ -163,7 +157,8 @@ def test_logits(name, padding, device):
 
 @pytest.mark.parametrize(
     "name",
-    ["llama", "gpt-neox", "qwen3", "bloom", "mpt", "t5", "gpt-oss", "llama4", "gemma3", "deberta-v3"],
+    ["llama", "gpt-neox", "qwen3", "bloom", "mpt", "t5", "gpt-oss", "llama4", "gemma3", "deberta-v3"]
+    + list(hf_families.LATENT_ATTENTION),
 )
 def test_positions_matter_in_these_tests(name):
     model = build(name)
@@ -247,7 +242,7 @@ def test_schedules(name, schedule, tokens, device):
     assert_close(logits(model, short), logits(before, short))
 
 
-@pytest.mark.parametrize("name", ["llama", "gpt-neox", "bloom", "mpt", "t5", "mistral", "deberta-v3"])
+@pytest.mark.parametrize("name", ["llama", "gpt-neox", "bloom", "mpt", "t5", "mistral", "deberta-v3", "deepseek-v3"])
 def test_attention_weights(name):
     model = build(name)
     given = inputs(model, padding="right")
