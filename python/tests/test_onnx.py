@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import posenc
+from catalog_specs import catalog_specs
 from onnx_runner import needs, run
 
 SHORT_FIRE = "fire(init_threshold=3)"  # its biases read positions beyond the third
@@ -14,6 +15,7 @@ SPECS = ["none", "rope", "rope(layout=interleaved, rotary_dim=4, dim_offset=2)",
          "rope(schedule=yarn(factor=4, original_max_position_embeddings=8))", "alibi", "rope + alibi + t5", "kerple",
          "rope + relative(max_distance=3)", SHORT_FIRE, "rope + alibi + softcap(cap=2)",
          "rope(schedule=yarn(factor=4, original_max_position_embeddings=8, mscale_all_dim=1, softmax_mscale=true))"]
+BIASES = ["alibi", "fire", "kerple", "relative", "relative_2d", "t5"]
 MASKS = [{}, {"causal": True}, {"causal": True, "window_left": 2}, {"window_left": 3, "window_right": 1}, {"padded": True}]
 
 
@@ -148,3 +150,18 @@ def test_traces_are_the_same():
         warnings.simplefilter("error", torch.jit.TracerWarning)
         traced = torch.jit.trace(layer, x)
     torch.testing.assert_close(traced(x), layer(x))
+
+
+@pytest.mark.parametrize("spec", [s for s in catalog_specs() if not posenc.Spec(s).inputs(8, 4)])
+def test_every_spec_is_exported_right_or_refused(spec, monkeypatch):
+    """Past the trained lengths of the specs. Which ones are refused is above."""
+    params, (q, k, v) = params_of(spec), tensors(40, 40)
+    expected = posenc.attention(q, k, v, spec, params, causal=True)
+    monkeypatch.setattr(torch.onnx, "is_in_onnx_export", lambda: True)
+    try:
+        found = posenc.attention(q, k, v, spec, params, causal=True)
+    except posenc.Error as error:
+        assert error.kind == "unsupported" and "run the model in PyTorch" in str(error)
+        assert not set(posenc.Spec(spec).encodings) <= {"none", *BIASES, "softcap"}
+        return
+    torch.testing.assert_close(found, expected, rtol=2e-5, atol=2e-6)
