@@ -104,7 +104,7 @@ def _prepare(
             "another cache_implementation, or a spec without inputs"
         )
     values = getattr(one, "values", None)
-    if values is None or values.dim() != 4 or values.shape[3] == stored.shape[3]:
+    if one is None or values is None or values.dim() != 4 or values.shape[3] == stored.shape[3]:
         return
     if past:
         raise Error(
