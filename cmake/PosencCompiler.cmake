@@ -44,8 +44,8 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND POSENC_UNITY)
   target_compile_options(posenc_warnings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 endif()
 
-# Tests, programs and what calls libtorch spend their time inside the libraries: full optimisation of their
-# own code would cost a third of the whole build and gain nothing.
+# Tests, programs, what calls libtorch and layers that only arrange spend their time inside the libraries: full
+# optimisation of their own code would cost a third of the whole build and gain nothing.
 add_library(posenc_quick_build INTERFACE)
 target_compile_options(posenc_quick_build INTERFACE $<$<CONFIG:Release>:-O1>)
 

@@ -48,6 +48,9 @@ set(POSENC_TORCH_LAYERS torch python model parallel train bench)
 # Layers that compute: a build without optimisation optimises them all the same, or tests would take minutes.
 set(POSENC_COMPUTING_LAYERS core encodings kernels cases tokens tasks)
 
+# Layers that read, write and arrange, where full optimisation costs build time and gains nothing.
+set(POSENC_PLAIN_LAYERS system command config datasets runs sweep pretrained report serve)
+
 # Layers with parsers, which the preset asan instruments for libFuzzer.
 set(POSENC_PARSING_LAYERS core encodings weights tokens tasks config runs datasets serve)
 
@@ -131,7 +134,7 @@ function(posenc_add_layer name)
   if(${name} IN_LIST POSENC_COMPUTING_LAYERS)
     target_compile_options(${target} PRIVATE $<$<CONFIG:Debug>:-O1>)
   endif()
-  if(${name} IN_LIST POSENC_TORCH_LAYERS)
+  if(${name} IN_LIST POSENC_TORCH_LAYERS OR ${name} IN_LIST POSENC_PLAIN_LAYERS)
     target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:posenc_quick_build>)
   endif()
   posenc_compile_in_batches(${target})
