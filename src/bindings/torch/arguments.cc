@@ -13,6 +13,14 @@ DType dtype_of(const at::Tensor& x) {
   return *type;
 }
 
+void require_zeros_and_ones(const char* op, const at::Tensor& values) {
+  if (values.numel() == 0) return;
+  const auto least = values.min().item<std::int64_t>();
+  const auto most = values.max().item<std::int64_t>();
+  TORCH_CHECK(least >= 0 && most <= 1, "[", op,
+              "] key_mask must be bool, or integers 0 and 1, but got ", least < 0 ? least : most);
+}
+
 }  // namespace
 
 std::optional<DType> storage_type(at::ScalarType type) {
@@ -48,14 +56,7 @@ at::Tensor key_mask_on(const at::Device& device, const char* op, const OptionalT
   TORCH_CHECK(at::isIntegralType(mask->scalar_type(), true), "[", op,
               "] key_mask must be bool, or integers 0 and 1, but got ", mask->scalar_type(),
               "; it is true where a key is seen: of a mask that is added to scores pass mask == 0");
-  if (mask->scalar_type() != at::kBool) {
-    const at::Tensor values = mask->to(at::kLong);
-    const at::Tensor wrong = values.ne(0).logical_and(values.ne(1));
-    if (wrong.any().item<bool>()) {
-      TORCH_CHECK(false, "[", op, "] key_mask must be bool, or integers 0 and 1, but got ",
-                  values.masked_select(wrong)[0].item<std::int64_t>());
-    }
-  }
+  if (mask->scalar_type() != at::kBool) require_zeros_and_ones(op, mask->to(at::kLong));
   return mask->to(device, at::kByte).contiguous();
 }
 

@@ -1,12 +1,6 @@
 // Converts the tensors and strings of an operator's call to the kernels' arguments.
 #pragma once
 
-// clang in C++20 reads the headers of PyTorch 1.13 in this order only.
-// clang-format off
-#include <ATen/core/ivalue.h>
-#include <ATen/ATen.h>
-// clang-format on
-
 #include <map>
 #include <memory>
 #include <mutex>
@@ -15,6 +9,7 @@
 
 #include "posenc/kernels/linear_attention.h"
 #include "posenc/kernels/reference.h"
+#include "torch/tensor.h"
 
 namespace posenc::ops {
 

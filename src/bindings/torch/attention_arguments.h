@@ -77,6 +77,9 @@ using AttentionForward = std::tuple<at::Tensor, at::Tensor>;
 using AttentionBackward =
     std::tuple<at::Tensor, at::Tensor, at::Tensor, std::vector<at::Tensor>, at::Tensor>;
 
+// Throws unless x is [batch, heads, tokens, channels] of a type that int8 rows can be made of.
+void check_quantizable(const at::Tensor& x);
+
 AttentionForward call_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                 const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS);
 // Decode steps on a cache of another type than the queries; an Error where a gradient or a GPU is asked for.

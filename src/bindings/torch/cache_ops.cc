@@ -1,25 +1,12 @@
-// Caches of keys and values in another type than the queries: int8 with scales, or another float. On the CPU.
+// The dispatcher's side of caches in another type than the queries: shapes, and the call from attention_decode.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
-#include "posenc/kernels/quantize.h"
 #include "torch/attention_arguments.h"
 #include "torch/autograd.h"
 
 namespace posenc::ops {
 namespace {
-
-at::Tensor attention_cache_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                               const OptionalTensor& k_scales, const OptionalTensor& v_scales,
-                               const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS) {
-  const AttentionArguments a(q, k, v, parameters, POSENC_ATTENTION_NAMES,
-                             CacheScales{or_undefined(k_scales), or_undefined(v_scales)});
-  at::Tensor out = at::empty_like(a.q);
-  const at::Tensor lse =
-      at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(at::kFloat));
-  attention(a.call(out, lse)).throw_if_error();
-  return out;
-}
 
 at::Tensor attention_cache_meta(const at::Tensor& q, const at::Tensor& /*k*/,
                                 const at::Tensor& /*v*/, const OptionalTensor& /*k_scales*/,
@@ -33,22 +20,6 @@ std::tuple<at::Tensor, at::Tensor> empty_quantized(const at::Tensor& x) {
   c10::SymDimVector of_scales(x.sym_sizes().begin(), x.sym_sizes().end());
   of_scales.back() = 1;
   return {x.new_empty_symint(x.sym_sizes(), at::kChar), x.new_empty_symint(of_scales, at::kFloat)};
-}
-
-void check_quantizable(const at::Tensor& x) {
-  TORCH_CHECK(x.dim() == 4, "[quantize_rows] x must be [batch, heads, tokens, channels] but got ",
-              x.dim(), " dimensions");
-  TORCH_CHECK(storage_type(x.scalar_type()),
-              "[quantize_rows] x must be float32, bfloat16 or float16 but got ", x.scalar_type());
-}
-
-std::tuple<at::Tensor, at::Tensor> quantize_rows_cpu(const at::Tensor& x) {
-  check_quantizable(x);
-  const at::Tensor rows = with_contiguous_rows(x);
-  auto made = empty_quantized(x);
-  posenc::quantize_rows(view_of(rows), view_of(std::get<0>(made)), view_of(std::get<1>(made)))
-      .throw_if_error();
-  return made;
 }
 
 std::tuple<at::Tensor, at::Tensor> quantize_rows_meta(const at::Tensor& x) {
@@ -75,14 +46,9 @@ at::Tensor call_attention_cache(const at::Tensor& q, const at::Tensor& k, const 
               "torch.no_grad()");
   static const auto kCall = c10::Dispatcher::singleton()
                                 .findSchemaOrThrow("posenc::_attention_cache", "")
-                                .typed<decltype(attention_cache_cpu)>();
+                                .typed<decltype(attention_cache_meta)>();
   at::AutoDispatchBelowADInplaceOrView below;
   return kCall.call(q, k, v, k_scales, v_scales, parameters, POSENC_ATTENTION_NAMES);
-}
-
-TORCH_LIBRARY_IMPL(posenc, CPU, m) {
-  m.impl("_attention_cache", attention_cache_cpu);
-  m.impl("quantize_rows", quantize_rows_cpu);
 }
 
 TORCH_LIBRARY_IMPL(posenc, Meta, m) {

@@ -1,38 +1,8 @@
 #include "torch/call_capability.h"
 
-#include <set>
-
 #include "torch/composed/paths.h"
 
 namespace posenc::ops {
-namespace {
-
-using CallKind = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t, at::ScalarType,
-                            at::DeviceType, bool, bool>;
-
-class KnownKinds {
- public:
-  bool has(const CallKind& kind) const {
-    const std::lock_guard lock(mutex_);
-    return kinds_.count(kind) > 0;
-  }
-  // Whether it is new.
-  bool add(const CallKind& kind) {
-    const std::lock_guard lock(mutex_);
-    return kinds_.insert(kind).second;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::set<CallKind> kinds_;
-};
-
-// Of tensors that torch.export and torch.compile trace: there is no call yet.
-bool has_symbolic_sizes(const at::Tensor& x) {
-  return x.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
-}
-
-}  // namespace
 
 Capability call_capability(const std::string& spec, const AttentionShapes& shapes, bool cuda,
                            at::ScalarType type) {
@@ -50,28 +20,6 @@ Capability call_capability(const std::string& spec, const AttentionShapes& shape
   if (type != at::kDouble) return capability(parse_any_spec(spec), shapes);
   const Capability::Pass exact{AttentionPath::kReference, "float64", -1};
   return {.forward = exact, .backward = exact, .terms = "", .device = ""};
-}
-
-std::string slow_path(const std::string& spec, const at::Tensor& q, const at::Tensor& k,
-                      bool explicit_positions) {
-  if (q.dim() != 4 || k.dim() != 4 || !(q.is_cpu() || q.is_cuda())) return "";
-  if (has_symbolic_sizes(q) || has_symbolic_sizes(k)) return "";
-  if (q.is_cpu() && q.scalar_type() == at::kDouble) return "";
-  const bool few = q.size(2) <= 8;  // decoding has separate paths
-  static KnownKinds known;
-  const CallKind kind{spec,      q.size(1),         k.size(1),
-                      q.size(3), q.scalar_type(),   q.device().type(),
-                      few,       explicit_positions};
-  if (known.has(kind)) return "";
-  const AttentionShapes shapes{q.size(0), q.size(1), k.size(1),         q.size(2),
-                               k.size(2), q.size(3), explicit_positions};
-  try {
-    const Capability found = call_capability(spec, shapes, q.is_cuda(), q.scalar_type());
-    if (!known.add(kind) || !found.is_slow()) return "";
-    return "[posenc] attention with '" + spec + "' is not fused: " + to_string(found);
-  } catch (const std::exception&) {
-    return "";
-  }
 }
 
 void warn_if_slow(const std::string& spec, const at::Tensor& q, const at::Tensor& k,

@@ -1,9 +1,7 @@
 #include "posenc/torch/ops.h"
 
-#include <ATen/Parallel.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 
-#include "core/thread_pool.h"
 #include "torch/arguments.h"
 #include "torch/autograd.h"
 
@@ -24,18 +22,6 @@ std::vector<c10::IValue> call(const char* name, std::vector<c10::IValue> stack) 
 
 c10::IValue value(const at::Tensor& x) { return x.defined() ? c10::IValue(x) : c10::IValue(); }
 c10::IValue list(at::TensorList tensors) { return c10::List<at::Tensor>(tensors.vec()); }
-
-// libtorch's threads are there already, and wait by spinning: a second pool would have to fight them for
-// the cores. Its number of threads holds for the operators too.
-void on_torch_threads(int workers, TaskRef work) {
-  at::parallel_for(0, workers, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t w = begin; w < end; ++w) work(w, static_cast<int>(w));
-  });
-}
-[[maybe_unused]] const bool kOnTorchThreads = [] {
-  set_executor(on_torch_threads);
-  return true;
-}();
 
 // Options that an operator does not read must have their defaults.
 void refuse(const char* op, const char* name, bool given) {

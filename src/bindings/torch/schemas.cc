@@ -1,8 +1,7 @@
 // Every operator of posenc, in one list. Kernels, gradients and shapes are registered where they are
 // written; names with an underscore are what the others are made of.
-#include <torch/library.h>
-
 #include "torch/attention_arguments.h"
+#include "torch/register.h"
 
 // Options of softmax attention with the defaults that users see.
 #define POSENC_MASK_OPTIONS                                                \
@@ -15,7 +14,7 @@
   "str spec, str form, float epsilon, bool causal, Tensor? key_mask, Tensor? cu_queries, " \
   "Tensor? cu_keys, Tensor? q_positions, Tensor? k_positions"
 
-TORCH_LIBRARY(posenc, m) {
+POSENC_SCHEMAS(m) {
   m.def(
       "attention(Tensor q, Tensor k, Tensor v, str spec, Tensor[] parameters, Tensor[] inputs, "
       "*, " POSENC_ATTENTION_OPTIONS

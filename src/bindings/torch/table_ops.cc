@@ -1,6 +1,4 @@
 // Tables, what a spec holds, and looks inside: everything that is read rather than trained through.
-#include <torch/library.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -11,6 +9,7 @@
 #include "posenc/encodings/hf_config.h"
 #include "torch/attention_arguments.h"
 #include "torch/call_capability.h"
+#include "torch/register.h"
 
 namespace posenc::ops {
 namespace {
@@ -43,10 +42,6 @@ at::Tensor t5_buckets_cpu(const at::Tensor& relative, std::string spec) {
   for (std::int64_t i = 0; i < out.numel(); ++i) at[i] = t5_bucket(t5, at[i]);
   return out;
 }
-at::Tensor t5_buckets_meta(const at::Tensor& relative, std::string /*spec*/) {
-  return relative.new_empty_symint(relative.sym_sizes(), at::kLong);
-}
-
 // E(n) for each position, float64 [..., model_dim].
 at::Tensor sinusoidal_cpu(const at::Tensor& positions, std::int64_t model_dim, std::string spec) {
   TORCH_CHECK(at::isIntegralType(positions.scalar_type(), false),
@@ -66,13 +61,6 @@ at::Tensor sinusoidal_cpu(const at::Tensor& positions, std::int64_t model_dim, s
   }
   return out;
 }
-at::Tensor sinusoidal_meta(const at::Tensor& positions, std::int64_t model_dim,
-                           std::string /*spec*/) {
-  std::vector<c10::SymInt> shape = positions.sym_sizes().vec();
-  shape.emplace_back(model_dim);
-  return positions.new_empty_symint(shape, at::kDouble);
-}
-
 // cos and sin [groups, length, pairs] in float64, of queries, magnitude included.
 std::tuple<at::Tensor, at::Tensor> rope_tables_op(std::string spec, std::int64_t head_dim,
                                                   std::int64_t heads, std::int64_t length) {
@@ -113,25 +101,6 @@ std::tuple<at::Tensor, at::Tensor> inside_cpu(const at::Tensor& q, const at::Ten
                                    ? at::empty({0}, at::kDouble)
                                    : from_doubles(result.cope_positions[0], shape);
   return {from_doubles(result.weights, shape).to(type), positions.to(type)};
-}
-
-std::tuple<at::Tensor, at::Tensor> inside_meta(const at::Tensor& q, const at::Tensor& k,
-                                               const at::Tensor& v,
-                                               const at::Tensor& /*parameters*/,
-                                               POSENC_ATTENTION_PARAMETERS) {
-  (void)std::make_tuple(POSENC_ATTENTION_NAMES);
-  check_rows("attention", "q", q, q);
-  check_rows("attention", "k", k, q);
-  check_rows("attention", "v", v, q);
-  const Spec parsed = parse_any_spec(spec);
-  const bool counts =
-      std::any_of(parsed.encodings.begin(), parsed.encodings.end(),
-                  [](const Encoding& encoding) { return std::holds_alternative<Cope>(encoding); });
-  const auto type = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  std::vector<c10::SymInt> shape = q.sym_sizes().slice(0, 3).vec();
-  shape.push_back(k.sym_size(2));
-  const at::Tensor weights = q.new_empty_symint(shape, type);
-  return {weights, counts ? at::empty_like(weights) : q.new_empty({0}, type)};
 }
 
 std::string_view site_name(Site site) { return enum_name(site); }
@@ -282,35 +251,24 @@ std::string error_parts_op(std::string message) {
 
 }  // namespace
 
-TORCH_LIBRARY_IMPL(posenc, CPU, m) {
-  m.impl("t5_buckets", t5_buckets_cpu);
-  m.impl("sinusoidal_vectors", sinusoidal_cpu);
-  m.impl("_attention_inside", inside_cpu);
+POSENC_KERNELS(CPU, m) {
+  m.impl("t5_buckets", POSENC_KERNEL(t5_buckets_cpu));
+  m.impl("sinusoidal_vectors", POSENC_KERNEL(sinusoidal_cpu));
+  m.impl("_attention_inside", POSENC_KERNEL(inside_cpu));
 }
-TORCH_LIBRARY_IMPL(posenc, Meta, m) {
-  m.impl("t5_buckets", t5_buckets_meta);
-  m.impl("sinusoidal_vectors", sinusoidal_meta);
-  m.impl("_attention_inside", inside_meta);
-}
-// Nothing here is differentiated. PyTorch 1.13 wants to hear that of tensors without values.
-TORCH_LIBRARY_IMPL(posenc, Autograd, m) {
-  for (const char* name : {"t5_buckets", "sinusoidal_vectors", "_attention_inside"}) {
-    m.impl(name, torch::CppFunction::makeFallthrough());
-  }
-}
-TORCH_LIBRARY_IMPL(posenc, CompositeImplicitAutograd, m) {
-  m.impl("alibi_slopes", alibi_slopes_op);
-  m.impl("rope_tables", rope_tables_op);
-  m.impl("catalog", catalog_op);
-  m.impl("spec_at_length", spec_at_length_op);
-  m.impl("spec_info", spec_info_op);
-  m.impl("hf_specs", hf_specs_op);
-  m.impl("initial_parameters", initial_parameters_op);
-  m.impl("explain", explain_op);
-  m.impl("_slow_path", slow_path_op);
-  m.impl("_last_path", last_path_op);
-  m.impl("version", version_op);
-  m.impl("_error_parts", error_parts_op);
+POSENC_KERNELS(CompositeImplicitAutograd, m) {
+  m.impl("alibi_slopes", POSENC_KERNEL(alibi_slopes_op));
+  m.impl("rope_tables", POSENC_KERNEL(rope_tables_op));
+  m.impl("catalog", POSENC_KERNEL(catalog_op));
+  m.impl("spec_at_length", POSENC_KERNEL(spec_at_length_op));
+  m.impl("spec_info", POSENC_KERNEL(spec_info_op));
+  m.impl("hf_specs", POSENC_KERNEL(hf_specs_op));
+  m.impl("initial_parameters", POSENC_KERNEL(initial_parameters_op));
+  m.impl("explain", POSENC_KERNEL(explain_op));
+  m.impl("_slow_path", POSENC_KERNEL(slow_path_op));
+  m.impl("_last_path", POSENC_KERNEL(last_path_op));
+  m.impl("version", POSENC_KERNEL(version_op));
+  m.impl("_error_parts", POSENC_KERNEL(error_parts_op));
 }
 
 }  // namespace posenc::ops
