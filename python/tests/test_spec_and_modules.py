@@ -190,6 +190,9 @@ def test_explain():
     )
 
 
+@pytest.mark.skipif(
+    posenc.library_path().name.endswith("_stable.so"), reason="the library for the stable ABI computes on CPUs"
+)
 def test_explain_on_cuda_names_the_switch_for_float32():
     def path(spec, dtype, head_dim=32):
         shape = {"heads": 4, "queries": 64, "keys": 64, "head_dim": head_dim}
