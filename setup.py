@@ -1,7 +1,7 @@
 """pip install . : builds the operators and the programs with CMake and puts them into the Python package.
 
 Use --no-build-isolation, so that they are built against the torch that will load them. POSENC_PREBUILT=<build>
-takes a build tree that is there. MAX_JOBS bounds the compilers that run at a time, and CMAKE_ARGS has further
+takes a build tree that is there; of the two libraries in it POSENC_ABI=torch or POSENC_ABI=stable takes one. MAX_JOBS bounds the compilers that run at a time, and CMAKE_ARGS has further
 options for CMake, such as -DPOSENC_CUDA=ON. `make wheel` makes a wheel for other machines from this.
 """
 
@@ -24,6 +24,9 @@ except ImportError:  # setuptools before 70.1
 
 ROOT = Path(__file__).parent
 PREBUILT = os.environ.get("POSENC_PREBUILT")
+ABI = os.environ.get("POSENC_ABI")
+# What a package for the stable ABI leaves out: it is linked with libtorch's C++ symbols.
+OF_LIBTORCH = ("libposenc_torch.so", "built_for.json", "posenc-lab", "posenc-bench", "posenc-train")
 
 
 def version():
@@ -42,7 +45,10 @@ def torch_here():
 
 
 def torch_requirement():
-    """The minor versions of torch differ in their C++ classes: the package needs the one it was built for."""
+    """The minor versions of torch differ in their C++ classes: the package needs the one it was built for, unless it uses
+    the stable ABI."""
+    if ABI == "stable":
+        return "torch>=2.10"
     if PREBUILT:
         record = Path(PREBUILT) / "python/posenc/_lib/built_for.json"
         built = json.loads(record.read_text(encoding="utf-8"))["torch"]
@@ -71,12 +77,14 @@ def build():
 
 def add_built(tree, package):
     """Copies the operators, the viewer, the programs, the configs and the explorer of a build tree into the package."""
+    others = {"stable": OF_LIBTORCH, "torch": ("libposenc_torch_stable.so",)}.get(ABI or "", ())
+    ignore = shutil.ignore_patterns(*others)
     for folder in ("_lib", "_view"):
-        shutil.copytree(tree / "python/posenc" / folder, package / folder, dirs_exist_ok=True)
+        shutil.copytree(tree / "python/posenc" / folder, package / folder, ignore=ignore, dirs_exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(["cmake", "--install", str(tree), "--prefix", folder], check=True, stdout=subprocess.DEVNULL)
-        (programs,) = Path(folder).glob("*bin")
-        shutil.copytree(programs, package / "_bin", dirs_exist_ok=True)
+        for programs in Path(folder).glob("*bin"):  # none where the tree has operators alone
+            shutil.copytree(programs, package / "_bin", ignore=ignore, dirs_exist_ok=True)
         if (Path(folder) / "share/posenc").is_dir():
             shutil.copytree(Path(folder) / "share/posenc", package / "share/posenc", dirs_exist_ok=True)
     shutil.copytree(ROOT / "configs", package / "share/posenc/configs", dirs_exist_ok=True)

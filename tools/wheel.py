@@ -4,6 +4,9 @@
 `pip wheel` packs the package. Then the shared libraries that it needs, but for those of glibc, GCC and torch,
 are copied into it with their licences, and the wheel gets the oldest platform tag that is true: the version of
 glibc whose symbols its files need. Runs on Debian, whose packages have the licences.
+
+A tree with the library for PyTorch's stable ABI gives a wheel for every torch from 2.10; --abi torch packs the other
+library, with CUDA kernels and the programs that train, for the torch that it was built for.
 """
 
 import argparse
@@ -20,6 +23,9 @@ ROOT = Path(__file__).resolve().parent.parent
 # What is not bundled: what every system has, what torch brings, and the baseline of posenc bench (35 MB).
 SYSTEM = re.compile(r"(lib(c|m|dl|pthread|rt|util|resolv|gcc_s|stdc\+\+|openblas)|ld-linux.*)\.so\b")
 TORCH = re.compile(r"lib(torch|c10|cudart)")
+# Debian's PyTorch is there, and gives its libraries names with a version.
+RUN_PATH = "$ORIGIN:$ORIGIN/../_lib:$ORIGIN/../../torch/lib:/usr/lib/python3/dist-packages/torch/lib"
+LIBTORCH_SYMBOL = re.compile(r"_ZN?K?(St)?(2at|3c10|5torch|6caffe2)")
 HEADER_ONLY = ("libcli11-dev", "nlohmann-json3-dev")
 # (GLIBCXX_3.4.X, 2.Y): systems with glibc 2.Y have a libstdc++ with symbols up to X, as manylinux defines it.
 GLIBCXX = ((19, 17), (22, 24), (24, 27), (28, 31), (29, 34), (30, 35), (33, 39))
@@ -109,7 +115,7 @@ def package_of(library):
 
 def bundle(package, licenses):
     """Copies the libraries into the package, points all files at them, and copies the licences."""
-    files = [path for folder in ("_lib", "_bin") for path in (package / folder).iterdir() if is_elf(path)]
+    files = [path for folder in ("_lib", "_bin") for path in (package / folder).glob("*") if is_elf(path)]
     libraries = bundled(files)
     for name, source in libraries.items():
         shutil.copyfile(source, package / "_lib" / name)
@@ -117,22 +123,41 @@ def bundle(package, licenses):
     licenses.mkdir(exist_ok=True)
     for owner in {*map(package_of, libraries.values()), *HEADER_ONLY}:
         shutil.copyfile(f"/usr/share/doc/{owner}/copyright", licenses / f"{owner}.txt")
-    for path in (package / "_bin").iterdir():
+    for path in (package / "_bin").glob("*"):
         path.chmod(0o755)  # `wheel unpack` before 0.41 forgets it
     for path in files:
         subprocess.run(["strip", "--strip-unneeded", path], check=True)
-        subprocess.run(["patchelf", "--set-rpath", "$ORIGIN:$ORIGIN/../_lib:$ORIGIN/../../torch/lib", path], check=True)
+        subprocess.run(["patchelf", "--set-rpath", RUN_PATH, path], check=True)
     return files
 
 
-def pip_wheel(build, folder):
+def refuse_libtorch(files):
+    """A wheel for the stable ABI needs PyTorch's C functions alone."""
+    for path in files:
+        undefined = [line.split()[-1] for line in output("nm", "-D", "--undefined-only", path).splitlines()]
+        wrong = [name for name in undefined if LIBTORCH_SYMBOL.match(name)]
+        if wrong:
+            raise SystemExit(f"wheel: {path.name} needs {wrong[0]} of libtorch, which its stable ABI lacks; use --abi torch")
+
+
+def abi_of(build, wanted):
+    """The library to pack: "stable" or "torch"."""
+    folder = build / "python/posenc/_lib"
+    names = {"stable": "libposenc_torch_stable.so", "torch": "built_for.json"}
+    for abi in [wanted] if wanted else list(names):
+        if (folder / names[abi]).is_file():
+            return abi
+    raise SystemExit(f"wheel: {folder} has no {names.get(wanted, 'library')}; build it first (make build)")
+
+
+def pip_wheel(build, abi, folder):
     """The wheel as pip makes it for this machine, from a copy: pip leaves its own files in the tree it builds from."""
     tree = folder / "tree"
     for part in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "python", "include", "configs"):
         copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copyfile
         tree.mkdir(exist_ok=True)
         copy(ROOT / part, tree / part)
-    environment = {**os.environ, "POSENC_PREBUILT": str(build.resolve())}
+    environment = {**os.environ, "POSENC_PREBUILT": str(build.resolve()), "POSENC_ABI": abi}
     done = subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps",
                            "--no-build-isolation", "--wheel-dir", folder, tree], check=False, env=environment)
     if done.returncode != 0:
@@ -145,20 +170,22 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("build", type=Path, help="a build tree with the Python package and the programs")
     parser.add_argument("dist", type=Path, help="where the wheel goes")
+    parser.add_argument("--abi", choices=("stable", "torch"), help="of two libraries in the tree (default: stable)")
     args = parser.parse_args()
-    if not (args.build / "python/posenc/_lib/built_for.json").is_file():
-        parser.error(f"{args.build} has no Python package; build it first (make build)")
+    abi = abi_of(args.build, args.abi)
     missing = explorer_missing(ROOT / "build/web/dist")
     if missing:
         print(missing, file=sys.stderr)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        made = pip_wheel(args.build, folder)
+        made = pip_wheel(args.build, abi, folder)
         subprocess.run([sys.executable, "-m", "wheel", "unpack", "--dest", folder / "content", made], check=True,
                        stdout=subprocess.DEVNULL)
         (content,) = (folder / "content").iterdir()
         (info,) = content.glob("*.dist-info")
         files = bundle(content / "posenc", info / "licenses")
+        if abi == "stable":
+            refuse_libtorch(files)
         tag = platform_tag(set().union(*map(symbols, files)), platform.machine())
         record = (info / "WHEEL").read_text(encoding="utf-8")
         (info / "WHEEL").write_text(re.sub(r"^Tag: .*$", f"Tag: py3-none-{tag}", record, flags=re.M), encoding="utf-8")

@@ -1,4 +1,7 @@
-"""Makes the wheel of a build tree, installs it into an empty environment and uses it there without compilers."""
+"""Makes the wheel of a build tree, installs it into an empty environment and uses it there without compilers.
+
+With --abi stable it is the one for PyTorch's stable ABI, which has neither the lab nor the benchmarks.
+"""
 
 import argparse
 import json
@@ -79,7 +82,7 @@ def check(fine, *said):
         sys.exit("\n".join(map(str, said)))
 
 
-def check_wheel(wheel, version):
+def check_wheel(wheel, version, needs_torch):
     """The name is honest: no file needs a glibc newer than the tag says."""
     named = re.fullmatch(rf"posenc-{version}-py3-none-manylinux_2_(\d+)_\w+\.whl", wheel.name)
     check(named, f"unexpected name {wheel.name}")
@@ -91,7 +94,7 @@ def check_wheel(wheel, version):
     check(17 < max(glibc) <= int(named[1]), f"{wheel.name} needs glibc 2.{max(glibc)}")
     for line in ("License: MIT", "Requires-Python: >=3.9", "Classifier: License :: OSI Approved :: MIT License"):
         check(f"\n{line}\n" in metadata, f"METADATA lacks {line}")
-    check(re.search(r"^Requires-Dist: torch ?\(?==\d+\.\d+\.\*\)?$", metadata, re.M), metadata[:2000])
+    check(re.search(rf"^Requires-Dist: torch ?\(?{needs_torch}\)?$", metadata, re.M), metadata[:2000])
     check(any("licenses/libfmt" in name for name in names), "no licence of fmt")
 
 
@@ -124,6 +127,16 @@ def check_programs(environment, version):
     environment.run("posenc", "bench", "--help")
 
 
+def check_stable(environment):
+    """The library alone, and older versions of torch are refused by name."""
+    names = sorted(path.name for path in (environment.package / "_lib").glob("libposenc_*"))
+    check(names == ["libposenc_torch_stable.so"], names)
+    check(not list((environment.package / "_bin").glob("posenc-*")), "programs that need libtorch")
+    older = "import torch; torch.__version__ = '2.9.0'; import posenc"
+    said = environment.run("python", "-c", older, fails=True)
+    check("needs PyTorch 2.10 or newer but this Python has 2.9.0" in said, said)
+
+
 def check_other_torch(environment):
     """A torch that does not match is named before a symbol is missing."""
     record = environment.package / "_lib/built_for.json"
@@ -145,20 +158,25 @@ def main():
     parser.add_argument("--build", type=Path, required=True)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--version", required=True)
+    parser.add_argument("--abi", choices=("stable", "torch"), default="torch")
     args = parser.parse_args()
     shutil.rmtree(args.work, ignore_errors=True)
     with built_explorer(args.root / "build/web/dist") as explorer:
-        subprocess.run([sys.executable, args.root / "tools/wheel.py", args.build, args.work / "dist"], check=True)
+        subprocess.run([sys.executable, args.root / "tools/wheel.py", args.build, args.work / "dist", "--abi", args.abi],
+                       check=True)
     (wheel,) = (args.work / "dist").iterdir()
-    check_wheel(wheel, args.version)
+    check_wheel(wheel, args.version, r">=2\.10" if args.abi == "stable" else r"==\d+\.\d+\.\*")
     environment = Environment(args.work / "venv")
     environment.install(wheel)
-    check_libraries(environment)
-    check_explorer(environment, explorer)
     said = environment.run("python", "-c", snippets(args.root))
     check(said.splitlines()[-1].startswith(f"{args.version} {environment.package}"), said)
-    check_programs(environment, args.version)
-    check_other_torch(environment)
+    if args.abi == "stable":
+        check_stable(environment)
+    else:
+        check_libraries(environment)
+        check_explorer(environment, explorer)
+        check_programs(environment, args.version)
+        check_other_torch(environment)
     print(f"fine: {wheel.name} installed and used without a compiler")
 
 
