@@ -6,10 +6,12 @@ whose operators are in another namespace, have a copy.
 
 from __future__ import annotations
 
+import json
 from typing import Any, Callable, Optional, Sequence
 
 import torch
 from torch import Tensor
+from torch.utils import _python_dispatch
 
 Maybe = Optional[Tensor]
 Tensors = Sequence[Tensor]
@@ -263,8 +265,16 @@ def public_names(cls: type) -> list[str]:
     return [name for name in vars(cls) if not name.startswith("__") and name not in ("_inside", "all")]
 
 
+def stay_float32(ops: Any, spec: str, q: Tensor) -> list[bool]:
+    """For each input of a spec, whether it is float32 whatever the type of q."""
+    if not hasattr(ops, "spec_info"):
+        return []
+    with _python_dispatch._disable_current_modes():
+        return [i["float32"] for i in json.loads(ops.spec_info(spec, q.shape[3], q.shape[1], 0, ""))["inputs"]]
+
+
 def autocast(ops: Any, name: str) -> Callable[..., Any]:
-    """Brings q, k and v to the widest of their types. int8 rows of a cache, and float32 sums over tokens, stay."""
+    """Brings q, k and v to the widest of their types, and inputs too unless they stay float32; int8 rows stay."""
     below = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
     tensors = 2 if name == "rope" else 3
 
@@ -274,8 +284,10 @@ def autocast(ops: Any, name: str) -> Callable[..., Any]:
         for x in rows[1:]:
             dtype = torch.promote_types(dtype, x.dtype) if x.is_floating_point() else dtype
         rows = [x.to(dtype) if x.is_floating_point() else x for x in rows]
-        if len(others) > 2:  # spec, parameters, inputs
-            others[2] = [x if x.dtype == torch.float32 else x.to(dtype) for x in others[2]]
+        if len(others) > 2 and others[2]:  # spec, parameters, inputs
+            kept = stay_float32(ops, others[0], rows[0]) or [x.dtype == torch.float32 for x in others[2]]
+            narrow = torch.float32 if dtype != torch.float64 else dtype
+            others[2] = [x.to(narrow if float32 else dtype) for x, float32 in zip(others[2], kept)]
         with torch._C._ExcludeDispatchKeyGuard(below):
             return getattr(ops, name)(*rows, *others, **options)
 

@@ -70,6 +70,11 @@ assert posenc.library_path().name == {_library.STABLE!r}
 q = torch.randn(1, 2, 5, 8, requires_grad=True)
 with torch.autocast("cpu", torch.bfloat16):
     assert posenc.attention(q.bfloat16(), q, q, "rope").dtype == torch.float32
+    for spec in ("fox", "cope(npos_max=4, gate_source=separate)"):  # inputs that stay float32, and others
+        inputs = {{i.name: -torch.rand(1, 2, 5, i.channels) for i in posenc.Spec(spec).inputs(8, 2)}}
+        params = posenc.Spec(spec).initial_parameters(8, 2)
+        narrow = q.detach().bfloat16()
+        assert posenc.attention(narrow, narrow, narrow, spec, params, inputs=inputs, causal=True).dtype == torch.bfloat16
 gradient, = torch.autograd.grad(posenc.attention(q, q, q, "rope").square().sum(), q, create_graph=True)
 with pytest.raises(RuntimeError, match="no second derivative"):
     gradient.sum().backward()
