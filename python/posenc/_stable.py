@@ -35,6 +35,11 @@ def needs_graph(*tensors: Maybe) -> bool:
     return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
 
 
+def is_eager(q: Tensor) -> bool:
+    """Tensors that torch.compile and torch.export trace are of other classes."""
+    return type(q) in (Tensor, torch.nn.Parameter) and not torch.compiler.is_compiling()
+
+
 def sums_type(q: Tensor) -> torch.dtype:
     return torch.float64 if q.dtype == torch.float64 else torch.float32
 
@@ -59,8 +64,9 @@ def refuse_double_backward(name: str) -> Callable[..., Any]:
 class Composed:
     """What users call, made of the library's kernels. The signatures are those of the schemas."""
 
-    def __init__(self, ops: Any) -> None:
+    def __init__(self, ops: Any, gradients: Gradients) -> None:
         self.ops = ops
+        self.gradients = gradients
 
     def attention(
         self, q: Tensor, k: Tensor, v: Tensor, spec: str, parameters: Tensors, inputs: Tensors, *, causal: bool = False,
@@ -68,10 +74,12 @@ class Composed:
         cu_keys: Maybe = None, q_positions: Maybe = None, k_positions: Maybe = None, scale: Optional[float] = None,
         dropout: float = 0.0, seed: int = 0, keys_are_turned: bool = False,
     ) -> tuple[Tensor, Tensor]:
-        return self.ops._attention(
-            q, k, v, joined(parameters, q), inputs, spec, causal, window_left, window_right, key_mask, cu_queries,
-            cu_keys, q_positions, k_positions, scale, dropout, seed, keys_are_turned,
-        )
+        options = (spec, causal, window_left, window_right, key_mask, cu_queries, cu_keys, q_positions, k_positions, scale,
+                   dropout, seed, keys_are_turned)
+        flat = joined(parameters, q)
+        if is_eager(q) and needs_graph(q, k, v, flat, *inputs):
+            return EagerAttention.apply(self.gradients, options, q, k, v, flat, *inputs)
+        return self.ops._attention(q, k, v, flat, inputs, *options)
 
     def attention_decode(
         self, q: Tensor, k: Tensor, v: Tensor, spec: str, parameters: Tensors, inputs: Tensors, *, window_left: int = -1,
@@ -200,6 +208,7 @@ class Gradients:
         ctx.save_for_backward(q, k, v, parameters, *output, *places[:5], *of_encodings)
         ctx.options = spec, causal, left, right
         ctx.scaling = places[5:]
+        ctx.wants_parameters = parameters.requires_grad
         ctx.mark_non_differentiable(output[1])
         ctx.set_materialize_grads(False)
 
@@ -208,7 +217,7 @@ class Gradients:
         nothing = (None,) * 13
         if grad is None:
             return None, None, None, None, [None] * len(others[5:]), *nothing
-        wanted = ctx.needs_input_grad[3]
+        wanted = ctx.wants_parameters
         dq, dk, dv, dinputs, dparameters = self.ops._attention_backward(
             grad, out, lse, q, k, v, parameters, others[5:], *ctx.options, *others[:5], *ctx.scaling, wanted
         )
@@ -261,6 +270,24 @@ class Gradients:
         }
 
 
+class EagerAttention(torch.autograd.Function):
+    """The gradient of _attention for calls that nothing traces: what torch.library makes of a list of inputs and of many
+    options takes half a millisecond."""
+
+    @staticmethod
+    def forward(ctx: Any, gradients: Gradients, options: tuple, q: Tensor, k: Tensor, v: Tensor, parameters: Tensor,
+                *inputs: Tensor) -> tuple[Tensor, Tensor]:
+        out = gradients.ops._attention(q, k, v, parameters, inputs, *options)
+        ctx.gradients = gradients
+        gradients.keep_attention(ctx, (q, k, v, parameters, inputs, *options), out)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Maybe) -> tuple:
+        dq, dk, dv, dparameters, dinputs, *_ = ctx.gradients.attention(ctx, *grads)
+        return None, None, dq, dk, dv, dparameters, *dinputs
+
+
 def public_names(cls: type) -> list[str]:
     return [name for name in vars(cls) if not name.startswith("__") and name not in ("_inside", "all")]
 
@@ -305,7 +332,8 @@ def refusal(name: str) -> Callable[..., Any]:
 def register(namespace: str) -> torch.library.Library:
     """Completes the operators of the namespace that a library has registered. The result has to be kept."""
     ops, library = getattr(torch.ops, namespace), torch.library.Library(namespace, "FRAGMENT")
-    composed, gradients = Composed(ops), Gradients(ops).all()
+    differentiable = Gradients(ops)
+    composed, gradients = Composed(ops, differentiable), differentiable.all()
     for name in filter(lambda name: hasattr(ops, name), public_names(Composed)):
         library.impl(name, getattr(composed, name), "CompositeImplicitAutograd")
         if name in ("attention", "attention_decode", "linear_attention", "rope"):
