@@ -62,11 +62,13 @@ def test_opcheck_compile_and_errors(tests):
 
 @needs_torch
 @needs_library
-def test_autocast_and_second_derivative():
+def test_refusals_autocast_and_second_derivative():
     in_process("-c", f"""
 import sys; sys.path.insert(0, {str(FOLDER.parent)!r})
 import pytest, torch, posenc
 assert posenc.library_path().name == {_library.STABLE!r}
+for name in ("_attention", "_attention_cache", "_linear_attention", "_rope", "rerotate", "quantize_rows"):  # refusals
+    assert torch._C._dispatch_has_kernel_for_dispatch_key("posenc::" + name, "CUDA"), name
 q = torch.randn(1, 2, 5, 8, requires_grad=True)
 with torch.autocast("cpu", torch.bfloat16):
     assert posenc.attention(q.bfloat16(), q, q, "rope").dtype == torch.float32
