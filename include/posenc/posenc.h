@@ -36,6 +36,7 @@
 #include "posenc/encodings/spec.h"
 #include "posenc/kernels/attention.h"
 #include "posenc/kernels/attention_slices.h"
+#include "posenc/kernels/block_table.h"
 #include "posenc/kernels/embedding.h"
 #include "posenc/kernels/linear_attention.h"
 #include "posenc/kernels/quantize.h"

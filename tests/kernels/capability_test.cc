@@ -110,7 +110,8 @@ std::vector<Case> measured_cases() {
   for (const cases::Operation op : {cases::Operation::kAttention, cases::Operation::kDecode}) {
     std::set<std::string> seen;
     for (const Case& c : cases::checked_cases(op)) {
-      if (c.dtype != DType::kFloat32 || c.heads == c.kv_heads || !seen.insert(c.spec).second) {
+      if (c.dtype != DType::kFloat32 || c.heads == c.kv_heads ||
+          !seen.insert(c.spec + (c.page > 0 ? " in pages" : "")).second) {
         continue;
       }
       rows.push_back(c);

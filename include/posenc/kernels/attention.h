@@ -32,6 +32,7 @@
 #include "posenc/core/tensor_view.h"
 #include "posenc/encodings/rotary_cache.h"
 #include "posenc/encodings/spec.h"
+#include "posenc/kernels/block_table.h"
 #include "posenc/kernels/positions.h"
 
 namespace posenc {
@@ -98,6 +99,8 @@ struct AttentionCall {
   // capability() puts on AttentionPath::kDecode. A key or value whose scale is NaN is NaN.
   ConstTensorView k_scales = {};
   ConstTensorView v_scales = {};
+  // A paged cache: k, v, their scales and `inputs` are pools of pages. Not for a backward.
+  BlockTable block_table = {};
 };
 
 struct AttentionBackwardCall {
@@ -145,6 +148,7 @@ struct AttentionShapes {
   std::int64_t keys = 1;
   std::int64_t head_dim = 64;
   bool explicit_positions = false;
+  bool paged = false;  // a block table
 };
 std::string explain(const Spec& spec, const AttentionShapes& shapes);
 

@@ -25,8 +25,9 @@ struct Capability {
   };
   Pass forward;
   Pass backward;
-  std::string terms;   // terms that are fused: "rope while reading rows, cope"
-  std::string device;  // "cuda", or empty for the CPU
+  std::string terms;         // terms that are fused: "rope while reading rows, cope"
+  std::string device;        // "cuda", or empty for the CPU
+  bool has_backward = true;  // false for a paged cache
 
   [[nodiscard]] bool is_slow() const { return !forward.why.empty() || !backward.why.empty(); }
 };

@@ -1,6 +1,7 @@
 // Test data shared by softmax and linear attention: tensors, parameters, masks.
 #pragma once
 
+#include "cases/paged_cache.h"
 #include "cases/problem.h"
 #include "posenc/kernels/reference.h"
 
@@ -59,7 +60,7 @@ std::vector<Variable> variables_of(ExactAttention& exact, const AttentionData& d
 
 class AttentionProblem : public Problem {
  public:
-  explicit AttentionProblem(const Case& c) : data(c) {}
+  explicit AttentionProblem(const Case& c);
 
   void forward() override;
   void backward() override;
@@ -75,6 +76,7 @@ class AttentionProblem : public Problem {
   [[nodiscard]] ref::AttentionOptions ref_options() const;
 
   AttentionData data;
+  std::optional<PagedCache> paged;  // of what the tensors of `data` held when it was made
 
  private:
   ExactAttention exact_;

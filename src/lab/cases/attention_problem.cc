@@ -10,6 +10,10 @@ constexpr std::uint64_t kDropoutSeed = 77;
 
 }  // namespace
 
+AttentionProblem::AttentionProblem(const Case& c) : data(c) {
+  if (c.page > 0) paged.emplace(data, c.page, std::vector<std::int64_t>(c.batch, c.keys));
+}
+
 AttentionCall AttentionProblem::call() {
   AttentionCall call;
   call.allow_reference = true;
@@ -31,6 +35,7 @@ AttentionCall AttentionProblem::call() {
     call.k_scales = data.k_scales.view();
     call.v_scales = data.v_scales.view();
   }
+  if (paged) paged->put_into(call);
   return call;
 }
 

@@ -29,7 +29,8 @@ std::string layout(const Case& c) {
   constexpr std::array<const char*, 5> kForms = {"", " offsets", " ids", " ids32", " packed ids"};
   const std::string cache =
       c.cache_dtype ? fmt::format(" cache {}", dtype_name(*c.cache_dtype)) : "";
-  return fmt::format("{}{}{}{}", cache, kOrders[static_cast<std::size_t>(c.order)],
+  const std::string pages = c.page > 0 ? fmt::format(" pages of {}", c.page) : "";
+  return fmt::format("{}{}{}{}{}", cache, pages, kOrders[static_cast<std::size_t>(c.order)],
                      kForms[static_cast<std::size_t>(c.positions)], c.in_place ? " in place" : "");
 }
 

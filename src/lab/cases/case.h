@@ -32,6 +32,7 @@ struct Case {
   DType dtype = DType::kFloat32;
   std::optional<DType> cache_dtype = {};  // of keys, values and inputs; default: dtype. No backward
   Order order = Order::kDense;
+  std::int64_t page = 0;  // tokens of a page of the cache (paged_cache.h); 0: no pages. No backward
 
   bool causal = true;
   std::int64_t window_left = -1;
@@ -51,8 +52,8 @@ struct Case {
   std::uint64_t seed = 11;
 };
 
-// A rotation in place has lost its input; gradients need one type.
-inline bool has_backward(const Case& c) { return !c.in_place && !c.cache_dtype; }
+// A rotation in place has lost its input; gradients need one type and no pages.
+inline bool has_backward(const Case& c) { return !c.in_place && !c.cache_dtype && c.page == 0; }
 
 // "attention rope + alibi B1 H2/2 T70x70 D16 float32 causal": what tells rows apart.
 std::string name_of(const Case& c);

@@ -122,6 +122,30 @@ void add_int8_caches(const Case& base, std::vector<Case>& all) {
   all.push_back(quantized);
 }
 
+// Pages that fill no chunk of the kernel, and one that is longer; in both orders of a pool.
+void add_paged_caches(const Case& base, std::vector<Case>& all) {
+  Case paged = base;
+  paged.page = 16;
+  paged.heads = 4;
+  paged.batch = 2;
+  paged.queries = 3;
+  paged.order = Order::kTokensFirst;
+  all.push_back(paged);
+  paged.page = 7;
+  paged.order = Order::kDense;
+  paged.queries = 1;
+  paged.padding = true;
+  paged.cache_dtype = DType::kFloat16;
+  all.push_back(paged);
+  const AttentionShapes shapes{.keys = base.keys, .head_dim = 16};
+  if (capability(parse_spec(base.spec), shapes).forward.path != AttentionPath::kDecode) return;
+  paged.page = 600;
+  paged.queries = 5;
+  paged.window_left = 200;
+  paged.cache_dtype = DType::kInt8;
+  all.push_back(paged);
+}
+
 void add_decoding(const std::string& spec, std::vector<Case>& all) {
   const Case base{.op = Operation::kDecode, .spec = spec, .queries = 1, .keys = 700};
   Case grouped = base;
@@ -141,6 +165,7 @@ void add_decoding(const std::string& spec, std::vector<Case>& all) {
   }
   add_other_caches(base, all);
   add_int8_caches(base, all);
+  add_paged_caches(base, all);
 }
 
 void add_odd_sizes(const std::string& spec, std::vector<Case>& all) {

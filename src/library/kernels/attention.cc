@@ -6,6 +6,7 @@
 #include "kernels/attention_plan.h"
 #include "kernels/attention_reference.h"
 #include "kernels/guarded.h"
+#include "kernels/paged_cache.h"
 #include "kernels/pair_terms.h"
 #include "kernels/path_trace.h"
 #include "posenc/core/threads.h"
@@ -59,6 +60,17 @@ Status run_fused(const AttentionCall& call) {
     run_task(setup, tasks[task], workers[worker]);
   });
   return {};
+}
+
+Status run_forward(const AttentionCall& call) noexcept {
+  if (Status s = check_attention(call, KeyTypes::kAny); !s.ok()) return s;
+  if (call.q.empty()) return {};
+  return guarded("attention", [&]() -> Status {
+    const std::string obstacle = obstacle_of(call);
+    if (Status s = check_path("attention", call, obstacle); !s.ok()) return s;
+    if (!obstacle.empty()) return reference_attention(call);
+    return is_decode(call) ? decode_attention(call) : run_fused(call);
+  });
 }
 
 }  // namespace
@@ -124,13 +136,10 @@ void write_outputs(const AttentionSetup& setup, const Segment& s, std::int64_t h
 }
 
 Status attention(const AttentionCall& call) noexcept {
-  if (Status s = check_attention(call, KeyTypes::kAny); !s.ok()) return s;
-  if (call.q.empty()) return {};
+  if (!call.block_table.given()) return run_forward(call);
   return guarded("attention", [&]() -> Status {
-    const std::string obstacle = obstacle_of(call);
-    if (Status s = check_path("attention", call, obstacle); !s.ok()) return s;
-    if (!obstacle.empty()) return reference_attention(call);
-    return is_decode(call) ? decode_attention(call) : run_fused(call);
+    if (Status s = check_block_table(call); !s.ok()) return s;
+    return run_forward(PagedCall(call).call);
   });
 }
 

@@ -35,7 +35,7 @@ std::int64_t packed_bytes(const AttentionCall& call) {
   const AttentionPlan::State& state = call.plan->state();
   const std::int64_t rows = key_head_keys(call) * row_bytes(call);
   const auto packs = [&](const ConstTensorView& x) {
-    return !serves_as_rows(x, static_cast<std::size_t>(widest(x.channels())));
+    return !serves_as_rows(call, x, static_cast<std::size_t>(widest(x.channels())));
   };
   std::int64_t bytes = 0;
   if (turns_keys(call) || packs(call.k)) bytes += rows;

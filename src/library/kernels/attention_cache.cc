@@ -1,6 +1,7 @@
 #include "kernels/attention_cache.h"
 
 #include "kernels/attention_reference.h"
+#include "kernels/paged_cache.h"
 #include "kernels/view_checks.h"
 
 namespace posenc {
@@ -48,16 +49,18 @@ Status check_cache(const AttentionCall& call) {
 }
 
 void RowScales::apply(float* numbers, std::size_t count) const {
-  for (std::size_t j = 0; j < count; ++j)
-    numbers[j] *= first[static_cast<std::ptrdiff_t>(j) * stride];
+  const auto run = [&](std::int64_t place, std::int64_t tokens, const std::byte* data) {
+    const auto* scale = reinterpret_cast<const float*>(data);
+    for (std::int64_t j = 0; j < tokens; ++j) numbers[place + j] *= scale[j * scales->stride[2]];
+  };
+  for_each_run(*table, *scales, batch, kv_head, first, static_cast<std::int64_t>(count), run);
 }
 
-RowScales scales_of(const ConstTensorView& rows, const ConstTensorView& scales, std::int64_t batch,
-                    std::int64_t kv_head, std::int64_t token) {
+RowScales scales_of(const AttentionCall& call, const ConstTensorView& rows,
+                    const ConstTensorView& scales, std::int64_t batch, std::int64_t kv_head,
+                    std::int64_t token) {
   if (rows.dtype != DType::kInt8) return {};
-  const auto* data =
-      static_cast<const std::byte*>(scales.data) + scales.row_offset(batch, kv_head, token);
-  return {reinterpret_cast<const float*>(data), static_cast<std::ptrdiff_t>(scales.stride[2])};
+  return {&call.block_table, &scales, batch, kv_head, token};
 }
 
 }  // namespace posenc

@@ -5,6 +5,7 @@
 
 #include "core/thread_pool.h"
 #include "kernels/cpu/chain_simd.h"
+#include "kernels/paged_cache.h"
 
 namespace posenc {
 namespace {
@@ -34,8 +35,9 @@ void read_step(const AttentionSetup& setup, std::int64_t batch, std::int64_t hea
     factor = 0.0f;
     return;
   }
-  read_row(chain_input(call, 0), batch, head, key, setup.padded_dim, row);
-  if (householder) read_row(chain_input(call, 1), batch, head, key, 1, &factor);
+  const BlockTable& table = call.block_table;
+  read_key_row(table, chain_input(call, 0), batch, head, key, setup.padded_dim, row);
+  if (householder) read_key_row(table, chain_input(call, 1), batch, head, key, 1, &factor);
 }
 
 void pack_steps(AttentionSetup& setup) {
@@ -45,7 +47,7 @@ void pack_steps(AttentionSetup& setup) {
   chain.steps.resize(static_cast<std::size_t>(rows) * setup.padded_dim);
   chain.factors.assign(static_cast<std::size_t>(rows), 0.0f);
   parallel_for(k.batch() * k.heads(), [&](std::int64_t matrix, int) {
-    for (std::int64_t t = 0; t < k.tokens(); ++t) {
+    for (std::int64_t t = 0; t < key_count(*setup.call, matrix / k.heads()); ++t) {
       const auto at = static_cast<std::size_t>(matrix * k.tokens() + t);
       float* row = chain.steps.data() + at * setup.padded_dim;
       read_step(setup, matrix / k.heads(), matrix % k.heads(), t, row, chain.factors[at]);
@@ -149,7 +151,8 @@ void chain_scores(const AttentionSetup& setup, const Segment& s, std::int64_t kv
                   std::int64_t place, std::int64_t first, const ChainedRow& row, float* scores) {
   for (std::int64_t m = place; m >= first; --m) {
     float factor = 0.0f;
-    read_row(setup.call->k, s.batch, kv_head, s.first_key + m, setup.padded_dim, row.key);
+    read_key_row(setup.call->block_table, setup.call->k, s.batch, kv_head, s.first_key + m,
+                 setup.padded_dim, row.key);
     read_step(setup, s.batch, kv_head, s.first_key + m, row.step, factor);
     scores[m] =
         cpu::meet_key(setup.chain.kind, row.key, row.step, factor, setup.padded_dim, row.query);

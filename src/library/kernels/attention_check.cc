@@ -5,6 +5,7 @@
 #include "kernels/attention_cache.h"
 #include "kernels/attention_chain.h"
 #include "kernels/key_mask.h"
+#include "kernels/paged_cache.h"
 #include "kernels/view_checks.h"
 
 namespace posenc {
@@ -153,6 +154,7 @@ Status check_outputs(const AttentionCall& call) noexcept {
     if (call.out.data != nullptr && call.out.data == in->data) {
       return {StatusCode::kInvalidArgument, "[attention] out must not be one of its inputs"};
     }
+    if (call.block_table.given() && in != &call.q) continue;  // check_block_table sees the pools
     if (Status s = check_output(kOp, "out", call.out, *in); !s.ok()) return s;
   }
   const std::int64_t rows = call.q.batch() * call.q.heads() * call.q.tokens();
@@ -166,7 +168,10 @@ Status check_outputs(const AttentionCall& call) noexcept {
 class GateRows {
  public:
   GateRows(const AttentionCall& call, const ConstTensorView& x)
-      : x_(x), mask_(call.mask.key_mask), channels_(static_cast<std::size_t>(x.channels())) {}
+      : call_(call),
+        x_(x),
+        mask_(call.mask.key_mask),
+        channels_(static_cast<std::size_t>(x.channels())) {}
 
   [[nodiscard]] std::int64_t count() const { return x_.batch() * x_.heads() * x_.tokens(); }
   [[nodiscard]] TokenPlace place(std::int64_t n) const {
@@ -180,9 +185,11 @@ class GateRows {
   [[nodiscard]] Wrong find(std::int64_t first, std::int64_t end) const {
     for (std::int64_t n = first; n < end; ++n) {
       const TokenPlace at = place(n);
+      if (at.token >= key_count(call_, at.batch)) continue;
       if (mask_ != nullptr && mask_[at.batch * x_.tokens() + at.token] == 0) continue;
-      const auto* row = reinterpret_cast<const float*>(static_cast<const std::byte*>(x_.data) +
-                                                       x_.row_offset(at.batch, at.head, at.token));
+      const auto* row = reinterpret_cast<const float*>(
+          static_cast<const std::byte*>(x_.data) +
+          key_offset(call_.block_table, x_, at.batch, at.head, at.token));
       bool fine = true;
       for (std::size_t c = 0; c < channels_; ++c) fine &= row[c] <= 0.0f;
       if (fine) continue;
@@ -207,6 +214,7 @@ class GateRows {
  private:
   static constexpr std::int64_t kValuesPerTask = 1 << 15;
 
+  const AttentionCall& call_;
   const ConstTensorView& x_;
   const std::uint8_t* mask_;
   std::size_t channels_;
@@ -338,6 +346,11 @@ Status check_attention_inputs(const AttentionCall& call, KeyTypes types) noexcep
 }
 
 Status check_attention(const AttentionCall& call, KeyTypes types) noexcept {
+  if (call.block_table.given() && types == KeyTypes::kOfQueries) {
+    return {StatusCode::kUnsupported,
+            "[attention] block_table is for forward calls, without a backward and slices; gather "
+            "the pages into k and v"};
+  }
   if (Status s = check_attention_inputs(call, types); !s.ok()) return s;
   if (Status s = check_values(call); !s.ok()) return s;
   if (Status s = check_outputs(call); !s.ok()) return s;

@@ -9,6 +9,7 @@
 #include "kernels/attention_chain.h"
 #include "kernels/attention_reference.h"
 #include "kernels/cpu/decode_simd.h"
+#include "kernels/paged_cache.h"
 #include "kernels/path_trace.h"
 #include "posenc/core/threads.h"
 
@@ -26,6 +27,8 @@ struct Group {
   std::size_t first_row;  // of all rows of the call
   std::size_t rows;
 };
+
+using RowStarts = std::vector<const std::byte*>;
 
 class Decoder {
  public:
@@ -51,6 +54,8 @@ class Decoder {
     for (int t = 0; t < num_threads(); ++t) turners_.emplace_back(setup);
     key_rows_.assign(turners_.size(), AlignedFloats(setup.padded_dim));
     step_rows_ = key_rows_;
+    const bool paged = setup.call->block_table.given();
+    row_starts_.assign(turners_.size(), RowStarts(paged ? kChunk + cpu::kRowsAhead : 0));
     tables_.assign(turners_.size(), AlignedFloats(setup.cope_stride));
     products_.assign(turners_.size(), AlignedFloats(setup.relative_form.stride));
     relative_.resize(rows * setup.relative_form.channel_stride);
@@ -63,7 +68,8 @@ class Decoder {
     parallel_for(static_cast<std::int64_t>(rows_), [this](std::int64_t row, int worker) {
       finish_row(static_cast<std::size_t>(row), worker);
     });
-    for_each_chunk([this](const Group& g, std::int64_t chunk, int) { weigh(g, chunk); });
+    for_each_chunk(
+        [this](const Group& g, std::int64_t chunk, int worker) { weigh(g, chunk, worker); });
     write_all();
   }
 
@@ -116,23 +122,39 @@ class Decoder {
     const std::int64_t place = g.segment->place_offset() + query_of(g, r);
     if (place < 0) return;  // before the first key: zeros
     const AttentionPlan::State& state = *setup_.state;
-    read_row(setup_.call->inputs[first_input(state.inputs, *state.relative_query)],
-             g.segment->batch, head_of(g, r), g.segment->first_key + place, width, to);
+    read_key_row(setup_.call->block_table,
+                 setup_.call->inputs[first_input(state.inputs, *state.relative_query)],
+                 g.segment->batch, head_of(g, r), g.segment->first_key + place, width, to);
   }
 
-  [[nodiscard]] cpu::CacheRows cache(const ConstTensorView& x, const Group& g,
-                                     std::int64_t chunk) const {
+  // Valid until the worker asks for another chunk.
+  cpu::CacheRows cache(const ConstTensorView& x, const Group& g, std::int64_t chunk, int worker) {
+    const BlockTable& table = setup_.call->block_table;
     const std::int64_t first = chunk * kChunk;
-    return {
-        x.dtype,
-        static_cast<const std::byte*>(x.data) +
-            x.row_offset(g.segment->batch, g.kv_head, g.segment->first_key + first),
-        static_cast<std::ptrdiff_t>(x.stride[2]) * static_cast<std::ptrdiff_t>(dtype_size(x.dtype)),
-        static_cast<std::size_t>(std::min(kChunk, g.segment->keys - first)), setup_.dim};
+    const std::int64_t key = g.segment->first_key + first;
+    const auto size = static_cast<std::ptrdiff_t>(dtype_size(x.dtype));
+    const std::int64_t left = g.segment->keys - first;
+    cpu::CacheRows rows{x.dtype,
+                        static_cast<const std::byte*>(x.data) +
+                            key_offset(table, x, g.segment->batch, g.kv_head, key),
+                        static_cast<std::ptrdiff_t>(x.stride[2]) * size,
+                        static_cast<std::size_t>(std::min(kChunk, left)), setup_.dim};
+    if (!table.given()) return rows;
+    RowStarts& starts = row_starts_[worker];
+    const std::int64_t known = std::min<std::int64_t>(left, std::ssize(starts));
+    for_each_run(table, x, g.segment->batch, g.kv_head, key, known,
+                 [&](std::int64_t place, std::int64_t count, const std::byte* data) {
+                   for (std::int64_t j = 0; j < count; ++j) {
+                     starts[place + j] = data + j * rows.stride;
+                   }
+                 });
+    std::fill(starts.begin() + known, starts.end(), starts[known - 1]);
+    rows.rows = starts.data();
+    return rows;
   }
 
   void score(const Group& g, std::int64_t chunk, int worker) {
-    const cpu::CacheRows keys = cache(setup_.call->k, g, chunk);
+    const cpu::CacheRows keys = cache(setup_.call->k, g, chunk, worker);
     float* scores = scores_.data() + g.first_row * keys_ + static_cast<std::size_t>(chunk * kChunk);
     const float* queries = queries_.data() + g.first_row * setup_.padded_dim;
     if (setup_.state->chain) {
@@ -145,7 +167,7 @@ class Decoder {
     if (!setup_.state->chain) scale_rows(setup_.call->k, setup_.call->k_scales, g, chunk, scores);
     if (gates_.empty() || !has_gate_vectors(*setup_.cope())) return;
     float* gates = gates_.data() + g.first_row * keys_ + static_cast<std::size_t>(chunk * kChunk);
-    cpu::dot_rows(cache(setup_.gate_vectors(), g, chunk),
+    cpu::dot_rows(cache(setup_.gate_vectors(), g, chunk, worker),
                   plain_.data() + g.first_row * setup_.padded_dim, setup_.padded_dim, g.rows, gates,
                   keys_);
     if (setup_.cope()->gate_source == Cope::GateSource::kValue) {
@@ -156,8 +178,8 @@ class Decoder {
   // Numbers [rows of the group][keys_] of a chunk, times the scales of an int8 cache.
   void scale_rows(const ConstTensorView& x, const ConstTensorView& scales, const Group& g,
                   std::int64_t chunk, float* numbers) const {
-    const RowScales of_rows =
-        scales_of(x, scales, g.segment->batch, g.kv_head, g.segment->first_key + chunk * kChunk);
+    const RowScales of_rows = scales_of(*setup_.call, x, scales, g.segment->batch, g.kv_head,
+                                        g.segment->first_key + chunk * kChunk);
     const std::int64_t count = std::min(kChunk, g.segment->keys - chunk * kChunk);
     for (std::size_t r = 0; r < g.rows && of_rows; ++r) {
       of_rows.apply(numbers + r * keys_, static_cast<std::size_t>(count));
@@ -170,7 +192,8 @@ class Decoder {
     AlignedFloats& row = key_rows_[worker];
     for (std::size_t j = 0; j < count; ++j) {
       const std::int64_t key = g.segment->first_key + chunk * kChunk + static_cast<std::int64_t>(j);
-      read_row(setup_.call->k, g.segment->batch, g.kv_head, key, setup_.padded_dim, row.data());
+      read_key_row(setup_.call->block_table, setup_.call->k, g.segment->batch, g.kv_head, key,
+                   setup_.padded_dim, row.data());
       turners_[worker].forward(Role::kKey, g.kv_head, setup_.state->kv_heads, g.segment->batch, key,
                                row.data());
       cpu::dot_rows(
@@ -199,8 +222,8 @@ class Decoder {
                     step_rows_[worker].data()},
                    scores);
       if (const RowScales of_keys =
-              scales_of(setup_.call->k, setup_.call->k_scales, g.segment->batch, g.kv_head,
-                        g.segment->first_key + first)) {
+              scales_of(*setup_.call, setup_.call->k, setup_.call->k_scales, g.segment->batch,
+                        g.kv_head, g.segment->first_key + first)) {
         of_keys.apply(scores + first, static_cast<std::size_t>(end - first));
       }
       std::fill(scores + end, scores + g.segment->keys, -kInfinity);
@@ -237,7 +260,8 @@ class Decoder {
                      std::int64_t end, float* weights) const {
     const ConstTensorView& v = setup_.call->v;
     if (v.dtype != DType::kInt8) return;
-    scales_of(v, setup_.call->v_scales, g.segment->batch, g.kv_head, g.segment->first_key + first)
+    scales_of(*setup_.call, v, setup_.call->v_scales, g.segment->batch, g.kv_head,
+              g.segment->first_key + first)
         .apply(weights + first, static_cast<std::size_t>(end - first));
     for (std::int64_t m = first; p.key_mask != nullptr && m < end; ++m) {
       if (p.key_mask[m] == 0) weights[m] = 0.0f;
@@ -364,12 +388,12 @@ class Decoder {
     }
   }
 
-  void weigh(const Group& g, std::int64_t chunk) {
+  void weigh(const Group& g, std::int64_t chunk, int worker) {
     float* sums = partial_.data() +
                   (static_cast<std::size_t>(chunk) * rows_ + g.first_row) * setup_.padded_dim;
     const float* weights =
         scores_.data() + g.first_row * keys_ + static_cast<std::size_t>(chunk * kChunk);
-    cpu::add_weighted_rows(cache(setup_.call->v, g, chunk), weights, keys_, g.rows, sums,
+    cpu::add_weighted_rows(cache(setup_.call->v, g, chunk, worker), weights, keys_, g.rows, sums,
                            setup_.padded_dim);
     for (std::size_t r = 0; r < g.rows; ++r) {
       float* sum = sums + r * setup_.padded_dim;
@@ -389,8 +413,8 @@ class Decoder {
     const std::int64_t end = std::min((chunk + 1) * kChunk, g.segment->keys);
     for (std::int64_t m = chunk * kChunk; m < end; ++m) {
       if (!p.sees(p.place_offset + query_of(g, r), m)) continue;
-      read_row(setup_.call->v, g.segment->batch, g.kv_head, g.segment->first_key + m,
-               setup_.padded_dim, value.data());
+      read_key_row(setup_.call->block_table, setup_.call->v, g.segment->batch, g.kv_head,
+                   g.segment->first_key + m, setup_.padded_dim, value.data());
       for (std::size_t c = 0; c < setup_.dim; ++c) sum[c] += weights[m] * value[c];
     }
   }
@@ -438,6 +462,7 @@ class Decoder {
   std::vector<RowTurner> turners_;
   std::vector<AlignedFloats> key_rows_;
   std::vector<AlignedFloats> step_rows_;  // of a chain
+  std::vector<RowStarts> row_starts_;     // of a chunk of a paged cache
   std::vector<AlignedFloats> tables_;
   AlignedFloats relative_;  // [rows][channels of RelativeQuery]
   std::vector<AlignedFloats> products_;

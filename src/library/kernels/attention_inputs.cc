@@ -6,6 +6,7 @@
 
 #include "core/thread_pool.h"
 #include "kernels/input_angles.h"
+#include "kernels/paged_cache.h"
 #include "posenc/kernels/attention_slices.h"
 
 namespace posenc {
@@ -49,7 +50,7 @@ void fill_input_angles(const AttentionSetup& setup, const Segment& s, std::int64
   const AttentionPlan::State& state = *setup.state;
   const Rope& rope = *rope_of_input(state, r);
   const auto pairs = static_cast<std::size_t>(state.rotations[r].pairs());
-  InputAngleRows rows(state, r, setup.call->inputs, s.batch, head);
+  InputAngleRows rows(state, r, setup.call->inputs, s.batch, head, setup.call->block_table);
   const auto real = real_keys(*setup.call, s);
   const std::int64_t first = reads_all_angles(setup) ? 0 : first_own_place(s);
   for (std::int64_t t = rope.running ? 0 : first; t < s.keys; ++t) {
@@ -105,12 +106,13 @@ void fill_query_factors(AttentionSetup& setup) {
 }
 
 // One number per key of a segment.
-std::vector<double> token_values(const ConstTensorView& x, const Segment& s, std::int64_t head) {
+std::vector<double> token_values(const BlockTable& table, const ConstTensorView& x,
+                                 const Segment& s, std::int64_t head) {
   std::vector<double> values;
   values.reserve(static_cast<std::size_t>(s.keys));
   for (std::int64_t t = 0; t < s.keys; ++t) {
     float value = 0.0f;
-    read_row(x, s.batch, head, s.first_key + t, 1, &value);
+    read_key_row(table, x, s.batch, head, s.first_key + t, 1, &value);
     values.push_back(static_cast<double>(value));
   }
   return values;
@@ -170,7 +172,7 @@ void fill_token_sums(AttentionSetup& setup) {
   setup.token_key.resize(setup.token_query.size());
   for (const Segment& s : setup.segments) {
     for (std::int64_t h = 0; h < state.shape.heads; ++h) {
-      const auto x = token_values(call.inputs[input], s, h / group);
+      const auto x = token_values(call.block_table, call.inputs[input], s, h / group);
       const TokenSums sums = token_sums(form, x, real_keys(call, s));
       const std::int64_t at = (s.batch * state.shape.heads + h) * call.k.tokens() + s.first_key;
       std::copy(sums.at_query.begin(), sums.at_query.end(), setup.token_query.begin() + at);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/paged_cache.h"
 #include "kernels/pair_terms.h"
 #include "posenc/kernels/attention_slices.h"
 
@@ -85,7 +86,7 @@ void AttentionSetup::read_relative(const Segment& s, std::int64_t head,
     const std::int64_t place = s.place_offset() + query;
     if (place < 0) continue;  // a query before the first key
     const ConstTensorView& u = call->inputs[first_input(state->inputs, *state->relative_query)];
-    read_row(u, s.batch, head, s.first_key + place, stride, row);
+    read_key_row(call->block_table, u, s.batch, head, s.first_key + place, stride, row);
   }
 }
 
@@ -115,7 +116,7 @@ std::vector<Segment> segments_of(const AttentionCall& call) {
   std::vector<Segment> segments;
   for (std::int64_t b = 0; b < call.q.batch(); ++b) {
     if (queries.empty()) {
-      segments.push_back({b, 0, call.q.tokens(), 0, call.k.tokens()});
+      segments.push_back({b, 0, call.q.tokens(), 0, key_count(call, b)});
       continue;
     }
     for (std::size_t s = 0; s + 1 < queries.size(); ++s) {

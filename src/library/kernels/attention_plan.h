@@ -147,8 +147,8 @@ Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool 
 // Every distance n - m that a block may read: keys past the query, and queries past the last one (those lanes are read
 // and not used).
 DistanceRange distances_of(const AttentionCall& call, const std::vector<Segment>& segments);
-// Whether the tensor's rows can be read without packing: float32, whole vectors, not rotated.
-bool serves_as_rows(const ConstTensorView& x, std::size_t padded_dim);
+// Whether the tensor's rows can be read without packing: float32, whole vectors, not rotated, not in pages.
+bool serves_as_rows(const AttentionCall& call, const ConstTensorView& x, std::size_t padded_dim);
 // Whether keys are rotated while they are packed.
 bool turns_keys(const AttentionCall& call);
 

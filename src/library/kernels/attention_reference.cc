@@ -2,20 +2,22 @@
 
 #include <algorithm>
 
+#include "kernels/paged_cache.h"
 #include "kernels/path_trace.h"
 #include "posenc/kernels/ref/attention.h"
 
 namespace posenc {
 namespace {
 
-std::vector<double> to_double(const ConstTensorView& x) {
+// With the table of a call for tensors with a row per key.
+std::vector<double> to_double(const ConstTensorView& x, const BlockTable& table = {}) {
   std::vector<double> all;
   if (!x.present()) return all;
   AlignedFloats row(static_cast<std::size_t>(x.channels()));
   for (std::int64_t b = 0; b < x.batch(); ++b) {
     for (std::int64_t h = 0; h < x.heads(); ++h) {
       for (std::int64_t t = 0; t < x.tokens(); ++t) {
-        read_row(x, b, h, t, row.size(), row.data());
+        read_key_row(table, x, b, h, t, row.size(), row.data());
         all.insert(all.end(), row.begin(), row.end());
       }
     }
@@ -52,11 +54,13 @@ struct AsReference {
   explicit AsReference(const AttentionCall& call)
       : state(call.plan->state()),
         q(to_double(call.q)),
-        k(to_double(call.k)),
-        v(to_double(call.v)) {
+        k(to_double(call.k, call.block_table)),
+        v(to_double(call.v, call.block_table)) {
     shape = {call.q.batch(),  call.q.heads(),  call.k.heads(),
              call.q.tokens(), call.k.tokens(), call.q.channels()};
-    for (const ConstTensorView& input : call.inputs) of_encodings.push_back(to_double(input));
+    for (const ConstTensorView& input : call.inputs) {
+      of_encodings.push_back(to_double(input, call.block_table));
+    }
     inputs = {q, k, v, {of_encodings.begin(), of_encodings.end()}};
     options.scale = call.scale;
     options.masking = {call.mask.causal, call.mask.window_left, call.mask.window_right, {}, {}, {}};
@@ -87,10 +91,7 @@ struct AsReference {
   ref::AttentionOptions options;
 };
 
-}  // namespace
-
-Status reference_attention(const AttentionCall& call) {
-  path_trace().forward = AttentionPath::kReference;
+void run_reference(const AttentionCall& call) {
   const AsReference as(call);
   const ref::AttentionOutput result =
       ref::attention(as.state.spec, *call.parameters, as.shape, as.inputs, as.options);
@@ -98,6 +99,17 @@ Status reference_attention(const AttentionCall& call) {
   std::transform(result.lse.begin(),
                  result.lse.begin() + static_cast<std::ptrdiff_t>(call.lse.size()),
                  call.lse.begin(), [](double x) { return static_cast<float>(x); });
+}
+
+}  // namespace
+
+Status reference_attention(const AttentionCall& call) {
+  path_trace().forward = AttentionPath::kReference;
+  if (!call.block_table.given()) {
+    run_reference(call);
+    return {};
+  }
+  for (std::int64_t b = 0; b < call.q.batch(); ++b) run_reference(PagedEntry(call, b).call);
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include "kernels/attention_inputs.h"
 #include "kernels/attention_reference.h"
 #include "kernels/cpu/rows_simd.h"
+#include "kernels/paged_cache.h"
 #include "kernels/pair_terms.h"
 #include "posenc/core/threads.h"
 #include "posenc/kernels/attention_slices.h"
@@ -127,9 +128,9 @@ void fill_cope(AttentionSetup& setup) {
 
 }  // namespace
 
-bool serves_as_rows(const ConstTensorView& x, std::size_t padded_dim) {
-  return x.dtype == DType::kFloat32 && static_cast<std::size_t>(x.channels()) == padded_dim &&
-         x.stride[2] >= 0;
+bool serves_as_rows(const AttentionCall& call, const ConstTensorView& x, std::size_t padded_dim) {
+  return !call.block_table.given() && x.dtype == DType::kFloat32 &&
+         static_cast<std::size_t>(x.channels()) == padded_dim && x.stride[2] >= 0;
 }
 
 bool turns_keys(const AttentionCall& call) {
@@ -146,7 +147,7 @@ std::size_t padded(std::int64_t dim) {
 enum class Turn { kNot, kKeys, kValues };
 
 void pack(AttentionSetup& setup, const ConstTensorView& x, Turn turned, AlignedFloats& rows) {
-  if (turned == Turn::kNot && serves_as_rows(x, setup.padded_dim)) return;
+  if (turned == Turn::kNot && serves_as_rows(*setup.call, x, setup.padded_dim)) return;
   const std::int64_t heads = x.heads();
   const std::int64_t tokens = x.tokens();
   rows.assign(static_cast<std::size_t>(x.batch() * heads * tokens) * setup.padded_dim, 0.0f);
@@ -157,10 +158,11 @@ void pack(AttentionSetup& setup, const ConstTensorView& x, Turn turned, AlignedF
     const std::int64_t first = task % chunks * kChunk;
     const std::int64_t h = task / chunks % heads;
     const std::int64_t b = task / chunks / heads;
-    for (std::int64_t t = first; t < std::min(first + kChunk, tokens); ++t) {
+    const std::int64_t end = std::min(first + kChunk, key_count(*setup.call, b));
+    for (std::int64_t t = first; t < end; ++t) {
       float* row =
           rows.data() + static_cast<std::size_t>((b * heads + h) * tokens + t) * setup.padded_dim;
-      read_row(x, b, h, t, setup.padded_dim, row);
+      read_key_row(setup.call->block_table, x, b, h, t, setup.padded_dim, row);
       if (turned == Turn::kKeys) turners[worker].forward(Role::kKey, h, heads, b, t, row);
       if (turned == Turn::kValues) turners[worker].turn_value(Role::kKey, h, heads, b, t, row);
     }

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/attention_reference.h"
+#include "kernels/paged_cache.h"
 #include "kernels/path_trace.h"
 
 namespace posenc {
@@ -34,6 +35,9 @@ std::string terms_of(const AttentionCall& call) {
   if (state.softcap) add("softcap");
   if (state.breaks_sticks) add("stick_breaking");
   if (!state.sinks.empty()) add("sink");
+  if (call.block_table.given()) {
+    add(is_decode(call) ? "pages read in place" : "pages copied into rows");
+  }
   return text;
 }
 
@@ -117,20 +121,38 @@ Status check_path(const char* op, const AttentionCall& call, const std::string& 
       op, obstacle.c_str());
 }
 
-Capability capability(const AttentionCall& call) {
+namespace {
+
+// Of a call whose tensors have the shape of a cache without pages.
+Capability unpaged_capability(const AttentionCall& call) {
   Capability found;
+  found.has_backward = !call.block_table.given();
   const std::string obstacle = obstacle_of(call);
   if (!obstacle.empty()) {
     found.forward = {AttentionPath::kReference, obstacle, reference_bytes(call)};
-    found.backward = {AttentionPath::kReference, obstacle, 2 * reference_bytes(call)};
+    if (found.has_backward) {
+      found.backward = {AttentionPath::kReference, obstacle, 2 * reference_bytes(call)};
+    }
     return found;
   }
   const bool decodes = is_decode(call);
   found.forward = {decodes ? AttentionPath::kDecode : AttentionPath::kFused, "",
                    forward_bytes(call, decodes)};
-  found.backward = {AttentionPath::kFused, "", backward_bytes(call)};
+  if (found.has_backward) found.backward = {AttentionPath::kFused, "", backward_bytes(call)};
   found.terms = terms_of(call);
   return found;
+}
+
+}  // namespace
+
+Capability capability(const AttentionCall& call) {
+  if (!call.block_table.given()) return unpaged_capability(call);
+  AttentionCall sized = call;  // may be any call: explain() checks nothing
+  const auto batch = std::max<std::int64_t>(call.q.batch(), 0);
+  const std::vector<std::int64_t> room(static_cast<std::size_t>(batch),
+                                       call.block_table.blocks * call.block_table.page);
+  if (std::ssize(call.block_table.lengths) != batch) sized.block_table.lengths = room;
+  return unpaged_capability(PagedCall(sized).call);
 }
 
 Capability capability(const Spec& spec, const AttentionShapes& shapes) {
@@ -144,7 +166,9 @@ Capability capability(const Spec& spec, const AttentionShapes& shapes) {
   call.k.shape = call.v.shape = {shapes.batch, shapes.kv_heads, shapes.keys, shapes.head_dim};
   call.mask.causal = true;
   if (shapes.explicit_positions) call.q_positions.offsets = kSome;
-  return capability(call);
+  const std::vector<std::int64_t> lengths(static_cast<std::size_t>(shapes.batch), shapes.keys);
+  if (shapes.paged) call.block_table = {.page = 1, .lengths = lengths};
+  return unpaged_capability(call);
 }
 
 std::string to_string(const Capability& capability) {
@@ -154,6 +178,10 @@ std::string to_string(const Capability& capability) {
   if (!capability.device.empty()) text += " on " + capability.device;
   text += reason(forward);
   if (!capability.terms.empty()) text += ", " + capability.terms;
+  if (!capability.has_backward) {
+    text += "; no backward";
+    return forward.bytes < 0 ? text : fmt::format("{}; memory {}", text, size_name(forward.bytes));
+  }
   text += "; backward: " + path_name(backward.path);
   if (backward.why != forward.why) text += reason(backward);
   if (forward.bytes < 0 || backward.bytes < 0) return text;

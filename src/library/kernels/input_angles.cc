@@ -2,14 +2,17 @@
 
 #include <cmath>
 
+#include "kernels/paged_cache.h"
+
 namespace posenc {
 
 InputAngleRows::InputAngleRows(const AttentionPlan::State& state, std::size_t r,
                                std::span<const ConstTensorView> inputs, std::int64_t batch,
-                               std::int64_t kv_head)
+                               std::int64_t kv_head, const BlockTable& table)
     : rope_(*rope_of_input(state, r)),
       rotary_(state.rotations[r]),
       input_(inputs[first_input(state.inputs, state.rotary[r])]),
+      table_(table),
       frequencies_(rotary_.inv_freq[rotary_.group_of(kv_head, state.kv_heads)]),
       batch_(batch),
       kv_head_(kv_head),
@@ -18,7 +21,7 @@ InputAngleRows::InputAngleRows(const AttentionPlan::State& state, std::size_t r,
 
 void InputAngleRows::read(std::int64_t token, bool hidden) {
   if (rope_.running && hidden) return;
-  read_row(input_, batch_, kv_head_, token, values_.size(), values_.data());
+  read_key_row(table_, input_, batch_, kv_head_, token, values_.size(), values_.data());
   for (std::size_t c = 0; c < row_.size(); ++c) {
     row_[c] = static_cast<double>(values_[c]) + (rope_.running ? row_[c] : 0.0);
   }

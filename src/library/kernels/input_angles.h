@@ -9,7 +9,8 @@ class InputAngleRows {
  public:
   // Of the r-th site-2 encoding, whose angles are an input.
   InputAngleRows(const AttentionPlan::State& state, std::size_t r,
-                 std::span<const ConstTensorView> inputs, std::int64_t batch, std::int64_t kv_head);
+                 std::span<const ConstTensorView> inputs, std::int64_t batch, std::int64_t kv_head,
+                 const BlockTable& table = {});
 
   // Takes the row of a token of the input. With running=true it is added to the sum of those before, in float64, unless
   // the token is hidden.
@@ -21,6 +22,7 @@ class InputAngleRows {
   const Rope& rope_;
   const Rotary& rotary_;
   const ConstTensorView& input_;
+  BlockTable table_;
   const std::vector<double>& frequencies_;
   std::int64_t batch_;
   std::int64_t kv_head_;

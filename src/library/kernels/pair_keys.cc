@@ -5,6 +5,7 @@
 
 #include "core/thread_pool.h"
 #include "kernels/cpu/pair_simd.h"
+#include "kernels/paged_cache.h"
 #include "kernels/pair_terms.h"
 
 namespace posenc {
@@ -132,8 +133,9 @@ class KeyProducts : public PairTerm {
     keys_.resize(static_cast<std::size_t>(k.batch() * k.heads() * k.tokens()) * width());
     parallel_for(k.batch() * k.heads(), [&](std::int64_t matrix, int) {
       float* to = keys_.data() + static_cast<std::size_t>(matrix * k.tokens()) * width();
-      for (std::int64_t t = 0; t < k.tokens(); ++t, to += width()) {
-        read_row(k, matrix / k.heads(), matrix % k.heads(), t, width(), to);
+      const std::int64_t batch = matrix / k.heads();
+      for (std::int64_t t = 0; t < key_count(*setup().call, batch); ++t, to += width()) {
+        read_key_row(setup().call->block_table, k, batch, matrix % k.heads(), t, width(), to);
       }
     });
   }

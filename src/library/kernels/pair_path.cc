@@ -3,6 +3,7 @@
 
 #include "core/thread_pool.h"
 #include "kernels/cpu/pair_simd.h"
+#include "kernels/paged_cache.h"
 #include "kernels/pair_terms.h"
 
 namespace posenc {
@@ -80,10 +81,12 @@ class PathSums : public PairTerm {
     to.values.resize(tokens * stride_);
     to.lost.resize(tokens);
     parallel_for(input.batch() * input.heads(), [&](std::int64_t matrix, int) {
-      for (std::int64_t t = 0; t < input.tokens(); ++t) {
+      const std::int64_t batch = matrix / input.heads();
+      for (std::int64_t t = 0; t < key_count(*setup().call, batch); ++t) {
         const auto at = static_cast<std::size_t>(matrix * input.tokens() + t);
         float* row = to.values.data() + at * stride_;
-        read_row(input, matrix / input.heads(), matrix % input.heads(), t, stride_, row);
+        read_key_row(setup().call->block_table, input, batch, matrix % input.heads(), t, stride_,
+                     row);
         for (std::size_t c = 0; c < rank_; ++c) to.lost[at] += 0.0f * row[c];
       }
     });

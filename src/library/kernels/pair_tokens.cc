@@ -1,6 +1,7 @@
 // A token term of both sides for a block of queries: differences of sums over the tokens up to the query, or over those
 // before a key after it.
 #include "kernels/cpu/pair_simd.h"
+#include "kernels/paged_cache.h"
 #include "kernels/pair_terms.h"
 
 namespace posenc {
@@ -61,7 +62,7 @@ class TwoSidedTerm : public PairTerm {
     std::vector<double> x;
     for (std::int64_t t = 0; t < s.keys; ++t) {
       float value = 0.0f;
-      read_row(input, s.batch, head / sharing, s.first_key + t, 1, &value);
+      read_key_row(call.block_table, input, s.batch, head / sharing, s.first_key + t, 1, &value);
       x.push_back(static_cast<double>(value));
     }
     const TokenSums sums = token_sums(form_, x, real_keys(call, s));

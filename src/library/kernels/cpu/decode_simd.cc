@@ -20,6 +20,7 @@ using cpu::CacheRows;
 
 template <class T>
 HWY_INLINE const T* row_at(const CacheRows& rows, std::size_t j) {
+  if (rows.rows != nullptr) return reinterpret_cast<const T*>(rows.rows[j]);
   return reinterpret_cast<const T*>(rows.data + static_cast<std::ptrdiff_t>(j) * rows.stride);
 }
 
@@ -27,10 +28,9 @@ HWY_INLINE const T* row_at(const CacheRows& rows, std::size_t j) {
 template <class T>
 HWY_INLINE void fetch_ahead(const CacheRows& rows, std::size_t j, std::size_t first_channel,
                             std::size_t channels) {
-  constexpr std::size_t kRowsAhead = 16;
   constexpr std::size_t kLine = 64;
   const auto* row =
-      reinterpret_cast<const std::byte*>(row_at<T>(rows, j + kRowsAhead) + first_channel);
+      reinterpret_cast<const std::byte*>(row_at<T>(rows, j + cpu::kRowsAhead) + first_channel);
   for (std::size_t i = 0; i < channels * sizeof(T); i += kLine) __builtin_prefetch(row + i);
 }
 
