@@ -353,6 +353,19 @@ posenc_rope_frequency_gradient(const posenc_rope_frequency_gradient_call* call) 
 
 // Attention (posenc/kernels/attention.h).
 
+// A paged cache (posenc/kernels/block_table.h): token t of batch entry b is row t % page of page
+// pages[b * stride + t / page]. k, v, their scales and the inputs are then pools [pages, heads, page, channels] with the
+// same pages, and Tk of mask and positions is the longest of the lengths. All zero: no table.
+typedef struct posenc_block_table {
+  const int32_t* pages;    // [batch, blocks]; entries past a length are not read
+  size_t pages_count;      // elements of pages
+  int64_t blocks;          // entries of a row of the table
+  int64_t stride;          // from row to row; 0: blocks
+  int64_t page;            // tokens of a page: the third dimension of the pools
+  const int64_t* lengths;  // [batch]: tokens of each sequence
+  size_t lengths_count;
+} posenc_block_table;
+
 typedef struct posenc_attention_call {
   size_t struct_size;
   const posenc_plan* plan;
@@ -383,6 +396,8 @@ typedef struct posenc_attention_call {
   // int8: up to eight queries, no packed sequences.
   posenc_tensor k_scales;
   posenc_tensor v_scales;
+  // Forward calls alone read a paged cache, without dropout and packed sequences.
+  posenc_block_table block_table;
 } posenc_attention_call;
 
 POSENC_C_API posenc_status posenc_attention(const posenc_attention_call* call) POSENC_C_NOEXCEPT;

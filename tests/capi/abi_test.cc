@@ -24,14 +24,15 @@ static_assert(noexcept(posenc_version()) && noexcept(posenc_attention(nullptr)) 
 
 // Moving or resizing a field breaks programs that are out there: a failure here asks for a new
 // POSENC_ABI_VERSION, unless fields were added at the end of a struct with struct_size.
-static_assert(sizeof(void*) != 8 || (sizeof(posenc_shape) == 24 && sizeof(posenc_tensor) == 80 &&
-                                     sizeof(posenc_positions) == 48 && sizeof(posenc_mask) == 72 &&
-                                     sizeof(posenc_linear_options) == 16));
+static_assert(sizeof(void*) != 8 ||
+              (sizeof(posenc_shape) == 24 && sizeof(posenc_tensor) == 80 &&
+               sizeof(posenc_positions) == 48 && sizeof(posenc_mask) == 72 &&
+               sizeof(posenc_linear_options) == 16 && sizeof(posenc_block_table) == 56));
 static_assert(
     sizeof(void*) != 8 ||
     (sizeof(posenc_plan_options) == 88 && sizeof(posenc_rotary_info) == 88 &&
      sizeof(posenc_rope_call) == 408 && sizeof(posenc_rope_frequency_gradient_call) == 416 &&
-     sizeof(posenc_attention_call) == 736 && sizeof(posenc_attention_backward_call) == 360 &&
+     sizeof(posenc_attention_call) == 792 && sizeof(posenc_attention_backward_call) == 360 &&
      sizeof(posenc_linear_attention_call) == 544 &&
      sizeof(posenc_linear_attention_backward_call) == 344 && sizeof(posenc_linear_step) == 376 &&
      sizeof(posenc_embeddings_call) == 224 && sizeof(posenc_embeddings_gradient_call) == 152));

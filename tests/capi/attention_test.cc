@@ -232,6 +232,51 @@ TEST(CAttention, DecodesFromAnInt8Cache) {
   EXPECT_EQ(both.k.bytes(), back.bytes());
 }
 
+// The pools of both sides are one tensor of pages in vLLM's order, which the table names from the last to the first.
+TEST(CAttention, DecodesFromAPagedCache) {
+  Both both({.spec = "rope + alibi(trainable=true)", .queries = 1});
+  Tensor k({5, 2, 8, 8}, DType::kFloat32, cases::Order::kTokensFirst);
+  Tensor v(k);
+  Rng rng(3);
+  k.fill_random(rng);
+  v.fill_random(rng);
+  const std::vector<std::int32_t> pages = {4, 3, 2, 1, 0, 4};
+  const std::vector<std::int64_t> lengths = {20, 17};
+  auto cpp = both.cpp();
+  auto c = both.c();
+  cpp.k = k.view();
+  cpp.v = v.view();
+  cpp.block_table = {.pages = pages.data(), .blocks = 3, .page = 8, .lengths = lengths};
+  c.k = c_tensor(k);
+  c.v = c_tensor(v);
+  c.block_table = {pages.data(), pages.size(), 3, 0, 8, lengths.data(), lengths.size()};
+  ASSERT_TRUE(attention(cpp).ok());
+  ASSERT_TRUE(ok(posenc_attention(&c)));
+  EXPECT_EQ(both.outs[1].bytes(), both.outs[0].bytes());
+  EXPECT_EQ(both.lses[1], both.lses[0]);
+  std::array<char, 512> text{};
+  EXPECT_GT(posenc_attention_explain(&c, text.data(), text.size()), 0);
+  EXPECT_EQ(explain(cpp), text.data());
+  EXPECT_NE(explain(cpp).find("pages read in place"), std::string::npos);
+
+  const std::vector<std::uint8_t> mask(40, 1);
+  c.mask.key_mask = mask.data();
+  c.mask.key_mask_count = 39;
+  EXPECT_TRUE(
+      fails(posenc_attention(&c), POSENC_INVALID_ARGUMENT, "key_mask must have 40 entries"));
+  c.mask.key_mask_count = 40;
+  ASSERT_TRUE(ok(posenc_attention(&c)));
+  const posenc_block_table fine = c.block_table;
+  c.block_table.pages_count = 5;
+  EXPECT_TRUE(fails(posenc_attention(&c), POSENC_INVALID_ARGUMENT, "2 rows of 3 entries, 3 apart"));
+  c.block_table = fine;
+  c.block_table.lengths_count = 1;
+  EXPECT_TRUE(fails(posenc_attention(&c), POSENC_INVALID_ARGUMENT, "lengths must have 2 entries"));
+  c.block_table = fine;
+  c.block_table.pages = nullptr;
+  EXPECT_TRUE(fails(posenc_attention(&c), POSENC_INVALID_ARGUMENT, "pages must not be null"));
+}
+
 TEST(CAttention, OptionsReachTheKernel) {
   {
     Both both({.spec = "rope"});

@@ -69,6 +69,9 @@ PositionsView positions_of(const char* op, const char* name, const posenc_positi
 // Of a sequence, 0 .. 2^53.
 void check_length(const char* op, const char* name, std::int64_t length);
 
+// Of a call with this many batch entries.
+BlockTable block_table_of(const char* op, const posenc_block_table& table, std::int64_t batch);
+
 AttentionMask mask_of(const char* op, const posenc_mask& mask, const ConstTensorView& k);
 
 // Whether a handle's values fit a spec and a shape.

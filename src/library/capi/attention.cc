@@ -45,11 +45,17 @@ AttentionCall call_of(const posenc_attention_call& c) {
   call.v = tensor_of(kOp, "v", c.v);
   call.out = tensor_of(kOp, "out", c.out);
   call.lse = span_of(kOp, "lse", c.lse, c.lse_count);
-  call.mask = mask_of(kOp, c.mask, call.k);
+  call.block_table = block_table_of(kOp, c.block_table, call.q.batch());
+  ConstTensorView keys = call.k;  // as many as masks and positions have
+  if (call.block_table.given()) {
+    keys.shape[0] = call.q.batch();
+    keys.shape[2] = call.block_table.longest();
+  }
+  call.mask = mask_of(kOp, c.mask, keys);
   call.q_positions = positions_of(kOp, "q_positions", c.q_positions,
                                   {call.q.batch(), call.q.tokens(), c.plan->axes});
-  call.k_positions = positions_of(kOp, "k_positions", c.k_positions,
-                                  {call.k.batch(), call.k.tokens(), c.plan->axes});
+  call.k_positions =
+      positions_of(kOp, "k_positions", c.k_positions, {keys.batch(), keys.tokens(), c.plan->axes});
   if (!std::isfinite(c.scale)) {
     fail(StatusCode::kOutOfRange, "[attention] scale must be finite but got %g", c.scale);
   }

@@ -138,6 +138,28 @@ PositionsView positions_of(const char* op, const char* name, const posenc_positi
   return view;
 }
 
+BlockTable block_table_of(const char* op, const posenc_block_table& table, std::int64_t batch) {
+  BlockTable result{
+      .pages = table.pages,
+      .blocks = table.blocks,
+      .stride = table.stride,
+      .page = table.page,
+      .lengths = span_of(op, "block_table.lengths", table.lengths, table.lengths_count)};
+  if (!result.given()) return result;
+  const std::int64_t stride = table.stride != 0 ? table.stride : table.blocks;
+  const auto count = static_cast<std::int64_t>(table.pages_count);
+  const bool empty = batch < 1 || table.blocks < 1 || stride < 1;  // or an error of the kernel's
+  if (!empty && (table.blocks > count || batch - 1 > (count - table.blocks) / stride)) {
+    fail(StatusCode::kInvalidArgument,
+         "[%s] block_table.pages must have %lld rows of %lld entries, %lld apart, but pages_count "
+         "is %zu",
+         op, static_cast<Long>(batch), static_cast<Long>(table.blocks), static_cast<Long>(stride),
+         table.pages_count);
+  }
+  for (const std::int64_t n : result.lengths) check_length(op, "block_table.lengths", n);
+  return result;
+}
+
 AttentionMask mask_of(const char* op, const posenc_mask& mask, const ConstTensorView& k) {
   constexpr std::int32_t kAll = POSENC_CAUSAL | POSENC_WINDOW_LEFT | POSENC_WINDOW_RIGHT;
   constexpr std::int64_t kWidest = std::int64_t{1} << 40;  // wider than any sequence
