@@ -145,6 +145,26 @@ def prepared(
     return text, *tensors
 
 
+def refuse_unpaged(q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor], spec: str) -> None:
+    """What works with a contiguous cache and not with a block table."""
+    for name, pool in (("k", k), ("v", v)):
+        if pool.dim() != 4:
+            raise Error(
+                f"[attention_decode] {name} must be [blocks, page, heads, channels] with a block_table but has "
+                f"{pool.dim()} dimensions"
+            )
+    if bias is not None or split_registered(spec)[1]:
+        raise Error(
+            "[attention_decode] a bias that Python gives does not work with a block_table; gather the pages",
+            kind="unsupported",
+        )
+    if q.dim() == 4 and sizes(v)[-1] != sizes(q)[-1]:
+        raise Error(
+            f"[attention_decode] v must have as many channels as q ({q.shape[-1]}) with a block_table but has "
+            f"{v.shape[-1]}"
+        )
+
+
 def widened(v: Tensor, width: int, spec: str) -> Tensor:
     """Values with as many channels as queries: zeros behind them, which change nothing."""
     missing = width - sizes(v)[-1]

@@ -84,22 +84,27 @@ class Composed:
     def attention_decode(
         self, q: Tensor, k: Tensor, v: Tensor, spec: str, parameters: Tensors, inputs: Tensors, *, window_left: int = -1,
         key_mask: Maybe = None, q_positions: Maybe = None, k_positions: Maybe = None, scale: Optional[float] = None,
-        keys_are_turned: bool = False, k_scales: Maybe = None, v_scales: Maybe = None,
+        keys_are_turned: bool = False, k_scales: Maybe = None, v_scales: Maybe = None, block_table: Maybe = None,
+        cache_lengths: Maybe = None,
     ) -> Tensor:
         options = (inputs, spec, True, window_left, -1, key_mask, None, None, q_positions, k_positions, scale, 0.0, 0,
                    keys_are_turned)
-        scaled = k_scales is not None or v_scales is not None
-        if not scaled and k.dtype == q.dtype and v.dtype == q.dtype:
+        if (block_table is None) != (cache_lengths is None):
+            alone = "cache_lengths" if block_table is None else "block_table"
+            raise RuntimeError(f"[attention_decode] block_table and cache_lengths belong together but got {alone} alone")
+        special = k_scales is not None or v_scales is not None or block_table is not None
+        if not special and k.dtype == q.dtype and v.dtype == q.dtype:
             return self.ops._attention(q, k, v, joined(parameters, q), *options)[0]
         if not q.device == k.device == v.device:
             raise RuntimeError(
                 f"[attention_decode] k and v must be on {q.device} as q is but are on {k.device} and {v.device}"
             )
         if needs_graph(q, k, v, k_scales, v_scales, *parameters, *inputs):
-            raise RuntimeError(
-                "[attention_decode] a cache of another type than q has no gradients; call it under torch.no_grad()"
-            )
-        return self.ops._attention_cache(q, k, v, k_scales, v_scales, joined(parameters, q), *options)
+            what = "a cache of another type than q" if block_table is None else "a paged cache"
+            raise RuntimeError(f"[attention_decode] {what} has no gradients; call it under torch.no_grad()")
+        return self.ops._attention_cache(
+            q, k, v, k_scales, v_scales, block_table, cache_lengths, joined(parameters, q), *options
+        )
 
     def _inside(self, which: int, q: Tensor, k: Tensor, v: Tensor, spec: str, parameters: Tensors, inputs: Tensors,
                 causal: bool = False, window_left: int = -1, window_right: int = -1, key_mask: Maybe = None,
@@ -306,6 +311,9 @@ def autocast(ops: Any, name: str) -> Callable[..., Any]:
     tensors = 2 if name == "rope" else 3
 
     def call(*args: Any, **options: Any) -> Any:
+        if options.get("block_table") is not None:  # pools are read in their type: a conversion would copy all of them
+            with torch._C._ExcludeDispatchKeyGuard(below):
+                return getattr(ops, name)(*args, **options)
         rows, others = list(args[:tensors]), list(args[tensors:])
         dtype = rows[0].dtype
         for x in rows[1:]:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from posenc import _export, _watch
 from posenc._arguments import (
-    Inputs, Params, SpecLike, inputs_of, parameters_of, prepared, shape_of, text_of, widened
+    Inputs, Params, SpecLike, inputs_of, parameters_of, prepared, refuse_unpaged, shape_of, text_of, widened
 )
 from posenc._linear_angles import linear_attention_by_angles, rotates_by_input
 from posenc._sdpa import causal_of, dropout_of, heads_first, key_mask_of
@@ -208,6 +208,8 @@ def attention_decode(
     keys_are_turned: bool = False,
     k_scales: Optional[Tensor] = None,
     v_scales: Optional[Tensor] = None,
+    block_table: Optional[Tensor] = None,
+    cache_lengths: Optional[Tensor] = None,
     layout: str = "bhtd",
 ) -> Tensor:
     """Causal attention of one query or few to a cache of keys and values.
@@ -223,6 +225,14 @@ def attention_decode(
         keys_are_turned: the keys were rotated by :func:`rope` before they were cached. It is an error where the
             rotation follows the length (:attr:`posenc.Spec.follows_length`): cache such keys unrotated, or use
             ``spec.at_length(n)``.
+        block_table: pages of a paged cache, int32 [B, blocks]: token t of sequence b is in row ``t % page`` of page
+            ``block_table[b, t // page]``. k and v are then pools [blocks, page, Hkv, D] as in vLLM, for any ``layout``,
+            and so are the scales [blocks, page, Hkv, 1] and the ``inputs`` [blocks, page, heads, channels]. A pool in
+            another order is passed as a view (``pool.transpose(1, 2)``). A CPU reads the pages in place. On a GPU
+            they are gathered first: a copy of the tokens, and one kernel for the sequences of each length. Not with
+            ``bias`` or gradients.
+        cache_lengths: tokens of each sequence of a paged cache, int32 or int64 [B]. The last query is aligned with the
+            last of them, and Tk of ``key_mask`` and ``k_positions`` is the longest.
 
     All other arguments are those of :func:`attention`.
 
@@ -232,17 +242,30 @@ def attention_decode(
     >>> q, k, v = torch.randn(1, 8, 1, 64), torch.randn(1, 2, 500, 64), torch.randn(1, 2, 500, 64)
     >>> posenc.attention_decode(q, k, v, "rope").shape
     torch.Size([1, 8, 1, 64])
+
+    A paged cache of two sequences, with 40 and 25 tokens:
+
+    >>> q, k, v = torch.randn(2, 8, 1, 64), torch.randn(10, 16, 2, 64), torch.randn(10, 16, 2, 64)
+    >>> table = torch.tensor([[7, 2, 9], [4, 0, 0]], dtype=torch.int32)
+    >>> lengths = torch.tensor([40, 25])
+    >>> posenc.attention_decode(q, k, v, "rope", block_table=table, cache_lengths=lengths).shape
+    torch.Size([2, 8, 1, 64])
     """
     require_tensors("attention_decode", q=q, k=k, v=v)
-    q, k, v = heads_first(layout, q, k, v)
-    k_scales, v_scales = (None if s is None else heads_first(layout, s)[0] for s in (k_scales, v_scales))
+    paged = block_table is not None
+    if paged:
+        q = heads_first(layout, q)[0]
+        refuse_unpaged(q, k, v, bias, text_of(spec))
+    else:
+        q, k, v = heads_first(layout, q, k, v)
+        k_scales, v_scales = (None if s is None else heads_first(layout, s)[0] for s in (k_scales, v_scales))
     explicit = q_positions is not None or k_positions is not None
-    text, tensors, others = prepared(spec, params, inputs, bias, q, k, explicit)
+    text, tensors, others = prepared(spec, params, inputs, bias, q, k.transpose(1, 2) if paged else k, explicit)
     _export.refuse_operator("attention_decode")
     out = torch.ops.posenc.attention_decode(
         q,
         k,
-        widened(v, q.shape[-1], text),
+        v if paged else widened(v, q.shape[-1], text),
         text,
         tensors,
         others,
@@ -254,6 +277,8 @@ def attention_decode(
         keys_are_turned=keys_are_turned,
         k_scales=k_scales,
         v_scales=v_scales,
+        block_table=block_table,
+        cache_lengths=cache_lengths,
     )
     return heads_first(layout, out[..., : v.shape[-1]])[0]
 

@@ -123,6 +123,7 @@ def explain(
     kv_heads: int = 0,
     device: Union[str, torch.device] = "cpu",
     dtype: Union[str, torch.dtype] = "float32",
+    paged: bool = False,
 ) -> str:
     """Which paths causal attention with a spec and these shapes takes, forward and backward, and why.
 
@@ -135,6 +136,8 @@ def explain(
         kv_heads: heads of the keys; 0 means as many as ``heads``.
         device: ``"cpu"`` or ``"cuda"``.
         dtype: ``float32``, ``bfloat16``, ``float16`` or ``float64``, as text or as PyTorch's.
+        paged: for :func:`attention_decode` with a ``block_table``: pages are read in place on a CPU and gathered on a
+            GPU.
 
     >>> print(posenc.explain("rope + alibi", heads=8, queries=128, keys=128, head_dim=64).split(";")[0])
     fused, rope while reading rows, toeplitz table (alibi)
@@ -145,5 +148,5 @@ def explain(
     where = device.type if isinstance(device, torch.device) else device
     what = str(dtype).removeprefix("torch.") if isinstance(dtype, torch.dtype) else dtype
     return torch.ops.posenc.explain(
-        text_of(spec), 1, heads, kv_heads or heads, queries, keys, head_dim, where, what
+        text_of(spec), 1, heads, kv_heads or heads, queries, keys, head_dim, where, what, paged
     )

@@ -66,6 +66,10 @@ def decoding(dtype):
         (k8, k_scales), (v8, v_scales) = posenc.quantize_rows(k), posenc.quantize_rows(v)
         found.append(posenc.attention_decode(q[:, :, -1:], k8, v8, "rope", k_scales=k_scales, v_scales=v_scales))
         found.append(posenc.attention_decode(q[:, :, -1:], k.bfloat16(), v.bfloat16(), "rope"))
+        pools = [torch.cat([x, x.new_zeros(2, 2, 3, 8)], 2).reshape(2, 2, 3, 4, 8).permute(0, 2, 3, 1, 4).flatten(0, 1)
+                 for x in (k, v)]  # [6 blocks, page of 4, 2 heads, 8]
+        pages = dict(block_table=torch.arange(6, dtype=torch.int32).view(2, 3), cache_lengths=torch.tensor([9, 7]))
+        found.append(posenc.attention_decode(q[:, :, -1:], *pools, "rope", **pages))
     return found
 
 

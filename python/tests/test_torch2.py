@@ -39,6 +39,19 @@ def test_opcheck_others():
     torch.library.opcheck(torch.ops.posenc.t5_buckets.default, (torch.arange(-5, 5), "t5"))
 
 
+@two
+def test_opcheck_paged_cache():
+    q = torch.randn(2, 4, 1, 8)
+    pool = torch.randn(6, 16, 2, 8)
+    table = torch.tensor([[5, 0], [3, 1]], dtype=torch.int32)
+    options = ([], "rope", True, -1, -1, None, None, None, None, None, None, 0.0, 0, False)
+    torch.library.opcheck(
+        torch.ops.posenc._attention_cache.default,
+        (q, pool, pool, None, None, table, torch.tensor([20, 32]), torch.empty(0), *options),
+        test_utils=("test_schema", "test_faketensor"),
+    )
+
+
 def compiled_equals_eager(run, leaves):
     eager = run(*leaves)
     eager_gradients = torch.autograd.grad(eager.square().sum(), leaves)

@@ -244,6 +244,27 @@ TEST(TorchOps, DecodingEqualsTheLastRow) {
   EXPECT_LT(relative_error(last, p.run().slice(2, 89)), 1e-5);
 }
 
+// Two sequences with the same tokens, in pages of 8 from the last one of the pool to the first.
+TEST(TorchOps, DecodingReadsAPagedCache) {
+  torch::manual_seed(6);
+  const at::Tensor q = at::randn({2, 4, 1, 8});
+  const at::Tensor k = at::randn({2, 2, 24, 8});
+  const at::Tensor v = at::randn({2, 2, 24, 8});
+  const auto pool = [](const at::Tensor& x) {
+    return x.transpose(1, 2).reshape({6, 8, 2, 8}).flip({0}).contiguous();
+  };
+  ops::AttentionOptions paged;
+  paged.block_table = at::arange(5, -1, -1, at::kInt).reshape({2, 3});
+  paged.cache_lengths = at::tensor({24, 20}, at::kLong);
+  const at::Tensor out = ops::attention_decode(q, pool(k), pool(v), "rope + alibi", {}, paged);
+  for (const std::int64_t b : {0, 1}) {
+    const std::int64_t tokens = b == 0 ? 24 : 20;
+    const auto part = [&](const at::Tensor& x) { return x.slice(0, b, b + 1).slice(2, 0, tokens); };
+    EXPECT_TRUE(at::equal(
+        part(out), ops::attention_decode(q.slice(0, b, b + 1), part(k), part(v), "rope + alibi")));
+  }
+}
+
 TEST(TorchOps, RerotatedKeysEqualKeysTurnedAfresh) {
   const at::Tensor k = at::randn({2, 3, 5, 8});
   const at::Tensor old_places = at::arange(5, at::kLong);

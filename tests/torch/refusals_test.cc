@@ -191,6 +191,9 @@ TEST(TorchRefusals, OptionsThatNothingReads) {
   says("inputs must be none but got 1 tensors", inputs, softmax);
   says("inputs must be none but got 1 tensors", inputs, decode);
   says("inputs is not read here", inputs, linear);
+  const auto table = [](AttentionOptions& o) { o.block_table = at::zeros({1, 1}, at::kInt); };
+  says("block_table is not read here", table, softmax);
+  says("block_table is not read here", table, linear);
   const auto lengths = [](AttentionOptions& o) { o.cu_keys = at::tensor({0, 6}, at::kLong); };
   says("cu_keys is not read here", lengths, decode);
   says(

@@ -46,6 +46,9 @@ struct AttentionOptions {
   bool keys_are_turned = false;  // keys are already rotated; not for length-dependent rotations
   at::Tensor k_scales;           // of int8 keys and values: attention_decode alone reads them
   at::Tensor v_scales;
+  // A paged cache, of attention_decode alone: k, v, scales and inputs are pools [blocks, page, heads, channels].
+  at::Tensor block_table;    // int32 [B, blocks]
+  at::Tensor cache_lengths;  // [B], tokens of each sequence: whole numbers
 };
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -54,7 +57,8 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
 
 // Causal attention of a few queries to a key/value cache. window_right, packed sequences and dropout are
 // not supported and an error. On a CPU, k and v may be float32, bfloat16, float16 or int8 whatever q is; int8 rows come
-// from quantize_rows, with their scales in the options, and are read by decode steps of up to eight queries.
+// from quantize_rows, with their scales in the options, and are read by decode steps of up to eight queries. A CPU reads
+// the pages of a block table in place; on a GPU they are gathered first, one call for the sequences of each length.
 at::Tensor attention_decode(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const std::string& spec, at::TensorList parameters = {},
                             const AttentionOptions& options = {});

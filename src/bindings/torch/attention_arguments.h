@@ -27,17 +27,29 @@ namespace posenc::ops {
 std::vector<at::Tensor> rows_of_inputs(const std::vector<SpecInput>& wanted, at::TensorList inputs,
                                        const at::Tensor& q);
 
-// Keys and values that a cache keeps in another type than the queries: the scales of int8 rows.
-struct CacheScales {
-  at::Tensor k, v;
+// What a cache has besides keys and values: the scales of int8 rows, and the table and lengths of a paged one.
+struct CacheTensors {
+  at::Tensor k_scales, v_scales;
+  at::Tensor block_table, lengths;
+  [[nodiscard]] bool paged() const { return block_table.defined(); }
 };
+class HostTable;
+
+inline CacheTensors cache_of(const OptionalTensor& k_scales, const OptionalTensor& v_scales,
+                             const OptionalTensor& block_table,
+                             const OptionalTensor& cache_lengths) {
+  const auto or_undefined = [](const OptionalTensor& x) { return x.value_or(at::Tensor()); };
+  return {or_undefined(k_scales), or_undefined(v_scales), or_undefined(block_table),
+          or_undefined(cache_lengths)};
+}
 
 // A call in the terms of the kernels. Owns what the views point into.
 class AttentionArguments {
  public:
   AttentionArguments(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                      const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS,
-                     const std::optional<CacheScales>& cache = std::nullopt);
+                     const std::optional<CacheTensors>& cache = std::nullopt);
+  ~AttentionArguments();
 
   [[nodiscard]] AttentionCall call(const at::Tensor& out, const at::Tensor& lse) const;
   [[nodiscard]] ref::AttentionOptions ref_options() const;
@@ -50,7 +62,8 @@ class AttentionArguments {
 
  private:
   std::vector<ConstTensorView> input_views_;
-  std::optional<CacheScales> cache_;
+  std::optional<CacheTensors> cache_;
+  std::unique_ptr<const HostTable> table_;  // of a paged cache, whose tensors are pools
   Places places_;
   c10::optional<double> scale_;
   Dropout dropout_;
@@ -82,10 +95,11 @@ void check_quantizable(const at::Tensor& x);
 
 AttentionForward call_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                 const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS);
-// Decode steps on a cache of another type than the queries; an Error where a gradient or a GPU is asked for.
+// Decode steps on a cache of another type than the queries or in pages; an Error where a gradient is asked for, or a GPU
+// for another type.
 at::Tensor call_attention_cache(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                const OptionalTensor& k_scales, const OptionalTensor& v_scales,
-                                const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS);
+                                const CacheTensors& cache, const at::Tensor& parameters,
+                                POSENC_ATTENTION_PARAMETERS);
 AttentionBackward call_attention_backward(const at::Tensor& grad_out, const at::Tensor& out,
                                           const at::Tensor& lse, const at::Tensor& q,
                                           const at::Tensor& k, const at::Tensor& v,

@@ -138,13 +138,19 @@ at::Tensor decode_composite(const at::Tensor& q, const at::Tensor& k, const at::
                             std::int64_t window_left, const OptionalTensor& key_mask,
                             const OptionalTensor& q_positions, const OptionalTensor& k_positions,
                             c10::optional<double> scale, bool keys_are_turned,
-                            const OptionalTensor& k_scales, const OptionalTensor& v_scales) {
-  warn_if_slow(spec, q, k, are_given(q_positions, k_positions));
-  const bool scaled = or_undefined(k_scales).defined() || or_undefined(v_scales).defined();
-  if (scaled || k.scalar_type() != q.scalar_type() || v.scalar_type() != q.scalar_type()) {
-    return call_attention_cache(q, k, v, k_scales, v_scales, joined(parameters, q), inputs, spec,
-                                true, window_left, -1, key_mask, {}, {}, q_positions, k_positions,
-                                scale, 0.0, 0, keys_are_turned);
+                            const OptionalTensor& k_scales, const OptionalTensor& v_scales,
+                            const OptionalTensor& block_table,
+                            const OptionalTensor& cache_lengths) {
+  const CacheTensors cache{or_undefined(k_scales), or_undefined(v_scales),
+                           or_undefined(block_table), or_undefined(cache_lengths)};
+  warn_if_slow(spec, q, cache.paged() && k.dim() == 4 ? k.transpose(1, 2) : k,
+               are_given(q_positions, k_positions));
+  const bool scaled = cache.k_scales.defined() || cache.v_scales.defined();
+  if (scaled || cache.paged() || cache.lengths.defined() || k.scalar_type() != q.scalar_type() ||
+      v.scalar_type() != q.scalar_type()) {
+    return call_attention_cache(q, k, v, cache, joined(parameters, q), inputs, spec, true,
+                                window_left, -1, key_mask, {}, {}, q_positions, k_positions, scale,
+                                0.0, 0, keys_are_turned);
   }
   return std::get<0>(call_attention(q, k, v, joined(parameters, q), inputs, spec, true, window_left,
                                     -1, key_mask, {}, {}, q_positions, k_positions, scale, 0.0, 0,

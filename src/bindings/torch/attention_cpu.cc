@@ -1,6 +1,6 @@
 // Attention on the CPU: the fused kernels for float32, bfloat16 and float16, the reference for float64.
 #include "kernels/attention_call.h"
-#include "torch/attention_arguments.h"
+#include "torch/paged_cache.h"
 #include "torch/register.h"
 
 namespace posenc::ops {
@@ -10,7 +10,7 @@ constexpr const char* kOp = "attention";
 
 // The operator's name, when its tensors have been checked.
 const char* checked(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                    const std::optional<CacheScales>& cache) {
+                    const std::optional<CacheTensors>& cache) {
   check_rows(kOp, "q", q, q);
   if (!cache) {
     check_rows(kOp, "k", k, q);
@@ -19,9 +19,25 @@ const char* checked(const at::Tensor& q, const at::Tensor& k, const at::Tensor& 
   }
   check_cached_rows(kOp, "k", k, q);
   check_cached_rows(kOp, "v", v, q);
-  if (cache->k.defined()) check_rows(kOp, "k_scales", cache->k, q, true);
-  if (cache->v.defined()) check_rows(kOp, "v_scales", cache->v, q, true);
+  if (cache->k_scales.defined()) check_rows(kOp, "k_scales", cache->k_scales, q, true);
+  if (cache->v_scales.defined()) check_rows(kOp, "v_scales", cache->v_scales, q, true);
   return kOp;
+}
+
+std::unique_ptr<const HostTable> table_of(const at::Tensor& q,
+                                          const std::optional<CacheTensors>& cache) {
+  if (!cache || !cache->paged()) return nullptr;
+  return std::make_unique<const HostTable>(q, *cache);
+}
+
+// What masks and positions are checked with.
+at::Tensor keys_of(const at::Tensor& q, const at::Tensor& k, const HostTable* table) {
+  return table == nullptr ? k : shape_of_keys(q, pool_of("k", k), *table);
+}
+
+// Rows of keys as kernels view them: a pool is never copied.
+at::Tensor rows_or_pool(const char* name, const at::Tensor& x, const HostTable* table) {
+  return table == nullptr ? with_contiguous_rows(x) : pool_of(name, x);
 }
 
 }  // namespace
@@ -46,27 +62,35 @@ AttentionArguments::AttentionArguments(
     const OptionalTensor& cu_queries, const OptionalTensor& cu_keys,
     const OptionalTensor& q_positions, const OptionalTensor& k_positions,
     c10::optional<double> scale, double dropout, std::int64_t seed, bool keys_are_turned,
-    const std::optional<CacheScales>& cache)
+    const std::optional<CacheTensors>& cache)
     : cache_(cache),
-      places_(checked(q_in, k_in, v_in, cache), q_in, k_in, causal, window_left, window_right,
-              key_mask, cu_queries, cu_keys, q_positions, k_positions),
+      table_(table_of(q_in, cache)),
+      places_(checked(q_in, k_in, v_in, cache), q_in, keys_of(q_in, k_in, table_.get()), causal,
+              window_left, window_right, key_mask, cu_queries, cu_keys, q_positions, k_positions),
       scale_(scale),
       dropout_{dropout, static_cast<std::uint64_t>(seed)},
       keys_are_turned_(keys_are_turned) {
   q = with_contiguous_rows(q_in);
-  k = with_contiguous_rows(k_in);
-  v = with_contiguous_rows(v_in);
-  prepared = prepare(spec, {.head_dim = q.size(3), .heads = q.size(1)}, k.size(1), k.size(2));
+  k = rows_or_pool("k", k_in, table_.get());
+  v = rows_or_pool("v", v_in, table_.get());
+  const std::int64_t tokens =
+      table_ != nullptr ? std::max<std::int64_t>(table_->longest(), 0) : k.size(2);
+  prepared = prepare(spec, {.head_dim = q.size(3), .heads = q.size(1)}, k.size(1), tokens);
   places_.check_axes(kOp, prepared->plan.terms().axes);
   values = split_parameters(*prepared, parameters);
-  of_encodings = rows_of_inputs(prepared->plan.terms().inputs, inputs, q_in);
+  std::vector<at::Tensor> given(inputs.begin(), inputs.end());
+  for (at::Tensor& input : given) {
+    if (table_ != nullptr) input = pool_of("inputs", input);
+  }
+  of_encodings = rows_of_inputs(prepared->plan.terms().inputs, given, q_in);
   if (q.scalar_type() == at::kDouble) return;  // views have no float64
   for (const at::Tensor& input : of_encodings) input_views_.emplace_back(view_of(input));
   if (!cache_) return;
-  for (at::Tensor* scales : {&cache_->k, &cache_->v}) {
-    if (scales->defined()) *scales = with_contiguous_rows(*scales);
+  for (at::Tensor* scales : {&cache_->k_scales, &cache_->v_scales}) {
+    if (scales->defined()) *scales = rows_or_pool("scales", *scales, table_.get());
   }
 }
+AttentionArguments::~AttentionArguments() = default;
 
 AttentionCall AttentionArguments::call(const at::Tensor& out, const at::Tensor& lse) const {
   AttentionCall call;
@@ -85,8 +109,9 @@ AttentionCall AttentionArguments::call(const at::Tensor& out, const at::Tensor& 
   if (scale_.has_value()) call.scale = *scale_;
   call.dropout = dropout_;
   call.keys_are_turned = keys_are_turned_;
-  if (cache_ && cache_->k.defined()) call.k_scales = view_of(cache_->k);
-  if (cache_ && cache_->v.defined()) call.v_scales = view_of(cache_->v);
+  if (cache_ && cache_->k_scales.defined()) call.k_scales = view_of(cache_->k_scales);
+  if (cache_ && cache_->v_scales.defined()) call.v_scales = view_of(cache_->v_scales);
+  if (table_ != nullptr) call.block_table = table_->of_pages(k.size(2));
   return call;
 }
 

@@ -21,6 +21,16 @@ at::Tensor in_type(const at::Tensor& x, at::ScalarType type) {
   return x.is_floating_point() ? x.to(type) : x;
 }
 
+// Pools are read in their type: a conversion would copy all of them.
+bool is_paged(const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+  const auto& arguments = op.schema().arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].name() != "block_table") continue;
+    return !stack[stack.size() - arguments.size() + i].isNone();
+  }
+  return false;
+}
+
 // Calls `op` below autocast with the first three arguments, or two, in one type.
 template <c10::DispatchKey kKey>
 void common_type_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -31,6 +41,7 @@ void common_type_boxed(const c10::OperatorHandle& op, torch::jit::Stack* stack) 
   at::Tensor q = (*stack)[first].toTensor();
   at::Tensor k = (*stack)[first + 1].toTensor();
   const at::Tensor v = has_values ? (*stack)[first + 2].toTensor() : k;
+  if (is_paged(op, *stack)) return op.callBoxed(stack);
   const at::ScalarType type = widest(q, k, v);
   (*stack)[first] = q.to(type);
   (*stack)[first + 1] = in_type(k, type);

@@ -1,6 +1,7 @@
-// Caches of keys and values in another type than the queries: int8 with scales, or another float. On the CPU.
+// Caches of keys and values on the CPU: in another type than the queries (int8 with scales, or another float), or in
+// pages, which are read where they are.
 #include "posenc/kernels/quantize.h"
-#include "torch/attention_arguments.h"
+#include "torch/paged_cache.h"
 #include "torch/register.h"
 
 namespace posenc::ops {
@@ -8,10 +9,14 @@ namespace {
 
 at::Tensor attention_cache_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                const OptionalTensor& k_scales, const OptionalTensor& v_scales,
-                               const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS) {
-  const AttentionArguments a(
-      q, k, v, parameters, POSENC_ATTENTION_NAMES,
-      CacheScales{k_scales.value_or(at::Tensor()), v_scales.value_or(at::Tensor())});
+                               const OptionalTensor& block_table,
+                               const OptionalTensor& cache_lengths, const at::Tensor& parameters,
+                               POSENC_ATTENTION_PARAMETERS) {
+  const CacheTensors cache = cache_of(k_scales, v_scales, block_table, cache_lengths);
+  if (cache.paged() && q.scalar_type() == at::kDouble) {
+    return gathered_attention(q, k, v, cache, parameters, POSENC_ATTENTION_NAMES);
+  }
+  const AttentionArguments a(q, k, v, parameters, POSENC_ATTENTION_NAMES, cache);
   at::Tensor out = at::empty_like(a.q);
   const at::Tensor lse =
       at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(at::kFloat));

@@ -52,6 +52,8 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
                      const AttentionOptions& o) {
   refuse("attention", "k_scales", o.k_scales.defined());
   refuse("attention", "v_scales", o.v_scales.defined());
+  refuse("attention", "block_table", o.block_table.defined());
+  refuse("attention", "cache_lengths", o.cache_lengths.defined());
   const at::Tensor wide = widened("attention", q, v, spec);
   const at::Tensor out =
       call("attention", {q, k, wide, spec, list(parameters), list(o.inputs), o.causal,
@@ -70,11 +72,15 @@ at::Tensor attention_decode(const at::Tensor& q, const at::Tensor& k, const at::
   refuse(op, "cu_queries", o.cu_queries.defined());
   refuse(op, "cu_keys", o.cu_keys.defined());
   refuse(op, "dropout", o.dropout != 0.0);
+  const bool paged = o.block_table.defined();
+  TORCH_CHECK(!paged || v.dim() != 4 || q.dim() != 4 || v.size(3) == q.size(3), "[", op,
+              "] v must have as many channels as q with a block_table but got ", v.sizes());
   const at::Tensor wide = widened(op, q, v, spec);
   const at::Tensor out =
-      call(op, {q, k, wide, spec, list(parameters), list(o.inputs), o.window_left,
-                value(o.key_mask), value(o.q_positions), value(o.k_positions), scale_of(o),
-                o.keys_are_turned, value(o.k_scales), value(o.v_scales)})[0]
+      call(op,
+           {q, k, wide, spec, list(parameters), list(o.inputs), o.window_left, value(o.key_mask),
+            value(o.q_positions), value(o.k_positions), scale_of(o), o.keys_are_turned,
+            value(o.k_scales), value(o.v_scales), value(o.block_table), value(o.cache_lengths)})[0]
           .toTensor();
   return wide.is_same(v) ? out : out.narrow(3, 0, v.size(3));
 }
@@ -96,6 +102,8 @@ at::Tensor linear_attention(const at::Tensor& q, const at::Tensor& k, const at::
   refuse(op, "keys_are_turned", o.keys_are_turned);
   refuse(op, "k_scales", o.k_scales.defined());
   refuse(op, "v_scales", o.v_scales.defined());
+  refuse(op, "block_table", o.block_table.defined());
+  refuse(op, "cache_lengths", o.cache_lengths.defined());
   return call(op, {q, k, v, spec, list(parameters), form, epsilon, o.causal, value(o.key_mask),
                    value(o.cu_queries), value(o.cu_keys), value(o.q_positions),
                    value(o.k_positions)})[0]

@@ -29,10 +29,12 @@ POSENC_SCHEMAS(m) {
       "attention_decode(Tensor q, Tensor k, Tensor v, str spec, Tensor[] parameters, "
       "Tensor[] inputs, *, int window_left=-1, Tensor? key_mask=None, Tensor? q_positions=None, "
       "Tensor? k_positions=None, float? scale=None, bool keys_are_turned=False, "
-      "Tensor? k_scales=None, Tensor? v_scales=None) -> Tensor");
+      "Tensor? k_scales=None, Tensor? v_scales=None, Tensor? block_table=None, "
+      "Tensor? cache_lengths=None) -> Tensor");
   m.def(
       "_attention_cache(Tensor q, Tensor k, Tensor v, Tensor? k_scales, Tensor? v_scales, "
-      "Tensor parameters, " POSENC_ATTENTION_SCHEMA ") -> Tensor");
+      "Tensor? block_table, Tensor? cache_lengths, Tensor parameters, " POSENC_ATTENTION_SCHEMA
+      ") -> Tensor");
   m.def("quantize_rows(Tensor x) -> (Tensor, Tensor)");
   m.def(
       "attention_weights(Tensor q, Tensor k, Tensor v, str spec, Tensor[] parameters, "
@@ -80,7 +82,7 @@ POSENC_SCHEMAS(m) {
       "Tensor[]");
   m.def(
       "explain(str spec, int batch, int heads, int kv_heads, int queries, int keys, int head_dim, "
-      "str device=\"cpu\", str dtype=\"float32\") -> str");
+      "str device=\"cpu\", str dtype=\"float32\", bool paged=False) -> str");
   m.def("_slow_path(str spec, Tensor q, Tensor k, bool explicit_positions) -> str");
   m.def("_last_path(bool backward=False) -> str");  // for the tests of explain
   m.def("version() -> str");

@@ -218,12 +218,12 @@ at::ScalarType type_named(const std::string& name) {
 
 std::string explain_op(std::string spec, std::int64_t batch, std::int64_t heads,
                        std::int64_t kv_heads, std::int64_t queries, std::int64_t keys,
-                       std::int64_t head_dim, std::string device, std::string dtype) {
+                       std::int64_t head_dim, std::string device, std::string dtype, bool paged) {
   const bool cuda = device == "cuda" || device.rfind("cuda:", 0) == 0;
   TORCH_CHECK(cuda || device == "cpu", "[explain] device must be cpu or cuda but got '", device,
               "'");
-  return to_string(call_capability(spec, {batch, heads, kv_heads, queries, keys, head_dim}, cuda,
-                                   type_named(dtype)));
+  const AttentionShapes shapes{batch, heads, kv_heads, queries, keys, head_dim, false, paged};
+  return to_string(call_capability(spec, shapes, cuda, type_named(dtype)));
 }
 
 std::string slow_path_op(std::string spec, const at::Tensor& q, const at::Tensor& k,

@@ -66,6 +66,10 @@ Tensor Tensor::contiguous() const {
 Tensor Tensor::clone() const { return torch::stable::clone(*of_); }
 Tensor Tensor::reshape(Sizes sizes) const { return torch::stable::reshape(*of_, sizes); }
 Tensor Tensor::unsqueeze(std::int64_t d) const { return torch::stable::unsqueeze(*of_, d); }
+Tensor Tensor::transpose(std::int64_t a, std::int64_t b) const {
+  torch::stable::Tensor of = *of_;
+  return torch::stable::transpose(of, a, b);
+}
 Tensor Tensor::min() const { return call("aten::min", *of_); }
 Tensor Tensor::max() const { return call("aten::max", *of_); }
 

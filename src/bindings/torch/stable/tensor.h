@@ -27,6 +27,7 @@ using torch::headeronly::DeviceType;
 using torch::headeronly::ScalarType;
 inline constexpr ScalarType kByte = ScalarType::Byte;
 inline constexpr ScalarType kChar = ScalarType::Char;
+inline constexpr ScalarType kInt = ScalarType::Int;
 inline constexpr ScalarType kLong = ScalarType::Long;
 inline constexpr ScalarType kHalf = ScalarType::Half;
 inline constexpr ScalarType kFloat = ScalarType::Float;
@@ -50,6 +51,7 @@ std::ostream& operator<<(std::ostream& out, const Device& device);
 struct TensorOptions {
   TensorOptions(ScalarType of) : type(of) {}  // NOLINT: implicit, as in libtorch
   [[nodiscard]] TensorOptions dtype(ScalarType other) const { return {other}; }
+  [[nodiscard]] TensorOptions device(const Device& /*cpu*/) const { return *this; }
   ScalarType type;
 };
 
@@ -109,6 +111,7 @@ class Tensor {
   [[nodiscard]] Tensor clone() const;
   [[nodiscard]] Tensor reshape(Sizes sizes) const;
   [[nodiscard]] Tensor unsqueeze(std::int64_t d) const;
+  [[nodiscard]] Tensor transpose(std::int64_t a, std::int64_t b) const;
   [[nodiscard]] Tensor narrow(std::int64_t d, std::int64_t first, std::int64_t length) const;
   [[nodiscard]] Tensor expand(Sizes sizes) const;
   [[nodiscard]] Tensor min() const;
