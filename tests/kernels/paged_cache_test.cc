@@ -63,8 +63,11 @@ Rows rows_of(const AttentionProblem& f) {
 }
 
 // Each batch entry by a call of its own, with a contiguous cache of its length.
-Rows contiguous(const Case& c, const std::vector<std::int64_t>& lengths) {
+Rows contiguous(
+    const Case& c, const std::vector<std::int64_t>& lengths,
+    const std::function<void(AttentionProblem&)>& change = [](AttentionProblem&) {}) {
   AttentionProblem f(c);
+  change(f);
   const AttentionCall whole = f.call();
   for (std::int64_t b = 0; b < c.batch; ++b) {
     AttentionCall one = whole;
@@ -90,8 +93,25 @@ Rows contiguous(const Case& c, const std::vector<std::int64_t>& lengths) {
   return rows_of(f);
 }
 
-Rows paged(const Case& c, std::int64_t page, const std::vector<std::int64_t>& lengths) {
+// Into the keys and values that a mask hides.
+void put_nan(AttentionProblem& f) {
+  const auto keys = static_cast<std::size_t>(f.data.c.keys);
+  for (cases::Tensor* x : {&f.data.k, &f.data.v}) {
+    std::vector<double> values = x->values();
+    for (std::size_t n = 0; n < values.size(); ++n) {
+      const std::size_t row = n / 16;
+      const std::size_t batch = row / keys / 2;
+      if (f.data.key_mask[batch * keys + row % keys] == 0) values[n] = NAN;
+    }
+    x->assign(values);
+  }
+}
+
+Rows paged(
+    const Case& c, std::int64_t page, const std::vector<std::int64_t>& lengths,
+    const std::function<void(AttentionProblem&)>& change = [](AttentionProblem&) {}) {
   AttentionProblem f(c);
+  change(f);
   PagedCache cache(f.data, page, lengths);
   AttentionCall call = f.call();
   cache.put_into(call);
@@ -136,6 +156,15 @@ TEST(PagedCache, GivesThemForEveryPageTypeAndOrder) {
   }
   expect_bits({.spec = "rope + alibi", .queries = 40}, 16,
               90);  // as a long prompt after a cached one
+}
+
+TEST(PagedCache, HidesNaNWhereAContiguousCacheDoes) {
+  for (const char* spec : {"none", "rope + alibi", "cope(npos_max=8, gate_source=value)", "wall"}) {
+    const Case c{.spec = spec, .batch = 2, .queries = 3, .keys = 90, .padding = true};
+    const Rows got = paged(c, 16, {90, 70}, put_nan);
+    EXPECT_TRUE(got == contiguous(c, {90, 70}, put_nan)) << spec;
+    for (const float x : got.out[0]) ASSERT_FALSE(std::isnan(x)) << spec;
+  }
 }
 
 TEST(PagedCache, MayShareAndRepeatPagesAndHaveEmptyRows) {

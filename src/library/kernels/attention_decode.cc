@@ -28,8 +28,6 @@ struct Group {
   std::size_t rows;
 };
 
-using RowStarts = std::vector<const std::byte*>;
-
 class Decoder {
  public:
   explicit Decoder(const AttentionSetup& setup) : setup_(setup) {
@@ -55,7 +53,7 @@ class Decoder {
     key_rows_.assign(turners_.size(), AlignedFloats(setup.padded_dim));
     step_rows_ = key_rows_;
     const bool paged = setup.call->block_table.given();
-    row_starts_.assign(turners_.size(), RowStarts(paged ? kChunk + cpu::kRowsAhead : 0));
+    row_offsets_.assign(turners_.size(), RowOffsets(paged ? kChunk + cpu::kRowsAhead : 0));
     tables_.assign(turners_.size(), AlignedFloats(setup.cope_stride));
     products_.assign(turners_.size(), AlignedFloats(setup.relative_form.stride));
     relative_.resize(rows * setup.relative_form.channel_stride);
@@ -74,11 +72,19 @@ class Decoder {
   }
 
  private:
+  // Heads in the inner loop where they are near each other: their rows share pages of memory.
   template <class Body>
   void for_each_chunk(const Body& body) {
+    const AttentionCall& call = *setup_.call;
+    const std::int64_t heads = setup_.state->kv_heads;
+    const bool near = call.block_table.given() || call.k.stride[1] < call.k.stride[2];
     parallel_for(std::ssize(groups_) * chunks_, [&](std::int64_t task, int worker) {
-      const Group& g = groups_[task / chunks_];
-      if (task % chunks_ * kChunk < g.segment->keys) body(g, task % chunks_, worker);
+      const std::int64_t segment = task / heads / chunks_;
+      const std::int64_t of_segment = task % (heads * chunks_);
+      const std::int64_t head = near ? of_segment % heads : of_segment / chunks_;
+      const std::int64_t chunk = near ? of_segment / heads : of_segment % chunks_;
+      const Group& g = groups_[segment * heads + head];
+      if (chunk * kChunk < g.segment->keys) body(g, chunk, worker);
     });
   }
 
@@ -130,27 +136,18 @@ class Decoder {
   // Valid until the worker asks for another chunk.
   cpu::CacheRows cache(const ConstTensorView& x, const Group& g, std::int64_t chunk, int worker) {
     const BlockTable& table = setup_.call->block_table;
-    const std::int64_t first = chunk * kChunk;
-    const std::int64_t key = g.segment->first_key + first;
-    const auto size = static_cast<std::ptrdiff_t>(dtype_size(x.dtype));
-    const std::int64_t left = g.segment->keys - first;
-    cpu::CacheRows rows{x.dtype,
-                        static_cast<const std::byte*>(x.data) +
-                            key_offset(table, x, g.segment->batch, g.kv_head, key),
-                        static_cast<std::ptrdiff_t>(x.stride[2]) * size,
-                        static_cast<std::size_t>(std::min(kChunk, left)), setup_.dim};
-    if (!table.given()) return rows;
-    RowStarts& starts = row_starts_[worker];
-    const std::int64_t known = std::min<std::int64_t>(left, std::ssize(starts));
-    for_each_run(table, x, g.segment->batch, g.kv_head, key, known,
-                 [&](std::int64_t place, std::int64_t count, const std::byte* data) {
-                   for (std::int64_t j = 0; j < count; ++j) {
-                     starts[place + j] = data + j * rows.stride;
-                   }
-                 });
-    std::fill(starts.begin() + known, starts.end(), starts[known - 1]);
-    rows.rows = starts.data();
-    return rows;
+    const std::int64_t batch = g.segment->batch;
+    const std::int64_t key = g.segment->first_key + chunk * kChunk;
+    const std::int64_t left = g.segment->keys - chunk * kChunk;
+    const bool paged = table.given();
+    return {
+        x.dtype,
+        static_cast<const std::byte*>(x.data) +
+            (paged ? x.row_offset(0, g.kv_head, 0) : x.row_offset(batch, g.kv_head, key)),
+        static_cast<std::ptrdiff_t>(x.stride[2]) * static_cast<std::ptrdiff_t>(dtype_size(x.dtype)),
+        static_cast<std::size_t>(std::min(kChunk, left)),
+        setup_.dim,
+        paged ? row_offsets_[worker].find(table, x, batch, key, left) : nullptr};
   }
 
   void score(const Group& g, std::int64_t chunk, int worker) {
@@ -462,7 +459,7 @@ class Decoder {
   std::vector<RowTurner> turners_;
   std::vector<AlignedFloats> key_rows_;
   std::vector<AlignedFloats> step_rows_;  // of a chain
-  std::vector<RowStarts> row_starts_;     // of a chunk of a paged cache
+  std::vector<RowOffsets> row_offsets_;   // of a chunk of a paged cache
   std::vector<AlignedFloats> tables_;
   AlignedFloats relative_;  // [rows][channels of RelativeQuery]
   std::vector<AlignedFloats> products_;

@@ -166,6 +166,24 @@ PagedEntry::PagedEntry(const AttentionCall& paged, std::int64_t batch)
   call.k_positions = entry_of(paged.k_positions, batch);
 }
 
+const std::ptrdiff_t* RowOffsets::find(const BlockTable& table, const ConstTensorView& x,
+                                       std::int64_t batch, std::int64_t first, std::int64_t count) {
+  const auto size = static_cast<std::ptrdiff_t>(dtype_size(x.dtype));
+  const Key key{batch, first, x.stride[0] * size, x.stride[2] * size};
+  if (key == last_) return offsets_.data();
+  last_ = key;
+  const std::int64_t known = std::min<std::int64_t>(count, std::ssize(offsets_));
+  std::ptrdiff_t* to = offsets_.data();
+  std::int64_t row = first % table.page;
+  for (std::int64_t t = 0; t < known; row = 0) {
+    const std::ptrdiff_t page = table.page_of(batch, first + t) * key.page_stride;
+    const std::int64_t end = std::min(known, t + table.page - row);
+    for (; t < end; ++t, ++row) to[t] = page + row * key.row_stride;
+  }
+  std::fill(offsets_.begin() + known, offsets_.end(), offsets_[known - 1]);
+  return to;
+}
+
 void read_key_row(const BlockTable& table, const ConstTensorView& x, std::int64_t batch,
                   std::int64_t head, std::int64_t t, std::size_t padded_dim, float* out) {
   const auto size = static_cast<std::size_t>(x.channels());

@@ -66,4 +66,25 @@ void for_each_run(const BlockTable& table, const ConstTensorView& x, std::int64_
   }
 }
 
+// Where rows of keys in pages are: in bytes from their head in page 0, the same for all heads.
+class RowOffsets {
+ public:
+  explicit RowOffsets(std::size_t rows) : offsets_(rows) {}
+  // Of `count` keys of a batch entry from token `first` on; the last one again for rows past them. The offsets that were
+  // found last are kept.
+  const std::ptrdiff_t* find(const BlockTable& table, const ConstTensorView& x, std::int64_t batch,
+                             std::int64_t first, std::int64_t count);
+
+ private:
+  struct Key {
+    std::int64_t batch = -1;
+    std::int64_t first = 0;
+    std::ptrdiff_t page_stride = 0;
+    std::ptrdiff_t row_stride = 0;
+    bool operator==(const Key&) const = default;
+  };
+  Key last_;
+  std::vector<std::ptrdiff_t> offsets_;
+};
+
 }  // namespace posenc

@@ -20,8 +20,9 @@ using cpu::CacheRows;
 
 template <class T>
 HWY_INLINE const T* row_at(const CacheRows& rows, std::size_t j) {
-  if (rows.rows != nullptr) return reinterpret_cast<const T*>(rows.rows[j]);
-  return reinterpret_cast<const T*>(rows.data + static_cast<std::ptrdiff_t>(j) * rows.stride);
+  const std::ptrdiff_t offset =
+      rows.offsets != nullptr ? rows.offsets[j] : static_cast<std::ptrdiff_t>(j) * rows.stride;
+  return reinterpret_cast<const T*>(rows.data + offset);
 }
 
 // Fetches a row that comes a few kilobytes later: the hardware does not look past a page by itself.

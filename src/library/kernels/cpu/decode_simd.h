@@ -10,14 +10,14 @@ namespace posenc::cpu {
 // How many rows ahead of the one in use memory is fetched.
 inline constexpr std::size_t kRowsAhead = 16;
 
-// Rows of a key or value cache: `count` of them, `stride` bytes apart, or each where `rows` says.
+// Rows of a key or value cache: `count` of them, `stride` bytes apart or at `offsets` bytes.
 struct CacheRows {
   DType dtype;
   const std::byte* data;
   std::ptrdiff_t stride;
   std::size_t count;
   std::size_t dim;
-  const std::byte* const* rows = nullptr;  // [count + kRowsAhead], of a paged cache
+  const std::ptrdiff_t* offsets = nullptr;  // [count + kRowsAhead], of a paged cache
 };
 
 // scores[q * score_stride + j] = <queries[q], row j>; queries are [n][query_stride] float32.
