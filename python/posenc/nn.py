@@ -180,9 +180,10 @@ class Attention(_Projections):
         """What reads the cache, as :func:`posenc.explain` says it."""
         kind = q.dtype, q.device.type
         if kind not in self._paths:
-            shapes = dict(heads=self.heads, kv_heads=self.kv_heads, head_dim=self.head_dim, queries=1, keys=2)
-            device = "cuda" if q.device.type == "cuda" else "cpu"
-            self._paths[kind] = explain(self.spec, **shapes, device=device, dtype=q.dtype)
+            self._paths[kind] = explain(
+                self.spec, heads=self.heads, kv_heads=self.kv_heads, head_dim=self.head_dim, queries=1, keys=2,
+                device="cuda" if q.device.type == "cuda" else "cpu", dtype=q.dtype,
+            )
         return self._paths[kind]
 
     def _more_repr(self) -> str:
