@@ -26,9 +26,13 @@ struct BlockTable {
   [[nodiscard]] std::int64_t longest() const noexcept {
     return lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
   }
+  // The pages of a sequence.
+  [[nodiscard]] const std::int32_t* row(std::int64_t batch) const noexcept {
+    return pages + batch * (stride != 0 ? stride : blocks);
+  }
   // The page of token t; it must be one of the sequence.
   [[nodiscard]] std::int64_t page_of(std::int64_t batch, std::int64_t t) const noexcept {
-    return pages[batch * (stride != 0 ? stride : blocks) + t / page];
+    return row(batch)[t / page];
   }
 };
 

@@ -148,7 +148,7 @@ PositionsView entry_of(PositionsView all, std::int64_t batch) {
 PagedEntry::PagedEntry(const AttentionCall& paged, std::int64_t batch)
     : call(paged), inputs_(paged.inputs.begin(), paged.inputs.end()) {
   BlockTable& table = call.block_table;
-  table.pages += batch * (table.stride != 0 ? table.stride : table.blocks);
+  table.pages = table.row(batch);
   table.lengths = table.lengths.subspan(batch, 1);
   for (ConstTensorView* x : {&call.k, &call.v})
     x->shape = {1, x->heads(), table.lengths[0], x->channels()};
@@ -173,15 +173,15 @@ const std::ptrdiff_t* RowOffsets::find(const BlockTable& table, const ConstTenso
   if (key == last_) return offsets_.data();
   last_ = key;
   const std::int64_t known = std::min<std::int64_t>(count, std::ssize(offsets_));
-  std::ptrdiff_t* to = offsets_.data();
-  std::int64_t row = first % table.page;
-  for (std::int64_t t = 0; t < known; row = 0) {
-    const std::ptrdiff_t page = table.page_of(batch, first + t) * key.page_stride;
-    const std::int64_t end = std::min(known, t + table.page - row);
-    for (; t < end; ++t, ++row) to[t] = page + row * key.row_stride;
-  }
+  const auto* base = static_cast<const std::byte*>(x.data);
+  for_each_run(table, x, batch, 0, first, known,
+               [&](std::int64_t place, std::int64_t run, const std::byte* data) {
+                 for (std::int64_t j = 0; j < run; ++j) {
+                   offsets_[place + j] = data - base + j * key.row_stride;
+                 }
+               });
   std::fill(offsets_.begin() + known, offsets_.end(), offsets_[known - 1]);
-  return to;
+  return offsets_.data();
 }
 
 void read_key_row(const BlockTable& table, const ConstTensorView& x, std::int64_t batch,

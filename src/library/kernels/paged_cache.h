@@ -57,11 +57,13 @@ void read_key_row(const BlockTable& table, const ConstTensorView& x, std::int64_
 template <class Body>
 void for_each_run(const BlockTable& table, const ConstTensorView& x, std::int64_t batch,
                   std::int64_t head, std::int64_t first, std::int64_t count, const Body& body) {
-  for (std::int64_t done = 0; done < count;) {
-    const std::int64_t t = first + done;
-    const std::int64_t run =
-        table.given() ? std::min(count - done, table.page - t % table.page) : count;
-    body(done, run, static_cast<const std::byte*>(x.data) + key_offset(table, x, batch, head, t));
+  const auto* data = static_cast<const std::byte*>(x.data);
+  if (!table.given()) return body(0, count, data + x.row_offset(batch, head, first));
+  std::int64_t row = first % table.page;
+  const std::int32_t* page = table.row(batch) + first / table.page;
+  for (std::int64_t done = 0; done < count; row = 0, ++page) {
+    const std::int64_t run = std::min(count - done, table.page - row);
+    body(done, run, data + x.row_offset(*page, head, row));
     done += run;
   }
 }
