@@ -124,7 +124,8 @@ void time_in_turns(const TimedCase& timed, cases::Problem& problem, const Option
   if (!timed.plain.empty() && timed.plain != timed.name) {
     Case without = timed.c;
     without.spec = "none";
-    without.cache_dtype.reset();
+    if (timed.c.page == 0) without.cache_dtype.reset();
+    without.page = 0;
     plain = cases::make_problem(without);
   }
   double best = kNever;

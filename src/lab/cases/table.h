@@ -28,7 +28,7 @@ struct TimedCase {
   bool with_backward = false;
   Limit limit = Limit::kNone;
   double flops = 0.0;    // of the products, on the half that a causal mask leaves
-  std::string plain;     // name of the row without encodings
+  std::string plain;     // name of the row without encodings, or of one without pages
   std::string series;    // rows of one series differ in length alone and are timed in turns
   bool baseline = true;  // whether the composition of libtorch operations fits the machine
 };

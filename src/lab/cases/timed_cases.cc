@@ -128,6 +128,31 @@ void add_caches(std::int64_t heads, std::vector<TimedCase>& all) {
   }
 }
 
+// Pages of 16 tokens over a contiguous cache in the same order: heads first, and tokens first as in vLLM.
+void add_paged(std::int64_t heads, std::vector<TimedCase>& all) {
+  for (const Order order : {Order::kDense, Order::kTokensFirst}) {
+    for (const DType cache : {DType::kFloat32, DType::kBfloat16, DType::kInt8}) {
+      TimedCase row;
+      const char* first = order == Order::kDense ? "heads first" : "tokens first";
+      row.name =
+          fmt::format("decode/paged/H{}x8/K32768/D128/{}/{}", heads, dtype_name(cache), first);
+      row.c = {.op = Operation::kDecode,
+               .heads = heads,
+               .kv_heads = 8,
+               .queries = 1,
+               .keys = 32768,
+               .head_dim = 128,
+               .order = order,
+               .page = 16};
+      if (cache != DType::kFloat32) row.c.cache_dtype = cache;
+      row.limit = Limit::kRead;
+      row.plain = row.name + " without pages";
+      row.baseline = false;
+      all.push_back(row);
+    }
+  }
+}
+
 // At both widths, next to libtorch's composition where there is one.
 const std::vector<std::string>& common_specs() {
   static const std::vector<std::string> kSpecs = {
@@ -196,6 +221,7 @@ std::vector<TimedCase> timed_cases() {
     add_decode(spec, all);
   }
   for (const std::int64_t heads : {32, 8}) add_caches(heads, all);
+  for (const std::int64_t heads : {32, 8}) add_paged(heads, all);
   return all;
 }
 
