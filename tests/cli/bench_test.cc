@@ -26,8 +26,7 @@ TEST(CliBench, PrintsRowsWithEveryKey) {
 
 TEST(CliBench, ARowWithoutABaselineSaysWhy) {
   POSENC_NEEDS_LIBTORCH();
-  const std::string row =
-      "bench cpu --filter attention/fox/T2048/D64/forward+backward --seconds 0";
+  const std::string row = "bench cpu --filter attention/fox/T2048/D64/forward+backward --seconds 0";
   const auto rows = testing::run_json(row);
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_TRUE(rows[0]["baseline_ms"].is_null());
