@@ -12,8 +12,8 @@ struct AttentionData;
 // page, channels]. All that the table does not name is NaN: other pages, and the end of the last page.
 class PagedCache {
  public:
-  // `lengths`: tokens of each batch entry, the first ones of the tensors.
-  PagedCache(AttentionData& data, std::int64_t page, std::vector<std::int64_t> lengths);
+  // `tokens`: how many of each batch entry are in the cache, the first ones of the tensors.
+  PagedCache(AttentionData& data, std::int64_t page, std::vector<std::int64_t> tokens);
 
   // Replaces the tensors of a call by pools.
   void put_into(AttentionCall& call);
