@@ -116,10 +116,11 @@ mutate: build   ## change the sources one place at a time: a test has to fail ea
 	@tools/mutate.py --jobs $(JOBS) $(if $(SINCE),--since $(SINCE)) $(if $(ONLY),--only '$(ONLY)')
 
 # Kernels, their tests and the operators; the rest of the build does not change with CUDA.
-# What CI does for every change: the kernels of one head dimension, compiled, not linked.
-cuda-compile:   ## compile the CUDA kernels of head dimension 64
+# What CI does for every change: with one head dimension nothing links.
+cuda-compile:   ## compile the CUDA kernels of head dimension 64 and the operators, and link nothing
 	@cmake --preset cuda-ci -DPOSENC_CUDA_DIMS=64 >/dev/null
-	@cmake --build --preset cuda-ci -j$(JOBS) --target posenc_kernels_cuda
+	@cmake --build --preset cuda-ci -j$(JOBS) --target posenc_kernels_cuda \
+	  $$(ninja -C build/cuda-ci -t targets all | grep -oE '^src/bindings/torch/CMakeFiles/posenc_torch.dir/[^:]*\.o')
 
 cuda:           ## compile and link the CUDA kernels (needs nvcc), and run their tests where there is a GPU
 	@cmake --preset $(CUDA_PRESET) -DPOSENC_CUDA_DIMS='64;128;256' >/dev/null
