@@ -13,7 +13,7 @@
 namespace posenc::runs {
 namespace {
 
-void join(std::string& line, const std::string& part) {
+void append_part(std::string& line, const std::string& part) {
   if (!part.empty()) line += (line.empty() ? "" : "  ") + part;
 }
 
@@ -62,18 +62,20 @@ std::string byte_text(double bytes) {
 
 std::string fields_text(const ProgressState& state) {
   std::string line;
-  if (state.loss) join(line, fmt::format("loss {:.4g}", *state.loss));
-  if (state.accuracy) join(line, fmt::format("acc {:.1f} %", 100 * *state.accuracy));
-  for (const auto& [name, value] : state.more) join(line, fmt::format("{} {:.4g}", name, value));
-  if (state.tokens_per_second) join(line, compact_count(*state.tokens_per_second) + " tok/s");
-  if (state.memory_bytes) join(line, byte_text(*state.memory_bytes));
+  if (state.loss) append_part(line, fmt::format("loss {:.4g}", *state.loss));
+  if (state.accuracy) append_part(line, fmt::format("acc {:.1f} %", 100 * *state.accuracy));
+  for (const auto& [name, value] : state.more)
+    append_part(line, fmt::format("{} {:.4g}", name, value));
+  if (state.tokens_per_second)
+    append_part(line, compact_count(*state.tokens_per_second) + " tok/s");
+  if (state.memory_bytes) append_part(line, byte_text(*state.memory_bytes));
   return line;
 }
 
 std::string plain_line(const ProgressState& state, std::optional<double> took) {
   std::string line = state.phase + " " + count_text(state);
-  join(line, fields_text(state));
-  join(line, took ? "in " + duration_text(*took) : left_text(state));
+  append_part(line, fields_text(state));
+  append_part(line, took ? "in " + duration_text(*took) : left_text(state));
   return line;
 }
 
@@ -84,8 +86,8 @@ std::string bar_line(const ProgressState& state, int width) {
   std::string head = state.phase;
   if (state.total > 0) head += fmt::format(" {:3.0f} % ", std::floor(100 * share));
   std::string tail = count_text(state);
-  join(tail, fields_text(state));
-  join(tail, left_text(state));
+  append_part(tail, fields_text(state));
+  append_part(tail, left_text(state));
   const int room = width - static_cast<int>(head.size() + tail.size()) - 3;
   if (state.total > 0 && room >= kShortestBar) {
     const int length = std::min(room, kLongestBar);
