@@ -11,7 +11,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 COMMON = ("arguments", "prepared", "threads", "stable/tensor")
-KERNELS = {"rotary": ("rope_cpu",), "attention": ("attention_cpu", "cache_cpu")}
+KERNELS = {"rotary": ("rope_cpu",), "attention": ("attention_cpu", "cache_cpu", "paged_cache", "stable/paged_gather")}
 # Sources of a dependency, and the folder that its headers are relative to.
 THIRD_PARTY = {
     "fmt": ((), "include"),

@@ -85,6 +85,15 @@ def test_attention(kernel):
         options = dict(k_scales=k_scales, v_scales=v_scales)
         got = module.attention_of_cache(q[:, :, -1:], k8, v8, **options)
         assert torch.allclose(got, posenc.attention_decode(q[:, :, -1:], k8, v8, **options), atol=1e-6)
+        pools = [x.permute(0, 2, 1, 3)[:, :, None].flatten(0, 1).contiguous() for x in (k, v)]  # pages of one token
+        count = k.shape[2]
+        pages = dict(
+            block_table=torch.arange(2 * count, dtype=torch.int32).view(2, count), cache_lengths=torch.tensor([count, 3])
+        )
+        got = module.attention_of_cache(q[:, :, -1:], *pools, **pages)
+        assert torch.allclose(got, posenc.attention_decode(q[:, :, -1:], *pools, "none", **pages), atol=1e-6)
+        with pytest.raises(ValueError, match="belong together but got block_table alone"):
+            module.attention_of_cache(q[:, :, -1:], *pools, block_table=pages["block_table"])
 
 
 class Layer(torch.nn.Module):

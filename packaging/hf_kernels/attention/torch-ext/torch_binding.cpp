@@ -24,7 +24,8 @@ STABLE_TORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, m) {
       ", bool wants_parameters) -> (Tensor, Tensor, Tensor, Tensor[], Tensor)");
   m.def(
       "_attention_cache(Tensor q, Tensor k, Tensor v, Tensor? k_scales, Tensor? v_scales, "
-      "Tensor parameters, " POSENC_ATTENTION_SCHEMA ") -> Tensor");
+      "Tensor? block_table, Tensor? cache_lengths, Tensor parameters, " POSENC_ATTENTION_SCHEMA
+      ") -> Tensor");
   m.def("quantize_rows(Tensor x) -> (Tensor, Tensor)");
 }
 

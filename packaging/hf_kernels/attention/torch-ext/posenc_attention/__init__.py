@@ -79,12 +79,21 @@ def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
 
 def attention_of_cache(
     q: Tensor, k: Tensor, v: Tensor, spec: str = "none", *, k_scales: Optional[Tensor] = None,
-    v_scales: Optional[Tensor] = None, scale: Optional[float] = None,
+    v_scales: Optional[Tensor] = None, block_table: Optional[Tensor] = None, cache_lengths: Optional[Tensor] = None,
+    scale: Optional[float] = None,
 ) -> Tensor:
-    """Causal attention of the newest queries to a cache in int8, bfloat16, float16 or float32."""
+    """Causal attention of the newest queries to a cache in int8, bfloat16, float16 or float32.
+
+    With ``block_table`` (int32 [B, blocks]) and ``cache_lengths`` ([B]), k, v and the scales are pools
+    [blocks, page, heads, channels].
+    """
+    if (block_table is None) != (cache_lengths is None):
+        alone = "cache_lengths" if block_table is None else "block_table"
+        raise ValueError(f"[attention_of_cache] block_table and cache_lengths belong together but got {alone} alone")
     none = q.new_empty(0, dtype=torch.float32)
     return ops._attention_cache(
-        q, k, v, k_scales, v_scales, none, [], spec, True, -1, -1, None, None, None, None, None, scale, 0.0, 0, False
+        q, k, v, k_scales, v_scales, block_table, cache_lengths, none, [], spec, True, -1, -1, None, None, None, None, None,
+        scale, 0.0, 0, False
     )
 
 
