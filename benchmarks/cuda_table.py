@@ -1,7 +1,7 @@
 """The CUDA kernels compared with PyTorch in the same process: one row per target.
 
-    python3 benchmarks/cuda_table.py [--only rope,attention,bias,cope,long,linear,decode,flex,float32,fire,
-                                      tokens,gates,angles,softcap,prune,sticks,relative] [--quick]
+    python3 benchmarks/cuda_table.py [--only rope,attention,bias,cope,long,linear,decode,paged,flex,float32,
+                                      fire,tokens,gates,angles,softcap,prune,sticks,relative] [--quick]
 
 Times are medians of CUDA events after warm-up, in milliseconds. A ratio is ours over the reference's,
 except where the row says otherwise. Fresh random inputs; nothing is timed on zeros.
@@ -239,8 +239,30 @@ def decode_rows(args):
                   f"{ours / plain:.2f} of none")
 
 
+def paged_rows(args):
+    """Pages of 16 to 128 tokens in vLLM's order, over a contiguous cache in the same order."""
+    batch, heads, kv_heads, keys, dim = 8, 32, 8, 32768, 128
+    q = torch.randn(batch, heads, 1, dim, device="cuda", dtype=torch.bfloat16)
+    k, v = rows(batch, keys, kv_heads, dim, 2, grad=False)
+    lengths = torch.full((batch,), keys, device="cuda")
+    with torch.no_grad():
+        for spec in ("none", "rope", "alibi", "cope"):
+            params = params_of(spec, heads, dim)
+            plain = milliseconds(lambda: posenc.attention_decode(
+                q, k.transpose(1, 2), v.transpose(1, 2), spec, params, keys_are_turned=True))
+            for page in (16, 128):
+                blocks = batch * keys // page
+                table = torch.randperm(blocks, device="cuda").to(torch.int32).reshape(batch, -1)
+                pools = [x.reshape(blocks, page, kv_heads, dim) for x in (k, v)]
+                ours = milliseconds(lambda: posenc.attention_decode(
+                    q, *pools, spec, params, keys_are_turned=True, block_table=table,
+                    cache_lengths=lengths))
+                row(f"decode {spec} pages of {page} B8 H32/8 T32768 D128, over contiguous",
+                    f"{ours:.3f} ms", f"{plain:.3f} ms", ours / plain, 1.05)
+
+
 GROUPS = {"rope": rope_rows, "attention": attention_rows, "bias": bias_rows, "cope": cope_rows,
-          "long": long_rows, "linear": linear_rows, "decode": decode_rows, "flex": flex_rows,
+          "long": long_rows, "linear": linear_rows, "decode": decode_rows, "paged": paged_rows, "flex": flex_rows,
           "float32": float32_rows, "fire": fire_rows, "tokens": token_rows, "gates": gate_rows,
           "angles": angle_rows, "softcap": softcap_rows, "prune": prune_rows,
           "sticks": stick_rows, "relative": relative_rows}

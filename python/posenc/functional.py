@@ -228,9 +228,9 @@ def attention_decode(
         block_table: pages of a paged cache, int32 [B, blocks]: token t of sequence b is in row ``t % page`` of page
             ``block_table[b, t // page]``. k and v are then pools [blocks, page, Hkv, D] as in vLLM, for any ``layout``,
             and so are the scales [blocks, page, Hkv, 1] and the ``inputs`` [blocks, page, heads, channels]. A pool in
-            another order is passed as a view (``pool.transpose(1, 2)``). A CPU reads the pages in place. On a GPU
-            they are gathered first: a copy of the tokens, and one kernel for the sequences of each length. Not with
-            ``bias`` or gradients.
+            another order is passed as a view (``pool.transpose(1, 2)``). A CPU reads the pages in place, and so
+            does a GPU where its decode kernels serve the call (docs/pytorch.md); elsewhere it gathers them first: a copy of
+            the tokens, and one kernel for the sequences of each length. Not with ``bias`` or gradients.
         cache_lengths: tokens of each sequence of a paged cache, int32 or int64 [B]. The last query is aligned with the
             last of them, and Tk of ``key_mask`` and ``k_positions`` is the longest.
 

@@ -7,7 +7,6 @@ import torch
 import posenc
 from test_cuda import MASKS, MORE_SPECS, REASON, compare, error, expect_same_bits, inputs_of, problem, run
 from test_functions import SPECS
-from test_paged import in_pages
 
 pytestmark = pytest.mark.skipif(bool(REASON), reason=f"SKIPPED: {REASON}")
 
@@ -208,19 +207,3 @@ def test_one_query_after_many_keys(spec):
             want = posenc.attention_decode(*near[0][:3], spec, near[1], inputs=inputs[0])
             got = posenc.attention_decode(*far[0][:3], spec, far[1], inputs=inputs[1])
         assert error(got, want) < (8e-3 if dtype == torch.bfloat16 else 1.5e-3)
-
-
-@pytest.mark.parametrize("spec", ["rope + alibi", "fire", "none"])
-def test_paged_caches_are_gathered(spec):
-    torch.manual_seed(3)
-    q, k, v = (torch.randn(3, heads, n, 64, dtype=torch.bfloat16) for heads, n in ((8, 1), (2, 500), (2, 500)))
-    lengths = [500, 20, 500]
-    (k_pool, table), (v_pool, _) = in_pages(k, lengths), in_pages(v, lengths)
-    paged = dict(block_table=table, cache_lengths=torch.tensor(lengths))
-    params = posenc.Spec(spec).initial_parameters(64, 8, seed=3)
-    want = posenc.attention_decode(q, k_pool, v_pool, spec, params, **paged)
-    got = posenc.attention_decode(
-        q.cuda(), k_pool.cuda(), v_pool.cuda(), spec, {name: x.cuda() for name, x in params.items()},
-        **{name: x.cuda() for name, x in paged.items()}
-    )
-    assert error(got, want) < 8e-3

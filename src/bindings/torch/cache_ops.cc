@@ -1,5 +1,5 @@
 // The dispatcher's side of caches in another type than the queries and of caches in pages: shapes, and the call from
-// attention_decode. A CPU reads pages where they are, a GPU gathers them.
+// attention_decode.
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/library.h>
 
@@ -8,15 +8,6 @@
 
 namespace posenc::ops {
 namespace {
-
-at::Tensor attention_cache_cuda(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                const OptionalTensor& k_scales, const OptionalTensor& v_scales,
-                                const OptionalTensor& block_table,
-                                const OptionalTensor& cache_lengths, const at::Tensor& parameters,
-                                POSENC_ATTENTION_PARAMETERS) {
-  return gathered_attention(q, k, v, cache_of(k_scales, v_scales, block_table, cache_lengths),
-                            parameters, POSENC_ATTENTION_NAMES);
-}
 
 at::Tensor attention_cache_meta(const at::Tensor& q, const at::Tensor& /*k*/,
                                 const at::Tensor& /*v*/, const OptionalTensor& /*k_scales*/,
@@ -72,8 +63,6 @@ at::Tensor call_attention_cache(const at::Tensor& q, const at::Tensor& k, const 
                     optional(cache.block_table), optional(cache.lengths), parameters,
                     POSENC_ATTENTION_NAMES);
 }
-
-TORCH_LIBRARY_IMPL(posenc, CUDA, m) { m.impl("_attention_cache", attention_cache_cuda); }
 
 TORCH_LIBRARY_IMPL(posenc, Meta, m) {
   m.impl("_attention_cache", attention_cache_meta);

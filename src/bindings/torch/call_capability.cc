@@ -5,15 +5,27 @@
 namespace posenc::ops {
 namespace {
 
+void add_term(Capability& found, const char* term) {
+  found.terms += (found.terms.empty() ? "" : ", ") + std::string(term);
+}
+
 // Pages in a contiguous copy, which counts as memory of the forward.
 void gather(const AttentionShapes& shapes, at::ScalarType type, Capability& found) {
   const std::int64_t rows = shapes.batch * shapes.kv_heads * shapes.keys;
   const auto size = static_cast<std::int64_t>(c10::elementSize(type));
-  found.terms += found.terms.empty() ? "pages gathered first" : ", pages gathered first";
   found.forward.bytes =
       std::max<std::int64_t>(found.forward.bytes, 0) + 2 * rows * shapes.head_dim * size;
+}
+
+void add_pages(const AttentionShapes& shapes, at::ScalarType type, bool rotates,
+               Capability& found) {
   found.has_backward = false;
   found.backward = {};
+  const bool kernel = found.device == "cuda" && found.forward.path == AttentionPath::kDecode;
+  if (kernel && !rotates) return add_term(found, "pages in place");
+  add_term(found, kernel ? "pages in place with keys_are_turned, else gathered first"
+                         : "pages gathered first");
+  gather(shapes, type, found);
 }
 
 }  // namespace
@@ -30,13 +42,14 @@ Capability call_capability(const std::string& spec, const AttentionShapes& shape
                                                  .queries = shapes.queries,
                                                  .keys = shapes.keys,
                                                  .explicit_positions = shapes.explicit_positions});
-    if (shapes.paged) gather(shapes, type, found);
+    const bool rotates = !prepared->plan.terms().rotary.empty();
+    if (shapes.paged) add_pages(shapes, type, rotates, found);
     return found;
   }
   if (type != at::kDouble) return capability(parse_any_spec(spec), shapes);
   const Capability::Pass exact{AttentionPath::kReference, "float64", -1};
   Capability found{.forward = exact, .backward = exact, .terms = "", .device = ""};
-  if (shapes.paged) gather(shapes, type, found);
+  if (shapes.paged) add_pages(shapes, type, false, found);
   return found;
 }
 

@@ -11,8 +11,7 @@ at::Tensor on_host(const at::Tensor& x, at::ScalarType type) {
 
 }  // namespace
 
-HostTable::HostTable(const at::Tensor& q, const CacheTensors& cache) {
-  if (!cache.paged()) return;
+void check_cache_tables(const at::Tensor& q, const CacheTensors& cache) {
   const at::Tensor& table = cache.block_table;
   const at::Tensor& lengths = cache.lengths;
   TORCH_CHECK(table.dim() == 2 && table.size(0) == q.size(0) && table.scalar_type() == at::kInt,
@@ -22,8 +21,13 @@ HostTable::HostTable(const at::Tensor& q, const CacheTensors& cache) {
                   at::isIntegralType(lengths.scalar_type(), false),
               "[", kOp, "] cache_lengths must be whole numbers [", q.size(0), "] but got ",
               lengths.scalar_type(), " ", lengths.sizes());
-  pages_ = on_host(table, at::kInt);
-  const at::Tensor numbers = on_host(lengths, at::kLong);
+}
+
+HostTable::HostTable(const at::Tensor& q, const CacheTensors& cache) {
+  if (!cache.paged()) return;
+  check_cache_tables(q, cache);
+  pages_ = on_host(cache.block_table, at::kInt);
+  const at::Tensor numbers = on_host(cache.lengths, at::kLong);
   lengths_.assign(numbers.data_ptr<std::int64_t>(),
                   numbers.data_ptr<std::int64_t>() + numbers.numel());
 }

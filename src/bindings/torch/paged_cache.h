@@ -5,6 +5,9 @@
 
 namespace posenc::ops {
 
+// Throws where the table or the lengths have another shape or type.
+void check_cache_tables(const at::Tensor& q, const CacheTensors& cache);
+
 // The table and the lengths of a call, on the host; a GPU that holds them is waited for.
 class HostTable {
  public:
@@ -26,6 +29,9 @@ class HostTable {
 at::Tensor pool_of(const char* name, const at::Tensor& pool);
 // What has the shape of the keys without pages, [B, Hkv, Tk, D], and no memory: for checks of masks and positions.
 at::Tensor shape_of_keys(const at::Tensor& q, const at::Tensor& k_pool, const HostTable& table);
+
+// Throws unless x is a pool with the pages of k on the device of q.
+void check_pool(const char* name, const at::Tensor& x, const at::Tensor& k, const at::Tensor& q);
 
 // Pages gathered into contiguous tensors, then attention as without pages: one call for the sequences of each length.
 at::Tensor gathered_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

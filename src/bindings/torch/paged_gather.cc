@@ -51,6 +51,8 @@ OptionalTensor part_of(const at::Tensor& x, const Batch& batch, std::int64_t len
   return length < 0 ? rows : rows.narrow(1, 0, length);
 }
 
+}  // namespace
+
 void check_pool(const char* name, const at::Tensor& x, const at::Tensor& k, const at::Tensor& q) {
   TORCH_CHECK(x.dim() == 4 && x.size(0) == k.size(0) && x.size(1) == k.size(1), "[", kOp, "] ",
               name, " must be [blocks, page, heads, channels] with the ", k.size(0), " blocks of ",
@@ -58,8 +60,6 @@ void check_pool(const char* name, const at::Tensor& x, const at::Tensor& k, cons
   TORCH_CHECK(x.device() == q.device(), "[", kOp, "] ", name, " must be on ", q.device(),
               " as q is but is on ", x.device());
 }
-
-}  // namespace
 
 at::Tensor gathered_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                               const CacheTensors& cache, const at::Tensor& parameters,

@@ -69,7 +69,10 @@ at::Tensor Tokens::k_places() const {
 }
 
 at::Tensor Tokens::q_positions() const {
-  return q_given_.defined() ? q_given_ : q_places().reshape({1, -1, 1});
+  if (q_given_.defined()) return q_given_;
+  const at::Tensor places = q_places().reshape({1, -1, 1});
+  if (!options_.lengths.defined()) return places;
+  return places + (options_.lengths.reshape({-1, 1, 1}) - keys_);
 }
 at::Tensor Tokens::k_positions() const {
   return k_given_.defined() ? k_given_ : k_places().reshape({1, -1, 1});
@@ -144,6 +147,9 @@ SidePositions Tokens::side(Role role) const {
     return side;
   }
   const std::int64_t tokens = queries ? queries_ : keys_;
+  if (queries && options_.lengths.defined()) {
+    return {q_positions(), -queries_, std::max<std::int64_t>(keys_ - 1, 0)};
+  }
   if (packed()) {
     const Side places = side_of(queries);
     side.ids = on_device(places.place).reshape({1, tokens, 1}).expand({batch_, tokens, 1});

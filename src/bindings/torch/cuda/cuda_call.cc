@@ -23,12 +23,13 @@ TensorView shape_view(const at::Tensor& x) {
 }  // namespace
 
 CudaCall::CudaCall(const at::Tensor& q_in, const at::Tensor& k_in, const at::Tensor& v_in,
-                   const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS)
+                   const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS,
+                   const at::Tensor& lengths)
     : tokens_((check_rows(kOp, "q", q_in, q_in), check_rows(kOp, "k", k_in, q_in),
                check_rows(kOp, "v", v_in, q_in), kOp),
               q_in, k_in,
               {causal, window_left, window_right, key_mask, cu_queries, cu_keys, q_positions,
-               k_positions}),
+               k_positions, lengths}),
       device_(q_in.device()) {
   composed_.q = with_contiguous_rows(q_in);
   composed_.k = with_contiguous_rows(k_in);
@@ -73,11 +74,15 @@ void CudaCall::check() const {
   check_attention_inputs(call).throw_if_error();
 }
 
-at::Tensor aligned(const at::Tensor& x) {
+bool is_aligned(const at::Tensor& x) {
   const std::int64_t elements = 16 / static_cast<std::int64_t>(x.element_size());
   bool fits = x.stride(3) == 1 && reinterpret_cast<std::uintptr_t>(x.data_ptr()) % 16 == 0;
   for (int d = 0; d < 3; ++d) fits = fits && x.stride(d) % elements == 0;
-  return fits ? x : at::empty(x.sizes(), x.options()).copy_(x);
+  return fits;
+}
+
+at::Tensor aligned(const at::Tensor& x) {
+  return is_aligned(x) ? x : at::empty(x.sizes(), x.options()).copy_(x);
 }
 
 }  // namespace posenc::ops

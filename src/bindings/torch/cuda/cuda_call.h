@@ -9,7 +9,8 @@ namespace posenc::ops {
 class CudaCall {
  public:
   CudaCall(const at::Tensor& q_in, const at::Tensor& k_in, const at::Tensor& v_in,
-           const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS);
+           const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS,
+           const at::Tensor& lengths = {});  // as TokenOptions has them
   CudaCall(const CudaCall&) = delete;
   CudaCall& operator=(const CudaCall&) = delete;
 
@@ -30,7 +31,8 @@ class CudaCall {
   ComposedCall composed_;
 };
 
-// With rows of 16 bytes, as the kernels read them; the tensor itself where it has them.
+// Whether rows start at multiples of 16 bytes, as the kernels read them; and the tensor itself or a copy with such rows.
+bool is_aligned(const at::Tensor& x);
 at::Tensor aligned(const at::Tensor& x);
 
 }  // namespace posenc::ops

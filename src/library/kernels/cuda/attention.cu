@@ -99,6 +99,7 @@ Status check_modifiers(const char* op, const AttentionParams& p) {
     return invalid(op, "FIRE needs bounds, slopes, intercepts, psi and row_scale");
   }
   if (Status s = check_relative(op, p); !s.ok()) return s;
+  if (p.pages.pages != nullptr) return unsupported(op, "a paged cache outside of decoding");
   const CopeTable& cope = p.cope;
   if (p.breaks_sticks && cope.npos_max > 0) return unsupported(op, "stick-breaking with CoPE");
   if (p.breaks_sticks && p.sinks != nullptr)

@@ -113,6 +113,19 @@ struct CopeTable {
   Tensor4 gate_k;
 };
 
+// A paged cache (posenc/kernels/block_table.h), for the decode kernels alone: k and v are pools, whose batch_stride goes
+// from page to page. Nothing of it is read on the host. An entry that is no page of the pools, or a length past the
+// table's pages, makes the rows of its sequence NaN.
+struct PageTable {
+  const std::int32_t* pages = nullptr;  // device, [batch, stride]; null: keys are contiguous
+  const std::int64_t* lengths =
+      nullptr;  // device, [batch]: tokens of each sequence, at most AttentionParams::keys
+  std::int64_t stride = 0;     // from row to row of `pages`
+  std::int32_t page_bits = 0;  // a page has 2^page_bits tokens, at least kLeastPage
+  std::int32_t pool = 0;       // pages of the pools
+};
+inline constexpr std::int64_t kLeastPage = 16;
+
 struct AttentionParams {
   Element element = Element::kBFloat16;
   // Parts of a float32 factor: 2 keep 16 bits of it and take three products, 3 keep all 24 and take six.
@@ -136,6 +149,8 @@ struct AttentionParams {
   std::int64_t window_left = -1;
   std::int64_t window_right = -1;
   const std::uint8_t* key_mask = nullptr;  // device, [batch, keys], 0 for padding
+
+  PageTable pages;
 
   // Packed sequences: device table of `segment_count` entries (batch entries included); null: one
   // sequence per batch entry. The longest lengths, for the grid.

@@ -43,7 +43,7 @@ void cut_keys(DecodeParams& p) {
   const AttentionParams& a = p.a;
   const int group = a.heads / std::max(a.kv_heads, 1);
   p.row_groups = (group * a.queries + kStepRows - 1) / kStepRows;
-  if (a.window_left >= 0) {
+  if (a.window_left >= 0 && a.pages.lengths == nullptr) {
     const std::int64_t lowest = std::max<std::int64_t>(a.keys - a.queries - a.window_left, 0);
     p.first_key = static_cast<int>(lowest / kStepKeys * kStepKeys);
   }
@@ -81,6 +81,22 @@ std::int64_t lay_out(DecodeParams& p) {
   return used;
 }
 
+Status check_pages(const AttentionParams& a) {
+  const PageTable& pages = a.pages;
+  if (pages.pages == nullptr) return {};
+  if (pages.lengths == nullptr || a.key_mask != nullptr) {
+    return {StatusCode::kUnsupported,
+            "[attention_decode] pages need lengths, and no key mask; mask the keys by lengths"};
+  }
+  if (pages.page_bits < 4 || pages.page_bits > 30 || pages.pool <= 0) {
+    return Status::format(StatusCode::kUnsupported,
+                          "[attention_decode] pages must have a power of two of tokens, at least "
+                          "%lld, but got 2^%d tokens in a pool of %d pages",
+                          static_cast<long long>(kLeastPage), pages.page_bits, pages.pool);
+  }
+  return {};
+}
+
 }  // namespace
 
 bool is_decode(const AttentionParams& params) noexcept {
@@ -102,6 +118,7 @@ Status launch_attention_decode(const AttentionParams& params, Stream stream) noe
             "[attention_decode] is for few queries of unpacked sequences, without dropout, and for "
             "channels in multiples of 8 up to 256"};
   }
+  if (Status s = check_pages(params); !s.ok()) return s;
   if (params.batch == 0 || params.heads == 0 || params.queries == 0) return {};
   if (params.keys == 0) {
     return {StatusCode::kInvalidArgument, "[attention_decode] there must be keys"};

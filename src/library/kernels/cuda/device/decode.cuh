@@ -46,11 +46,28 @@ struct DecodeRow {
   std::int64_t index;  // in [B * H * Tq]
 };
 
+// Whether the length of a batch entry is one that its pages can have.
+__device__ inline bool has_valid_length(const AttentionParams& p, int batch) {
+  if (p.pages.lengths == nullptr) return true;
+  const std::int64_t length = __ldg(p.pages.lengths + batch);
+  return length >= 0 && length <= p.keys;
+}
+__device__ inline int keys_of_sequence(const AttentionParams& p, int batch) {
+  if (p.pages.lengths == nullptr) return p.keys;
+  return has_valid_length(p, batch) ? static_cast<int>(__ldg(p.pages.lengths + batch)) : 0;
+}
+__device__ inline Sequence decoded_sequence(const AttentionParams& p, int batch) {
+  Sequence s = sequence_of(p, batch);
+  s.keys = keys_of_sequence(p, batch);
+  return s;
+}
+
 struct DecodeBlock {
   int first_row;  // of those that share the key head
   int split;
   int kv_head;
   int batch;
+  int sequence_keys;  // of the batch entry
 
   // Neighbouring blocks have other rows of the same keys, then the keys after them.
   __device__ explicit DecodeBlock(const DecodeParams& p) {
@@ -61,6 +78,7 @@ struct DecodeBlock {
     rest /= p.splits;
     kv_head = rest % p.a.kv_heads;
     batch = rest / p.a.kv_heads;
+    sequence_keys = keys_of_sequence(p.a, batch);
   }
   // Rows of the block.
   [[nodiscard]] __device__ int rows(const DecodeParams& p) const {
@@ -81,9 +99,16 @@ struct DecodeBlock {
     const int share = p.split_keys / kWarps;
     const std::int64_t first =
         p.first_key + static_cast<std::int64_t>(split) * p.split_keys + warp * share;
-    const std::int64_t end = first + share;
-    return {static_cast<int>(min(first, static_cast<std::int64_t>(p.a.keys))),
-            static_cast<int>(min(end, static_cast<std::int64_t>(p.a.keys)))};
+    const std::int64_t end = min(first + share, static_cast<std::int64_t>(sequence_keys));
+    return {static_cast<int>(min(max(first, first_seen(p)), end)), static_cast<int>(end)};
+  }
+
+ private:
+  // The first step with a key in the window, where lengths differ and p.first_key is 0.
+  [[nodiscard]] __device__ std::int64_t first_seen(const DecodeParams& p) const {
+    if (p.a.pages.lengths == nullptr || p.a.window_left < 0) return 0;
+    const std::int64_t lowest = sequence_keys - p.a.queries - p.a.window_left;
+    return lowest > 0 ? lowest / kStepKeys * kStepKeys : 0;
   }
 };
 

@@ -57,16 +57,23 @@ class DecodeRing {
                         const Range& keys, std::uint32_t memory)
       : p_(p),
         mine_(mine),
-        keys_(rows_of<T>(p.a.k, block.batch, block.kv_head, 0)),
-        values_(rows_of<T>(p.a.v, block.batch, block.kv_head, 0)),
+        keys_(rows_of<T>(p.a.k, p.a.pages.pages == nullptr ? block.batch : 0, block.kv_head, 0)),
+        values_(rows_of<T>(p.a.v, p.a.pages.pages == nullptr ? block.batch : 0, block.kv_head, 0)),
+        count_(block.sequence_keys),
         first_(keys.first),
         steps_((keys.end - keys.first + kStepKeys - 1) / kStepKeys),
         memory_(memory),
         stage_(memory) {
+    if (p.a.pages.pages != nullptr) {
+      pages_ = p.a.pages.pages + block.batch * p.a.pages.stride;
+      look_up(0);
+    }
 #pragma unroll
     for (int i = 0; i < kStages - 1; ++i) load(i, memory + i * kStageBytes);
   }
 
+  // Whether all pages so far are pages of the pool.
+  [[nodiscard]] __device__ bool intact() const { return intact_; }
   [[nodiscard]] __device__ int steps() const { return steps_; }
   [[nodiscard]] __device__ int key_of(int step) const {
     return first_ + kStepKeys * (kHasScores ? steps_ - 1 - step : step);
@@ -108,14 +115,29 @@ class DecodeRing {
   __device__ void load(int step, std::uint32_t to) {
     if (step < steps_) {
       const int key = key_of(step);
-      const int dim = p_.a.head_dim;
-      if constexpr (kHasKeys) load_step<kDim>(to, keys_, key, p_.a.keys, dim);
+      const int start = pages_ == nullptr ? 0 : key >> p_.a.pages.page_bits << p_.a.pages.page_bits;
+      if constexpr (kHasKeys) load_rows_of(keys_, p_.a.k, key, start, to);
       if constexpr (kHasValues) {
-        load_step<kDim>(to + (kHasKeys ? kRowBytes : 0), values_, key, p_.a.keys, dim);
+        load_rows_of(values_, p_.a.v, key, start, to + (kHasKeys ? kRowBytes : 0));
       }
       if constexpr (kHasScores) load_scores(to, key);
+      if (pages_ != nullptr) look_up(step + 1);
     }
     copies_commit();
+  }
+  // Rows of a step; those of a page begin at key `start`. Pages have a multiple of kStepKeys tokens.
+  __device__ void load_rows_of(const RowsOf<T>& all, const Tensor4& tensor, int key, int start,
+                               std::uint32_t to) const {
+    const RowsOf<T> rows{all.data + page_ * tensor.batch_stride, all.stride};
+    load_step<kDim>(to, rows, key - start, count_ - start, p_.a.head_dim);
+  }
+  // The page of a step, read one step before its copies begin.
+  __device__ void look_up(int step) {
+    if (step >= steps_) return;
+    page_ = __ldg(pages_ + (key_of(step) >> p_.a.pages.page_bits));
+    if (page_ >= 0 && page_ < p_.a.pages.pool) return;
+    intact_ = false;
+    page_ = 0;
   }
   __device__ void load_scores(std::uint32_t to, int key) {
 #pragma unroll
@@ -130,6 +152,10 @@ class DecodeRing {
   const DecodeRows& mine_;
   RowsOf<T> keys_;
   RowsOf<T> values_;
+  const std::int32_t* pages_ = nullptr;  // of the sequence
+  std::int64_t page_ = 0;                // of the next step to copy; 0 without pages
+  bool intact_ = true;
+  int count_;  // keys of the sequence
   int first_;
   int steps_;
   std::uint32_t memory_;

@@ -12,7 +12,7 @@ using StepBiases = float[2][4];
 class DecodeSight {
  public:
   __device__ DecodeSight(const DecodeParams& p, const DecodeBlock& block, const DecodeRows& mine)
-      : s_(sequence_of(p.a, block.batch)), mine_(mine) {
+      : s_(decoded_sequence(p.a, block.batch)), mine_(mine) {
     if (p.a.key_mask == nullptr) return;
     mask_ = p.a.key_mask + static_cast<std::int64_t>(block.batch) * p.a.keys;
   }
@@ -45,16 +45,18 @@ class DecodeSight {
 // The Toeplitz biases of a thread's rows, read straight from the table; zeros without one.
 class DecodeBiases {
  public:
-  __device__ DecodeBiases(const DecodeParams& p, const DecodeRows& mine) : mine_(mine) {
+  __device__ DecodeBiases(const DecodeParams& p, const DecodeBlock& block, const DecodeRows& mine)
+      : mine_(mine) {
     const ToeplitzTable& toeplitz = p.a.toeplitz;
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const DecodeRow& row = mine.row[h];
       if (toeplitz.table == nullptr || !row.valid) continue;
-      const std::int64_t at = toeplitz.zero + row.query + p.a.keys - p.a.queries;  // of key 0
+      const std::int64_t at =
+          toeplitz.zero + row.query + block.sequence_keys - p.a.queries;  // of key 0
       row_[h] = toeplitz.table + row.head * toeplitz.head_stride + at;
       low_[h] = static_cast<int>(max(at - toeplitz.span + 1, std::int64_t{0}));
-      high_[h] = static_cast<int>(min(at, static_cast<std::int64_t>(p.a.keys)));
+      high_[h] = static_cast<int>(min(at, static_cast<std::int64_t>(block.sequence_keys)));
     }
   }
   __device__ void read(int key, StepBiases& biases) const {

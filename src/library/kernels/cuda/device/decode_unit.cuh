@@ -113,9 +113,11 @@ __device__ inline float block_sum(float x) {
   return sum;
 }
 
-// By all threads of the block.
-__device__ inline bool sees_a_key(const DecodeParams& p, std::int64_t row) {
-  const Sequence s = sequence_of(p.a, static_cast<int>(row / p.a.queries / p.a.heads));
+// By all threads of the block. A length that its pages cannot have hides keys that should be seen.
+__device__ inline bool misses_a_key(const DecodeParams& p, std::int64_t row) {
+  const int batch = static_cast<int>(row / p.a.queries / p.a.heads);
+  if (!has_valid_length(p.a, batch)) return true;
+  const Sequence s = decoded_sequence(p.a, batch);
   const std::uint8_t* mask = key_mask_of(p.a, s);
   const int query = static_cast<int>(row % p.a.queries);
   bool any = false;
@@ -151,7 +153,7 @@ __global__ void __launch_bounds__(kJoinThreads)
   memory[thread] = sum;
   __syncthreads();
   // No weight at all: no key, or scores that overflowed.
-  const float nothing = total == 0.0f && sees_a_key(p, row) ? NAN : 0.0f;
+  const float nothing = total == 0.0f && misses_a_key(p, row) ? NAN : 0.0f;
   const std::int64_t head = row / p.a.queries;
   float lse = total == 0.0f ? nothing - INFINITY : largest + logf(total);
   float scale = total == 0.0f ? nothing : 1.0f / total;

@@ -36,6 +36,14 @@ struct DecodeSums {
     }
   }
 
+  // Rows of NaN.
+  __device__ void spoil() {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) softmax.sum[h] = NAN;
+#pragma unroll
+    for (int i = 0; i < kDim / 2; ++i) out[i / 4][i % 4] = NAN;
+  }
+
   // Whether some sum of a row that is there is not finite, for the whole warp.
   __device__ bool is_suspect(const DecodeRows& mine) const {
     float part[2] = {0.0f, 0.0f};
@@ -55,7 +63,7 @@ __device__ inline void walk_all(const DecodeParams& p, const DecodeBlock& block,
                                 DecodeSums<kDim>& sums) {
   DecodeRing<T, kDim, DecodePhase::kAll> ring(p, block, mine, keys, memory);
   DecodeSight sight(p, block, mine);
-  const DecodeBiases table(p, mine);
+  const DecodeBiases table(p, block, mine);
   RowFragments<kDim> q;
   load_rows<T, kDim>(p, block, mine, q);
 #pragma unroll 1
@@ -72,6 +80,7 @@ __device__ inline void walk_all(const DecodeParams& p, const DecodeBlock& block,
     sight.hide(key, x);
     sums.template add<T, kCareful>(x, ring.values());
   }
+  if (!ring.intact()) sums.spoil();
 }
 
 // With CoPE, first: scores, sums of gates, and the tables of position logits.
@@ -82,7 +91,7 @@ __device__ inline void walk_scores(const DecodeParams& p, const DecodeBlock& blo
   DecodeRing<T, kDim, DecodePhase::kScores> ring(p, block, mine, keys, memory);
   keep_logits<T>(p, block);
   DecodeSight sight(p, block, mine);
-  const DecodeBiases table(p, mine);
+  const DecodeBiases table(p, block, mine);
   RowFragments<kDim> q;
   load_rows<T, kDim>(p, block, mine, q);
   const CopeScores cope = cope_scores(p);
@@ -110,7 +119,7 @@ __device__ inline void walk_weights(const DecodeParams& p, const DecodeBlock& bl
                                     const DecodeRows& mine, const Range& keys, int unit, int units,
                                     std::uint32_t memory, float* tables, DecodeSums<kDim>& sums) {
   DecodeRing<T, kDim, DecodePhase::kWeights> ring(p, block, mine, keys, memory);
-  const DecodeBiases table(p, mine);
+  const DecodeBiases table(p, block, mine);
   if constexpr (!kCareful) read_logits(p, block, tables);
   const CopeScores cope = cope_scores(p);
   std::uint32_t carry[2];
@@ -153,6 +162,7 @@ __device__ inline void walk_weights(const DecodeParams& p, const DecodeBlock& bl
     }
     sums.template add<T, kCareful>(x, ring.values());
   }
+  if (!ring.intact()) sums.spoil();
 }
 
 // Where the warps of a block lay down what they found; their rings are no longer needed.
