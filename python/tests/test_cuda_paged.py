@@ -86,8 +86,9 @@ def test_pages_in_place_take_no_copy():
     device = on_gpu(*problem("none", lengths=[60000, 50000]))
     cache = 2 * device[1].numel() * device[1].element_size()
     assert extra_bytes(lambda: decode("none", *device)) < cache / 8
-    text = posenc.explain("none", heads=8, kv_heads=2, queries=1, keys=60000, device="cuda", dtype="bfloat16", paged=True)
-    assert "pages in place" in text
+    text = posenc.explain("none", heads=8, kv_heads=2, queries=1, keys=60000, head_dim=64, device="cuda", dtype="bfloat16",
+                          paged=True)
+    assert "pages read in place" in text
     # A mask needs the longest length on the host: gathered.
     mask = torch.ones(2, 60000, dtype=torch.bool, device="cuda")
     assert extra_bytes(lambda: decode("none", *device, key_mask=mask)) > cache / 2

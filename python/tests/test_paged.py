@@ -141,6 +141,10 @@ def test_explain():
     text = posenc.explain("rope", paged=True, **shape)
     assert "decode, rope while reading rows, pages read in place; no backward; memory" in text
     text = posenc.explain("rope", paged=True, device="cuda", dtype="bfloat16", **shape)
+    assert "pages of rotated keys read in place, others gathered first; no backward; memory 4.0 MiB" in text
+    text = posenc.explain("alibi", paged=True, device="cuda", dtype="bfloat16", **shape)
+    assert "decode on cuda, toeplitz table (alibi), pages read in place; no backward" in text
+    text = posenc.explain("fire", paged=True, device="cuda", dtype="bfloat16", **shape)
     assert "pages gathered first; no backward; memory 4.0 MiB" in text
     assert "pages" not in posenc.explain("rope", **shape)
 

@@ -22,8 +22,8 @@ void add_pages(const AttentionShapes& shapes, at::ScalarType type, bool rotates,
   found.has_backward = false;
   found.backward = {};
   const bool kernel = found.device == "cuda" && found.forward.path == AttentionPath::kDecode;
-  if (kernel && !rotates) return add_term(found, "pages in place");
-  add_term(found, kernel ? "pages in place with keys_are_turned, else gathered first"
+  if (kernel && !rotates) return add_term(found, "pages read in place");
+  add_term(found, kernel ? "pages of rotated keys read in place, others gathered first"
                          : "pages gathered first");
   gather(shapes, type, found);
 }
