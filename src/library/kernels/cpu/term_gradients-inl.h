@@ -27,6 +27,20 @@ inline void add_diagonals(const HeadProblem& p, const QueryBlock& b, const Tile&
   }
 }
 
+// Of every query, over the keys of a tile.
+inline PerQuery row_sums(const Tile& tile, const float* values) {
+  const Df d;
+  PerQuery sums{};
+  for (std::size_t v = 0; v < kQueryBlock; v += hn::Lanes(d)) {
+    auto sum = hn::Zero(d);
+    for (std::size_t j = 0; j < tile.count; ++j) {
+      sum = hn::Add(sum, hn::LoadU(d, values + j * kQueryBlock + v));
+    }
+    hn::StoreU(sum, d, sums.data() + v);
+  }
+  return sums;
+}
+
 // The gradient of a token term's sums: minus a key's column, and plus a query's row. Rows sum to zero only up to the
 // rounding of the output, which would add up over the tokens.
 inline void add_token_sums(const HeadProblem& p, const QueryBlock& b, const Tile& tile,
@@ -40,14 +54,7 @@ inline void add_token_sums(const HeadProblem& p, const QueryBlock& b, const Tile
     dsums[tile.first + j] -= static_cast<double>(hn::GetLane(hn::SumOfLanes(d, sum)));
   }
   if (!p.token_running) return;
-  PerQuery rows{};
-  for (std::size_t v = 0; v < kQueryBlock; v += hn::Lanes(d)) {
-    auto sum = hn::Zero(d);
-    for (std::size_t j = 0; j < tile.count; ++j) {
-      sum = hn::Add(sum, hn::LoadU(d, dscores + j * kQueryBlock + v));
-    }
-    hn::StoreU(sum, d, rows.data() + v);
-  }
+  const PerQuery rows = row_sums(tile, dscores);
   for (std::size_t i = 0; i < b.count; ++i) {
     const std::int64_t place = p.place_offset + static_cast<std::int64_t>(b.first + i);
     if (place >= p.token_first) dqueries[place] += static_cast<double>(rows[i]);
@@ -205,11 +212,22 @@ inline void cope_backward_tile(const HeadProblem& p, const Tile& tile, Workspace
 
 // Saturated tiles: only the last entry of each table was read.
 inline void add_last_entries(const HeadProblem& p, const Tile& tile, Workspace& w) {
-  for (std::size_t j = 0; j < tile.count; ++j) {
-    for (std::size_t r = 0; r < kQueryBlock; ++r) {
-      w.dtables[r * p.cope.stride + p.cope.npos - 1] += w.dscores[j * kQueryBlock + r];
-    }
+  const PerQuery sums = row_sums(tile, w.dscores.data());
+  for (std::size_t r = 0; r < kQueryBlock; ++r) {
+    w.dtables[r * p.cope.stride + p.cope.npos - 1] += sums[r];
   }
+}
+
+// SUM_n e[n] dz[n] over entries with a gradient: one that is not read may be NaN.
+inline float dot_of_read(const float* e, const float* dz, std::size_t count) {
+  const Df d;
+  auto sum = hn::Zero(d);
+  for (std::size_t n = 0; n < count; n += hn::Lanes(d)) {
+    const auto gradient = hn::LoadU(d, dz + n);
+    const auto read = hn::Ne(gradient, hn::Zero(d));
+    sum = hn::MulAdd(hn::IfThenElseZero(read, hn::LoadU(d, e + n)), gradient, sum);
+  }
+  return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
 // From the gradient of the tables to that of the plain queries and of the embedding.
@@ -230,13 +248,8 @@ inline void finish_tables(const HeadProblem& p, const QueryBlock& b, Workspace& 
                  p.dim, stride, kQueryBlock);
   for (std::size_t r = 0; r < b.count; ++r) {
     for (std::size_t c = 0; c < p.dim; ++c) {
-      const float* e = p.cope.embedding + c * stride;
-      const float* dz = w.dtables.data() + r * stride;
-      float sum = 0.0f;
-      for (std::size_t n = 0; n < p.cope.npos; ++n) {
-        sum += dz[n] == 0.0f ? 0.0f : e[n] * dz[n];  // an entry that is not read may be NaN
-      }
-      out.dq_plain[r * p.padded_dim + c] += sum;
+      out.dq_plain[r * p.padded_dim + c] +=
+          dot_of_read(p.cope.embedding + c * stride, w.dtables.data() + r * stride, stride);
     }
   }
 }
