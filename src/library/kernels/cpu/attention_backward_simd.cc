@@ -38,7 +38,7 @@ void weights_and_dscores(const HeadProblem& p, const QueryBlock& b, const Tile& 
     for (std::size_t j = 0; j < tile.count; ++j) {
       const std::size_t at = j * kQueryBlock + v;
       const auto score = hn::LoadU(d, w.scores.data() + at);
-      const auto weight = fast_exp(d, hn::Sub(score, shift));
+      const auto weight = fast_weight(d, hn::Sub(score, shift));
       const auto dweight = hn::LoadU(d, w.dscores.data() + at);
       auto dscore = hn::Mul(weight, hn::Sub(dweight, mean));
       if (p.softcap > 0.0f) dscore = hn::Mul(dscore, cap_slope(p, score));

@@ -26,7 +26,7 @@ void exponentiate(const Tile& tile, const PerQuery& maximum, PerQuery& sum, floa
     auto total = hn::Zero(d);
     for (std::size_t j = 0; j < tile.count; ++j) {
       float* at = scores + j * kQueryBlock + v;
-      const auto e = fast_exp(d, hn::Sub(hn::LoadU(d, at), highest));
+      const auto e = fast_weight(d, hn::Sub(hn::LoadU(d, at), highest));
       total = hn::Add(total, e);
       hn::StoreU(e, d, at);
     }

@@ -166,7 +166,7 @@ cpu::SoftmaxRow softmax_row_of_simd(float* scores, std::size_t count) {
   const float shift = maximum == -kInfinity ? 0.0f : maximum;
   double sum = 0.0;
   for_each_vector(count, [&](auto d, std::size_t i) HWY_ATTR {
-    const auto e = fast_exp(d, hn::Sub(hn::LoadU(d, scores + i), hn::Set(d, shift)));
+    const auto e = fast_weight(d, hn::Sub(hn::LoadU(d, scores + i), hn::Set(d, shift)));
     hn::StoreU(e, d, scores + i);
     sum += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, e)));
   });

@@ -38,6 +38,13 @@ HWY_INLINE hn::Vec<D> fast_exp(D d, hn::Vec<D> x) {
   return hn::IfThenZeroElse(below, hn::Mul(p, hn::BitCast(d, power)));
 }
 
+// A weight, e^x for x relative to the largest score of a row or to its sum: exactly 0 below -64, where a million keys
+// change no bit of the row. Products of what is left with values are normal numbers, which are many times faster.
+template <class D>
+HWY_INLINE hn::Vec<D> fast_weight(D d, hn::Vec<D> x) {
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -64.0f)), fast_exp(d, x));
+}
+
 // 1/(1 + e^-x), by e^-|x| so that nothing overflows.
 template <class D>
 HWY_INLINE hn::Vec<D> fast_sigmoid(D d, hn::Vec<D> x) {
