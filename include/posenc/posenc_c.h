@@ -372,8 +372,8 @@ typedef struct posenc_attention_call {
   posenc_tensor q;  // [B, H, Tq, D]
   posenc_tensor
       k;  // [B, Hkv, Tk, D]; without a backward k, v and inputs may have another type than q
-  posenc_tensor v;    // [B, Hkv, Tk, D]
-  posenc_tensor out;  // [B, H, Tq, D]
+  posenc_tensor v;    // [B, Hkv, Tk, Dv]; Dv may be D, less or more
+  posenc_tensor out;  // [B, H, Tq, Dv]
   // Optional from here on.
   const posenc_parameters* parameters;  // for the plan's spec and shape; NULL if it has none
   const posenc_tensor* inputs;          // the spec's extra inputs (posenc_plan_input_name)
@@ -413,7 +413,7 @@ POSENC_C_API posenc_status posenc_dequantize_rows(const posenc_tensor* quantized
 typedef struct posenc_attention_backward_call {
   size_t struct_size;
   const posenc_attention_call* forward;  // the forward call; out and lse hold its results
-  posenc_tensor grad_out;                // [B, H, Tq, D]
+  posenc_tensor grad_out;                // [B, H, Tq, Dv]
   posenc_tensor dq;                      // shapes of q, k and v
   posenc_tensor dk;
   posenc_tensor dv;

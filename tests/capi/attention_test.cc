@@ -32,6 +32,7 @@ struct Case {
   DType dtype = DType::kFloat32;
   std::int64_t queries = 20;
   std::int64_t keys = 20;
+  std::int64_t value_dim = 8;
 };
 
 // One call made ready on both sides; outputs are apart.
@@ -48,12 +49,14 @@ class Both {
         values(testing::values_of(parameters.get(), spec, shape)),
         q({2, 4, c.queries, 8}, c.dtype, cases::Order::kTokensFirst),
         k({2, 2, c.keys, 8}, c.dtype),
-        v(k),
-        grad_out(q) {
+        v({2, 2, c.keys, c.value_dim}, c.dtype),
+        grad_out({2, 4, c.queries, c.value_dim}, c.dtype, cases::Order::kTokensFirst) {
     Rng rng(9);
     for (Tensor* t : {&q, &k, &v, &grad_out}) t->fill_random(rng);
-    for (Tensor* t : {&outs[0], &outs[1], &dqs[0], &dqs[1]}) *t = q;
-    for (Tensor* t : {&dks[0], &dks[1], &dvs[0], &dvs[1]}) *t = k;
+    outs = {grad_out, grad_out};
+    dqs = {q, q};
+    dks = {k, k};
+    dvs = {v, v};
     for (const auto& [encoding, info] : token_inputs(spec, shape)) {
       const DType dtype = info.float32 ? DType::kFloat32 : c.dtype;
       inputs.emplace_back(std::array{std::int64_t{2}, info.head_count(4, 2), c.keys, info.channels},
@@ -159,7 +162,7 @@ class Both {
   std::array<std::vector<Tensor>, 2> dinputs;
   std::vector<ConstTensorView> views;
   std::vector<posenc_tensor> c_views;
-  std::array<Tensor, 2> outs{q, q}, dqs{q, q}, dks{k, k}, dvs{k, k};
+  std::array<Tensor, 2> outs, dqs, dks, dvs;
   std::array<std::vector<float>, 2> lses;
 };
 
@@ -173,6 +176,19 @@ TEST(CAttention, ForwardAndBackwardGiveTheBitsOfCpp) {
       both.compare(both.cpp(), both.c());
     }
   }
+}
+
+TEST(CAttention, ValuesHaveAnyWidth) {
+  for (const std::int64_t value_dim : {5, 24}) {
+    for (const std::int64_t queries : {1, 20}) {
+      Both both({.spec = "rope + cope", .queries = queries, .value_dim = value_dim});
+      both.compare(both.cpp(), both.c());
+    }
+  }
+  Both tied({.spec = "rope(values=true)", .value_dim = 5});
+  const posenc_attention_call call = tied.c();
+  EXPECT_TRUE(fails(posenc_attention(&call), POSENC_INVALID_ARGUMENT,
+                    "v must have 8 channels as q has with rope(values=true) but got 5"));
 }
 
 TEST(CAttention, ReadsACacheOfAnotherType) {

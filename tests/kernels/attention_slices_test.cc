@@ -10,6 +10,7 @@
 
 #include "cases/attention_data.h"
 #include "cases/compare.h"
+#include "cases/table.h"
 
 namespace posenc {
 namespace {
@@ -102,7 +103,7 @@ class Sliced {
     cases::AttentionData& d = p_.data;
     std::vector<double> dq(d.q.values().size());
     std::vector<double> dk(d.k.values().size());
-    std::vector<double> dv(dk.size());
+    std::vector<double> dv(d.v.values().size());
     std::vector<std::vector<double>> dinputs;
     for (const Tensor& input : d.inputs) dinputs.emplace_back(input.values().size());
     dsums_.clear();
@@ -310,6 +311,19 @@ TEST_P(AttentionSlices, EqualTheWholeCall) {
                .causal = true};
   expect_equal_in_slices(c, {0, 151});
   expect_equal_in_slices(c, {0, 76, 151, 226});
+}
+
+TEST_P(AttentionSlices, EqualTheWholeCallForValuesOfAnotherWidth) {
+  if (cases::ties_widths(GetParam())) GTEST_SKIP() << "values are as wide as queries";
+  for (const std::int64_t value_dim : {9, 24}) {
+    const Case c{.spec = GetParam(),
+                 .heads = 4,
+                 .kv_heads = 2,
+                 .queries = 150,
+                 .keys = 150,
+                 .value_dim = value_dim};
+    expect_equal_in_slices(c, {0, 64, 97});
+  }
 }
 
 TEST_P(AttentionSlices, EqualTheWholeCallOfBothSides) {

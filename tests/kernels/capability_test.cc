@@ -111,7 +111,9 @@ std::vector<Case> measured_cases() {
     std::set<std::string> seen;
     for (const Case& c : cases::checked_cases(op)) {
       if (c.dtype != DType::kFloat32 || c.heads == c.kv_heads ||
-          !seen.insert(c.spec + (c.page > 0 ? " in pages" : "")).second) {
+          !seen.insert(c.spec + (c.page > 0 ? " in pages" : "") +
+                       (c.value_dim != 0 ? " and widths" : ""))
+               .second) {
         continue;
       }
       rows.push_back(c);
@@ -135,6 +137,18 @@ TEST(CapabilityTest, BytesAreAnUpperBoundOfWhatACallHolds) {
     expect_bound(whole.backward - half.backward,
                  whole.said.backward.bytes - half.said.backward.bytes, name + " backward");
   }
+}
+
+TEST(CapabilityTest, BytesFollowTheWidthOfValues) {
+  const auto with = [](std::int64_t queries, std::int64_t value_dim) {
+    return capability(parse_spec("none"),
+                      {.queries = queries, .keys = 512, .value_dim = value_dim});
+  };
+  EXPECT_EQ(with(512, 64).backward.bytes, with(512, 0).backward.bytes);
+  EXPECT_LT(with(512, 32).backward.bytes, with(512, 0).backward.bytes);
+  EXPECT_GT(with(512, 96).backward.bytes, with(512, 0).backward.bytes);
+  EXPECT_LT(with(1, 32).forward.bytes, with(1, 0).forward.bytes);
+  EXPECT_EQ(with(1, 32).forward.path, AttentionPath::kDecode);
 }
 
 TEST(CapabilityTest, ExplicitPositionsAreKnownBeforeThereAreTensors) {

@@ -64,7 +64,7 @@ TEST(NextGolden, OutputsAndGradients) {
 
 // The case's tensors and parameters, stored as `dtype`.
 cases::AttentionProblem stored_case(const AttentionCase& of, DType dtype) {
-  const auto [batch, heads, kv_heads, queries, keys, dim] = of.shape;
+  const auto [batch, heads, kv_heads, queries, keys, dim, value_dim] = of.shape;
   cases::AttentionProblem problem(cases::Case{.spec = to_text(of.spec),
                                               .batch = batch,
                                               .heads = heads,
@@ -72,6 +72,7 @@ cases::AttentionProblem stored_case(const AttentionCase& of, DType dtype) {
                                               .queries = queries,
                                               .keys = keys,
                                               .head_dim = dim,
+                                              .value_dim = value_dim,
                                               .dtype = dtype,
                                               .causal = of.options.masking.causal});
   problem.data.q.assign(of.q);

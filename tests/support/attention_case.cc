@@ -55,14 +55,14 @@ AttentionCase random_case(std::string_view spec, const ref::AttentionShape& shap
       problem.spec, {.head_dim = shape.head_dim, .heads = shape.heads, .model_dim = 0}, rng);
   problem.q = random_normal(shape.query_size(), rng);
   problem.k = random_normal(shape.key_size(), rng);
-  problem.v = random_normal(shape.key_size(), rng);
+  problem.v = random_normal(shape.value_size(), rng);
   for (const SpecInput& input : problem.token_inputs()) {
     const std::int64_t heads = input.info.head_count(shape.heads, shape.kv_heads);
     problem.of_encodings.push_back(
         random_normal(shape.batch * heads * shape.keys * input.info.channels, rng));
     cases::fit_input(input.info, problem.of_encodings.back());
   }
-  problem.grad_out = random_normal(shape.query_size(), rng);
+  problem.grad_out = random_normal(shape.out_size(), rng);
   return problem;
 }
 

@@ -101,6 +101,10 @@ std::optional<Encoding> cacheable_rotation(const Spec& spec);
 std::optional<std::size_t> chain_of(const Spec& spec);
 // Throws Error if the spec has a ChainEncoding and attention is not causal. `scope` names the operation in the message.
 void require_causal(std::string_view scope, const Spec& spec, bool causal);
+// Throws Error if values have another number of channels than queries and the spec treats them alike: rope(values=true)
+// and cope(gate_source=value).
+void require_value_width(std::string_view scope, const Spec& spec, std::int64_t head_dim,
+                         std::int64_t value_dim);
 
 // The spec with this precision for every encoding that has one.
 Spec with_precision(Spec spec, Precision precision);

@@ -8,6 +8,8 @@
 // The float64 reference (ref/attention.h) defines every term; ref/tokens.h defines masks and positions.
 // Tensors are [batch, heads, tokens, channels] in float32, bfloat16 or float16, with any strides and
 // contiguous channels; arithmetic is float32. Results are bitwise identical for any number of threads.
+// Values and outputs may have fewer or more channels (Dv) than queries and keys (D), as in DeepSeek V3 (128 and 192) and
+// PoPE; rope(values=true) and cope(gate_source=value) need as many.
 // A forward call may have keys, values and inputs of another of these types than its queries, as a cache
 // in float16 has for queries in float32. The backward needs one type. Decode steps read int8 caches too.
 //
@@ -78,9 +80,9 @@ struct AttentionCall {
   const std::vector<Parameters>* parameters = nullptr;  // per encoding of the spec
   ConstTensorView q = {};                               // [B, H, Tq, D]
   ConstTensorView k = {};                               // [B, Hkv, Tk, D]
-  ConstTensorView v = {};                               // [B, Hkv, Tk, D]
+  ConstTensorView v = {};                               // [B, Hkv, Tk, Dv]
   std::span<const ConstTensorView> inputs = {};         // in the order of token_inputs(spec, shape)
-  TensorView out = {};                                  // [B, H, Tq, D]
+  TensorView out = {};                                  // [B, H, Tq, Dv]
   std::span<float> lse = {};  // [B, H, Tq], needed by the backward; may be empty otherwise
   AttentionMask mask = {};
   PositionsView q_positions = {};  // default: indices in the sequence
@@ -104,8 +106,8 @@ struct AttentionCall {
 };
 
 struct AttentionBackwardCall {
-  AttentionCall forward = {};  // the forward call; `out` and `lse` hold its results
-  ConstTensorView grad_out = {};
+  AttentionCall forward = {};     // the forward call; `out` and `lse` hold its results
+  ConstTensorView grad_out = {};  // as out
   TensorView dq = {};
   TensorView dk = {};
   TensorView dv = {};
@@ -148,7 +150,8 @@ struct AttentionShapes {
   std::int64_t keys = 1;
   std::int64_t head_dim = 64;
   bool explicit_positions = false;
-  bool paged = false;  // a block table
+  bool paged = false;          // a block table
+  std::int64_t value_dim = 0;  // channels of v; 0: head_dim
 };
 std::string explain(const Spec& spec, const AttentionShapes& shapes);
 

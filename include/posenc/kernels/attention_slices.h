@@ -52,7 +52,7 @@ bool carries_sum(const AttentionPlan& plan);
 // Whether there is a term per token.
 bool has_token_sums(const AttentionPlan& plan);
 
-// The state of all rows: each [B, H, Tq]; out has head_dim numbers per row.
+// The state of all rows: each [B, H, Tq]; out has a number per channel of v for each.
 struct SliceRows {
   explicit SliceRows(const AttentionCall& call);
 

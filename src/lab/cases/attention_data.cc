@@ -67,12 +67,12 @@ AttentionData::AttentionData(const Case& config)
       plan(spec, shape, c.kv_heads, {std::max<std::int64_t>(c.keys, 1)}, c.policy),
       q({c.batch, c.heads, c.queries, c.head_dim}, c.dtype, c.order),
       k({c.batch, c.kv_heads, c.keys, c.head_dim}, c.cache_dtype.value_or(c.dtype), c.order),
-      v(k),
-      out(q),
-      grad_out(q),
+      v({c.batch, c.kv_heads, c.keys, c.value_width()}, c.cache_dtype.value_or(c.dtype), c.order),
+      out({c.batch, c.heads, c.queries, c.value_width()}, c.dtype, c.order),
+      grad_out(out),
       dq(q),
       dk(k),
-      dv(k) {
+      dv(v) {
   c.causal = c.causal || chain_of(spec);
   Rng rng(c.seed);
   q.fill_random(rng, 1.0, c.query_shift);
@@ -140,7 +140,7 @@ ExactAttention AttentionData::exact() const {
 }
 
 ref::AttentionShape AttentionData::ref_shape() const {
-  return {c.batch, c.heads, c.kv_heads, c.queries, c.keys, c.head_dim};
+  return {c.batch, c.heads, c.kv_heads, c.queries, c.keys, c.head_dim, c.value_dim};
 }
 
 ref::Masking AttentionData::ref_masking() const {

@@ -40,6 +40,7 @@ std::string name_of(const Case& c) {
   std::string name = fmt::format("{} {}{} B{} H{}/{} T{}x{} D{} {}{}{}", operation_name(c.op),
                                  c.spec, linear_form(c), c.batch, c.heads, c.kv_heads, c.queries,
                                  c.keys, c.head_dim, dtype_name(c.dtype), masks(c), layout(c));
+  if (c.value_dim != 0) name += fmt::format(" values D{}", c.value_dim);
   if (c.policy.mode == CachePolicy::Mode::kOnDemand) name += " no table";
   if (c.gate_shift != 0.0) name += fmt::format(" gates {:+}", c.gate_shift);
   return name;

@@ -29,6 +29,7 @@ struct Case {
   std::int64_t queries = 70;  // tokens, where there are no keys
   std::int64_t keys = 70;
   std::int64_t head_dim = 16;  // width of an embedding, for site 1
+  std::int64_t value_dim = 0;  // channels of values; 0: head_dim
   DType dtype = DType::kFloat32;
   std::optional<DType> cache_dtype = {};  // of keys, values and inputs; default: dtype. No backward
   Order order = Order::kDense;
@@ -50,6 +51,8 @@ struct Case {
   CachePolicy policy = {};   // of the tables of cos and sin
   LinearAttentionOptions linear = {};
   std::uint64_t seed = 11;
+
+  [[nodiscard]] std::int64_t value_width() const { return value_dim == 0 ? head_dim : value_dim; }
 };
 
 // A rotation in place has lost its input; gradients need one type and no pages.

@@ -9,73 +9,6 @@ namespace {
 constexpr std::array<std::int64_t, 9> kOddLengths = {1, 2, 17, 63, 64, 65, 127, 128, 129};
 constexpr std::array<DType, 2> kHalves = {DType::kBfloat16, DType::kFloat16};
 
-const std::vector<std::string>& attention_specs() {
-  static const std::vector<std::string> kSpecs = with_every_encoding({
-      "none",
-      "rope",
-      "rope(layout=interleaved, rotary_dim=8)",
-      "rope(schedule=learnable)",
-      "xpos",
-      "alibi(trainable=true)",
-      "t5",
-      "kerple",
-      "kerple(kernel=power)",
-      "relative(max_distance=20, init_std=1)",
-      "cope(npos_max=8)",
-      "cope(npos_max=64)",
-      "cope(npos_max=8, gate_source=separate)",
-      "cope(npos_max=8, gate_source=value, logit_scale=sqrt_dim)",
-      "cope(npos_max=8, gate_source=open)",
-      "cope(npos_max=8, variant=alibi)",
-      "rope + alibi(trainable=true)",
-      "rope + cope(npos_max=16)",
-      "alibi(trainable=true) + cope(npos_max=16)",
-      "alibi(trainable=true) + cope(npos_max=16, gates_see_bias=true)",
-      "rope + t5 + kerple + cope(npos_max=16)",
-      "rope + xpos + alibi",
-      "fire(init_threshold=20)",
-      "fire(init_threshold=500)",
-      "rope + alibi + fire(init_threshold=20) + cope(npos_max=16, gates_see_bias=true)",
-      "cope(npos_max=8) + cope(npos_max=4)",
-      "rope + fox + softcap(cap=2) + sink",
-      "alibi(trainable=true) + fire(init_threshold=20) + softcap(cap=1.5)",
-      "cope(npos_max=16) + softcap(cap=1.5)",
-      "alibi(trainable=true) + cope(npos_max=16) + sink(init=2)",
-      "rope(angles=input)",
-      "rope(angles=input_position, running=true, layout=interleaved, theta=100) + alibi",
-      "rope(values=true, rotary_dim=8) + alibi(trainable=true)",
-      "rope(values=true) + rope(angles=input, inverse=true, values=true, layout=interleaved)",
-      "rope + rope(angles=input, running=true, values=true, rotary_dim=6) + cope(npos_max=8)",
-      "rope + temperature(kind=log, floor=20, scale=0.5)",
-      "rope(schedule=learnable) + temperature(kind=ssmax) + temperature(floor=16)",
-      "relative_query(extent=20, beyond=clip, bidirectional=true)",
-      "rope + relative_query(extent=40, source=input, rank=5, per_head=true) + sink",
-      "alibi(trainable=true) + relative_query(extent=16, beyond=clip) + cope(npos_max=16)",
-      "relative_query(extent=20, beyond=clip, bidirectional=true, per_head=true, side=key)",
-      "relative_query(extent=16, beyond=clip, bidirectional=true, buckets=log, max_distance=60)",
-      "rope + relative_query(extent=8) + relative_query(extent=16, bidirectional=true, side=key)",
-      "relative_query(extent=16, bidirectional=true, buckets=log, max_distance=40, side=key)",
-      "rope(schedule=learnable) + relative_query(vectors=true) + temperature(kind=ssmax)",
-      "relative_2d(height=5, width=7, separable=true, init_std=1)",
-      "rope + relative_2d(height=4, width=9, init_std=1) + cope(npos_max=16) + sink",
-      "rope + grape_ap(rank=5, separate=true) + alibi(trainable=true)",
-      "grape_ap(rank=3, scale=0.5) + softcap(cap=3) + stick_breaking",
-      "rope + fox(bidirectional=true) + alibi(trainable=true)",
-      "fox(bidirectional=true, scaled=true) + fox + sink",
-      "rope + alibi(trainable=true) + fox + stick_breaking",
-      "relative_query(extent=30, init_std=1) + softcap(cap=1.5) + stick_breaking",
-      "fire(init_threshold=20) + cope(npos_max=8) + stick_breaking",
-      "path",
-      "path + fox + alibi(trainable=true) + sink",
-      "path + cope(npos_max=8) + temperature(kind=ssmax) + softcap(cap=1.5)",
-      "path + stick_breaking",
-      "wall",
-      "wall + fox + relative_query(extent=30) + fire(init_threshold=20)",
-      "wall + cope(npos_max=8, gate_source=value) + stick_breaking",
-  });
-  return kSpecs;
-}
-
 // Masks, groups, dropout, positions and few queries.
 void add_settings(const std::string& spec, std::vector<Case>& all) {
   all.push_back({.spec = spec});
@@ -202,7 +135,7 @@ void add_odd_sizes(const std::string& spec, std::vector<Case>& all) {
 }
 
 std::vector<Case> attention_cases() {
-  std::vector<Case> all;
+  std::vector<Case> all = width_cases(Operation::kAttention);
   for (const std::string& spec : attention_specs()) add_settings(spec, all);
   for (const char* spec : {"none", "rope + alibi", "cope(npos_max=8)", "rope + cope",
                            "t5 + cope(npos_max=8, gate_source=separate)", "path", "wall"}) {
@@ -217,7 +150,7 @@ std::vector<Case> attention_cases() {
 }
 
 std::vector<Case> decode_cases() {
-  std::vector<Case> all;
+  std::vector<Case> all = width_cases(Operation::kDecode);
   for (const std::string& spec : attention_specs()) add_decoding(spec, all);
   // Channels that fill no vector.
   all.push_back({.op = Operation::kDecode,
@@ -405,6 +338,7 @@ std::vector<Case> differentiated_cases() {
   std::vector<Case> all;
   for (const std::string& spec : attention_specs()) {
     all.push_back({.spec = spec, .queries = 6, .keys = 9});
+    if (!ties_widths(spec)) all.push_back({.spec = spec, .queries = 6, .keys = 9, .value_dim = 5});
   }
   for (const LinearAttentionOptions& options : linear_forms()) {
     all.push_back({.op = Operation::kLinearAttention,

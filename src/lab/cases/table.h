@@ -12,6 +12,15 @@ std::vector<std::string> with_every_encoding(std::vector<std::string> specs);
 // Likewise with each bias by distance.
 std::vector<std::string> with_every_distance_bias(std::vector<std::string> specs);
 
+// Specs that between them use every encoding and path of attention's kernels.
+const std::vector<std::string>& attention_specs();
+
+// Whether values must have as many channels as queries.
+bool ties_widths(const std::string& spec);
+// Attention or decode steps with more and fewer channels in values than in queries, of every spec that allows it: with
+// grouped heads, masks, packed sequences, dropout, half types, and caches of other types and in pages.
+std::vector<Case> width_cases(Operation op);
+
 // Every form of mask, order, position, type and odd size, for specs that between them use every
 // encoding and path of the kernels.
 std::vector<Case> checked_cases(Operation op);

@@ -36,11 +36,13 @@ void add_rope(std::vector<TimedCase>& all) {
   }
 }
 
-// The causal half: 2 products forward, 5 more backward, 2 operations per term, halved.
+// The causal half: a product with keys and one with values forward, three and two more backward, 2 operations per term,
+// halved.
 double causal_flops(const Case& c, bool with_backward) {
-  return (with_backward ? 7.0 : 2.0) * static_cast<double>(c.batch * c.heads) *
-         static_cast<double>(c.queries) * static_cast<double>(c.keys) *
-         static_cast<double>(c.head_dim);
+  const std::int64_t channels =
+      (with_backward ? 4 : 1) * c.head_dim + (with_backward ? 3 : 1) * c.value_width();
+  return static_cast<double>(c.batch * c.heads) * static_cast<double>(c.queries) *
+         static_cast<double>(c.keys) * static_cast<double>(channels);
 }
 
 void add_attention(const std::string& label, const std::string& spec, double shift, std::int64_t d,
@@ -125,6 +127,29 @@ void add_caches(std::int64_t heads, std::vector<TimedCase>& all) {
     row.plain = fmt::format("decode/cache/{}/float32", shape);
     row.baseline = false;
     all.push_back(row);
+  }
+}
+
+// Values of 128 channels behind keys of 192, as in DeepSeek V3, over values padded to 192.
+void add_widths(std::vector<TimedCase>& all) {
+  for (const std::string pass : {"forward", "forward+backward", "decode"}) {
+    for (const std::int64_t value_dim : {192, 128}) {
+      TimedCase row;
+      row.name = fmt::format("widths/D192/values{}/{}", value_dim, pass);
+      row.c = {.heads = 8, .kv_heads = 8, .queries = 2048, .keys = 2048, .head_dim = 192};
+      row.c.value_dim = value_dim;
+      if (pass == "decode") {
+        row.c.op = Operation::kDecode;
+        row.c.queries = 1;
+        row.c.keys = 32768;
+      }
+      row.with_backward = pass == "forward+backward";
+      row.limit = pass == "decode" ? Limit::kRead : Limit::kSgemm;
+      row.flops = causal_flops(row.c, row.with_backward);
+      row.plain = fmt::format("widths/D192/values192/{}", pass);
+      row.baseline = false;
+      all.push_back(row);
+    }
   }
 }
 
@@ -222,6 +247,7 @@ std::vector<TimedCase> timed_cases() {
   }
   for (const std::int64_t heads : {32, 8}) add_caches(heads, all);
   for (const std::int64_t heads : {32, 8}) add_paged(heads, all);
+  add_widths(all);
   return all;
 }
 

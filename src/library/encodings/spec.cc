@@ -206,6 +206,27 @@ void require_causal(std::string_view scope, const Spec& spec, bool causal) {
                        " has a step for every token from the key to the query; set causal=true"});
 }
 
+void require_value_width(std::string_view scope, const Spec& spec, std::int64_t head_dim,
+                         std::int64_t value_dim) {
+  if (value_dim == head_dim) return;
+  for (const Encoding& encoding : spec.encodings) {
+    const auto* rope = std::get_if<Rope>(&encoding);
+    const auto* cope = std::get_if<Cope>(&encoding);
+    const char* tie = nullptr;
+    if (rope != nullptr && rope->values) tie = "rope(values=true)";
+    if (cope != nullptr && cope->gate_source == Cope::GateSource::kValue) {
+      tie = "cope(gate_source=value)";
+    }
+    if (tie == nullptr) continue;
+    throw Error(ErrorKind::kConflict,
+                {.scope = std::string(scope),
+                 .key = "v",
+                 .rule = fmt::format("must have {} channels as q has with {}", head_dim, tie),
+                 .value = std::to_string(value_dim),
+                 .hint = "use a spec without it, or as many channels in v"});
+  }
+}
+
 Spec input_part(const Spec& spec) { return part_of(spec, true); }
 Spec attention_part(const Spec& spec) { return part_of(spec, false); }
 

@@ -110,7 +110,7 @@ ForwardWorker::ForwardWorker(const AttentionSetup& setup)
       rows(cpu::kQueryBlock * setup.padded_dim),
       plain(setup.reads_plain() ? rows.size() : 0),
       relative(cpu::kQueryBlock * setup.relative_form.channel_stride),
-      out(rows.size()),
+      out(cpu::kQueryBlock * setup.padded_value_dim),
       lse(cpu::kQueryBlock) {}
 
 void read_queries(const AttentionSetup& setup, const Segment& s, std::int64_t head,
@@ -123,7 +123,7 @@ void write_outputs(const AttentionSetup& setup, const Segment& s, std::int64_t h
   const AttentionCall& call = *setup.call;
   for (std::size_t r = 0; r < block.count; ++r) {
     const std::int64_t query = s.first_query + static_cast<std::int64_t>(block.first + r);
-    float* row = worker.out.data() + r * setup.padded_dim;
+    float* row = worker.out.data() + r * setup.padded_value_dim;
     setup.share_with_sinks(head, row, worker.lse[r]);
     if (setup.state->rotates_values) {
       worker.turner.turn_value(Role::kQuery, head, call.q.heads(), s.batch, query, row);

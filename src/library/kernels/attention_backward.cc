@@ -53,7 +53,7 @@ Status check_backward(const AttentionBackwardCall& call, bool may_widen) noexcep
     bool may_widen;
   };
   const AttentionCall& f = call.forward;
-  const std::array<Pair, 4> pairs = {{{"grad_out", call.grad_out, "q", f.q, false},
+  const std::array<Pair, 4> pairs = {{{"grad_out", call.grad_out, "out", f.out, false},
                                       {"dq", call.dq, "q", f.q, may_widen},
                                       {"dk", call.dk, "k", f.k, may_widen},
                                       {"dv", call.dv, "v", f.v, may_widen}}};
@@ -88,9 +88,9 @@ struct Mine {
         turner(setup),
         rows(cpu::kQueryBlock * setup.padded_dim),
         plain(rows.size()),
-        grad_out(rows.size()),
-        out_row(setup.padded_dim),
-        sum_row(setup.padded_dim),
+        grad_out(cpu::kQueryBlock * setup.padded_value_dim),
+        out_row(std::max(setup.padded_dim, setup.padded_value_dim)),
+        sum_row(out_row.size()),
         dq(rows.size()),
         dq_plain(rows.size()),
         relative(cpu::kQueryBlock * setup.relative_form.channel_stride),
@@ -131,11 +131,12 @@ void read_outputs(const AttentionBackwardCall& call, const AttentionSetup& setup
   std::fill(mine.grad_out.begin(), mine.grad_out.end(), 0.0f);
   for (std::size_t r = 0; r < block.count; ++r) {
     const std::int64_t query = s.first_query + static_cast<std::int64_t>(block.first + r);
-    float* row = mine.grad_out.data() + r * setup.padded_dim;
-    read_row(call.grad_out, s.batch, head, query, setup.padded_dim, row);
-    read_row(call.forward.out, s.batch, head, query, setup.padded_dim, mine.out_row.data());
+    const std::size_t width = setup.padded_value_dim;
+    float* row = mine.grad_out.data() + r * width;
+    read_row(call.grad_out, s.batch, head, query, width, row);
+    read_row(call.forward.out, s.batch, head, query, width, mine.out_row.data());
     float sum = 0.0f;
-    for (std::size_t c = 0; c < setup.dim; ++c) sum += row[c] * mine.out_row[c];
+    for (std::size_t c = 0; c < setup.value_dim; ++c) sum += row[c] * mine.out_row[c];
     mine.delta[r] = sum;
     const std::int64_t at =
         (s.batch * call.forward.q.heads() + head) * call.forward.q.tokens() + query;
@@ -147,11 +148,12 @@ void read_outputs(const AttentionBackwardCall& call, const AttentionSetup& setup
     }
     // A query that sees no key has no gradient, and may be NaN.
     mine.delta[r] = 0.0f;
-    for (AlignedFloats* rows : {&mine.rows, &mine.plain, &mine.grad_out}) {
+    std::fill_n(row, width, 0.0f);
+    for (AlignedFloats* rows : {&mine.rows, &mine.plain}) {
       std::fill_n(rows->data() + r * setup.padded_dim, setup.padded_dim, 0.0f);
     }
-    const std::size_t width = setup.relative_form.channel_stride;
-    std::fill_n(mine.relative.data() + r * width, width, 0.0f);
+    const std::size_t channels = setup.relative_form.channel_stride;
+    std::fill_n(mine.relative.data() + r * channels, channels, 0.0f);
   }
 }
 

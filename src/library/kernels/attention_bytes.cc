@@ -17,6 +17,9 @@ constexpr std::int64_t kDouble = sizeof(double);
 std::int64_t widest(std::int64_t dim) { return (dim + 15) / 16 * 16; }
 
 std::int64_t row_bytes(const AttentionCall& call) { return widest(call.q.channels()) * kFloat; }
+std::int64_t value_row_bytes(const AttentionCall& call) {
+  return widest(call.v.channels()) * kFloat;
+}
 
 // Rows of all keys, in the heads of q or of k.
 std::int64_t query_head_keys(const AttentionCall& call) {
@@ -39,7 +42,7 @@ std::int64_t packed_bytes(const AttentionCall& call) {
   };
   std::int64_t bytes = 0;
   if (turns_keys(call) || packs(call.k)) bytes += rows;
-  if (state.rotates_values || packs(call.v)) bytes += rows;
+  if (state.rotates_values || packs(call.v)) bytes += key_head_keys(call) * value_row_bytes(call);
   if (state.cope) {
     const auto& cope = *state.config<Cope>(state.cope);
     const bool given = call.inputs.size() == state.inputs.size();
@@ -186,7 +189,7 @@ std::int64_t task_bytes(const AttentionCall& call, const Segment& s) {
   const AttentionPlan::State& state = call.plan->state();
   const std::int64_t group = state.shape.heads / state.kv_heads;
   const bool gates = state.cope && has_gate_vectors(*state.config<Cope>(state.cope));
-  std::int64_t bytes = s.keys * row_bytes(call) * (gates ? 3 : 2);
+  std::int64_t bytes = s.keys * (row_bytes(call) * (gates ? 2 : 1) + value_row_bytes(call));
   if (state.token) bytes += group * s.keys * kDouble;
   if (!state.biases.empty()) bytes += group * span_of(call) * kFloat;
   for (std::size_t r = 0; r < state.rotary.size(); ++r) {
@@ -202,12 +205,12 @@ std::int64_t task_bytes(const AttentionCall& call, const Segment& s) {
 
 // Of a decode step: a row of scores per query, the same of gates, and partial sums per chunk of keys.
 std::int64_t decode_row_bytes(const AttentionCall& call) {
-  constexpr std::int64_t kRows =
-      4;  // of channels: queries, plain queries, those of a table, one sum
+  constexpr std::int64_t kRows = 3;  // of channels: queries, plain queries, those of a table
   const std::int64_t rows = call.q.batch() * call.q.heads() * call.q.tokens();
   const std::int64_t chunks = (call.k.tokens() + kDecodeChunk - 1) / kDecodeChunk;
   const std::int64_t per_key = call.plan->state().cope ? 2 : 1;
-  return rows * (call.k.tokens() * per_key * kFloat + (chunks + kRows) * row_bytes(call));
+  return rows * (call.k.tokens() * per_key * kFloat + kRows * row_bytes(call) +
+                 (chunks + 1) * value_row_bytes(call));
 }
 
 }  // namespace

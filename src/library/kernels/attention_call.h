@@ -32,6 +32,9 @@ enum class KeyTypes : std::uint8_t { kOfQueries, kAny };
 Status check_attention_inputs(const AttentionCall& call,
                               KeyTypes types = KeyTypes::kOfQueries) noexcept;
 
+// The type and shape of the output: those of q, with the channels of v. Of the rest of the view nothing holds.
+ConstTensorView output_shape(const AttentionCall& call) noexcept;
+
 // Tables of the r-th site-2 encoding: the plan's, or ones made for this call's trained frequencies and
 // kept in `own`.
 const RotaryCache* rotary_tables(const AttentionPlan& plan, std::size_t r,

@@ -75,12 +75,15 @@ Status check_inputs(const AttentionCall& call, KeyTypes types) noexcept {
   if (call.q.channels() != state.shape.head_dim) {
     return mismatch("q", "channels", state.shape.head_dim, call.q.channels());
   }
-  for (const auto& [name, x] : {std::pair{"k", &call.k}, std::pair{"v", &call.v}}) {
-    const RowType type = types == KeyTypes::kAny ? RowType::kAnyOrInt8 : RowType::kOfQueries;
-    if (Status s = check_keys(name, *x, call, state.kv_heads, state.shape.head_dim, type);
-        !s.ok()) {
-      return s;
-    }
+  const RowType type = types == KeyTypes::kAny ? RowType::kAnyOrInt8 : RowType::kOfQueries;
+  if (Status s = check_keys("k", call.k, call, state.kv_heads, state.shape.head_dim, type); !s.ok())
+    return s;
+  if (Status s = check_keys("v", call.v, call, state.kv_heads, call.v.channels(), type); !s.ok())
+    return s;
+  if (call.v.channels() < 1) {
+    return Status::format(StatusCode::kInvalidArgument,
+                          "[attention] v must have at least 1 channel but got %lld",
+                          static_cast<Long>(call.v.channels()));
   }
   return check_token_inputs(call, types);
 }
@@ -148,7 +151,12 @@ Status check_plane(const AttentionCall& call) noexcept {
 }
 
 Status check_outputs(const AttentionCall& call) noexcept {
-  if (Status s = check_same_shape(kOp, "out", call.out, "q", call.q); !s.ok()) return s;
+  const bool as_q = call.v.channels() == call.q.channels();
+  if (Status s = check_same_shape(kOp, "out", call.out, as_q ? "q" : "q, with the channels of v,",
+                                  output_shape(call));
+      !s.ok()) {
+    return s;
+  }
   if (Status s = check_view(kOp, "out", call.out); !s.ok()) return s;
   for (const ConstTensorView* in : {&call.q, &call.k, &call.v}) {
     if (call.out.data != nullptr && call.out.data == in->data) {
@@ -329,6 +337,12 @@ Status check_values(const AttentionCall& call) noexcept {
 
 }  // namespace
 
+ConstTensorView output_shape(const AttentionCall& call) noexcept {
+  ConstTensorView shape = call.q;
+  shape.shape[3] = call.v.channels();
+  return shape;
+}
+
 Status check_attention_inputs(const AttentionCall& call, KeyTypes types) noexcept {
   if (call.plan == nullptr)
     return {StatusCode::kInvalidArgument, "[attention] plan must not be null"};
@@ -337,6 +351,7 @@ Status check_attention_inputs(const AttentionCall& call, KeyTypes types) noexcep
   if (Status s = check_plain_keys(call); !s.ok()) return s;
   if (Status s = check_plane(call); !s.ok()) return s;
   try {
+    require_value_width(kOp, call.plan->state().spec, call.q.channels(), call.v.channels());
     if (Status s = check_cache(call); !s.ok()) return s;
     if (Status s = check_chain(call); !s.ok()) return s;
     return check_length(call);

@@ -9,6 +9,7 @@
 #include "kernels/attention_chain.h"
 #include "kernels/attention_reference.h"
 #include "kernels/cpu/decode_simd.h"
+#include "kernels/decode_row.h"
 #include "kernels/paged_cache.h"
 #include "kernels/path_trace.h"
 #include "posenc/core/threads.h"
@@ -46,11 +47,12 @@ class Decoder {
     plain_.resize(setup.reads_plain() ? queries_.size() : 0);
     scores_.resize(rows * keys_);
     gates_.resize(setup.cope() != nullptr ? scores_.size() : 0);
-    partial_.assign(static_cast<std::size_t>(chunks_) * rows * setup.padded_dim, 0.0f);
+    partial_.assign(static_cast<std::size_t>(chunks_) * rows * setup.padded_value_dim, 0.0f);
     softmax_.resize(rows);
     rows_ = rows;
     for (int t = 0; t < num_threads(); ++t) turners_.emplace_back(setup);
-    key_rows_.assign(turners_.size(), AlignedFloats(setup.padded_dim));
+    key_rows_.assign(turners_.size(),
+                     AlignedFloats(std::max(setup.padded_dim, setup.padded_value_dim)));
     step_rows_ = key_rows_;
     const bool paged = setup.call->block_table.given();
     row_offsets_.assign(turners_.size(), RowOffsets(paged ? kChunk + cpu::kRowsAhead : 0));
@@ -146,7 +148,7 @@ class Decoder {
             (paged ? x.row_offset(0, g.kv_head, 0) : x.row_offset(batch, g.kv_head, key)),
         static_cast<std::ptrdiff_t>(x.stride[2]) * static_cast<std::ptrdiff_t>(dtype_size(x.dtype)),
         static_cast<std::size_t>(std::min(kChunk, left)),
-        setup_.dim,
+        static_cast<std::size_t>(x.channels()),
         paged ? row_offsets_[worker].find(table, x, batch, key, left) : nullptr};
   }
 
@@ -229,9 +231,12 @@ class Decoder {
     if (p.toeplitz != nullptr) {
       for (std::int64_t m = first; m < end; ++m) scores[m] += p.toeplitz[place - m];
     }
-    if (p.fire.segments > 0) add_fire(p, place, first, end, scores);
+    if (p.fire.segments > 0) decode::add_fire(p, place, first, end, scores);
     if (p.cope.npos > 0) add_cope(p, row, first, end, worker, scores);
-    if (p.relative.channels > 0) add_relative(p, row, place, first, end, worker, scores);
+    if (p.relative.channels > 0) {
+      const float* u = relative_.data() + row * p.relative.channel_stride;
+      decode::add_relative(p, u, place, first, end, products_[worker], scores);
+    }
     for (std::int64_t m = first; p.token_key != nullptr && m < end; ++m) {
       scores[m] += static_cast<float>(p.token_sum(place) - p.token_key[m]);
     }
@@ -242,13 +247,14 @@ class Decoder {
       if (p.key_mask[m] == 0) scores[m] = -kInfinity;
     }
     if (p.breaks_sticks) {
-      softmax_[row] = break_stick(p, place, first, end, scores);
-      if (p.dropout.active()) drop(p, query_of(g, r), first, end, scores);
+      softmax_[row] = decode::break_stick(p, place, first, end, scores);
+      if (p.dropout.active()) decode::drop(p, query_of(g, r), first, end, scores);
       return scale_weights(p, g, first, end, scores);
     }
     softmax_[row] = cpu::softmax_row(scores, static_cast<std::size_t>(g.segment->keys));
-    if (softmax_[row].sum == 0.0f && sees_any(p, place, first, end)) softmax_[row].sum = kNaN;
-    if (p.dropout.active()) drop(p, query_of(g, r), first, end, scores);
+    if (softmax_[row].sum == 0.0f && decode::sees_any(p, place, first, end))
+      softmax_[row].sum = kNaN;
+    if (p.dropout.active()) decode::drop(p, query_of(g, r), first, end, scores);
     scale_weights(p, g, first, end, scores);
   }
 
@@ -265,63 +271,6 @@ class Decoder {
     }
   }
 
-  // Shares in place. The row keeps the logarithm of what is left as its maximum, and 1 as its sum.
-  static cpu::SoftmaxRow break_stick(const cpu::HeadProblem& p, std::int64_t place,
-                                     std::int64_t first, std::int64_t end, float* scores) {
-    const bool blind = !sees_any(p, place, first, end);
-    double left = 0.0;
-    std::fill(scores, scores + first, 0.0f);
-    std::fill(scores + end, scores + p.keys, 0.0f);
-    for (std::int64_t m = end; m-- > first;) {
-      if (!p.sees(place, m)) {
-        scores[m] = 0.0f;
-        continue;
-      }
-      const auto score = static_cast<double>(scores[m]);
-      scores[m] = static_cast<float>(std::exp(left - softplus(-score)));
-      left -= softplus(score);
-    }
-    constexpr auto kLowest = static_cast<double>(std::numeric_limits<float>::lowest());
-    return {static_cast<float>(left < kLowest ? kLowest : left), blind ? 0.0f : 1.0f};
-  }
-
-  // A row of products, then one of them for every key.
-  void add_relative(const cpu::HeadProblem& p, std::size_t row, std::int64_t place,
-                    std::int64_t first, std::int64_t end, int worker, float* scores) {
-    const cpu::RelativeProblem& relative = p.relative;
-    AlignedFloats& products = products_[worker];
-    const float* u = relative_.data() + row * relative.channel_stride;
-    std::fill(products.begin(), products.end(), 0.0f);
-    for (std::size_t c = 0; c < relative.channels; ++c) {
-      for (std::size_t n = 0; n < relative.entries(); ++n) {
-        products[n] += u[c] * relative.table[c * relative.stride + n];
-      }
-    }
-    for (std::int64_t m = first; m < end; ++m) {
-      const std::int64_t near = std::clamp(place - m, relative.lowest, relative.highest);
-      if (near == place - m || relative.clips) scores[m] += products[near - relative.lowest];
-    }
-  }
-
-  static bool sees_any(const cpu::HeadProblem& p, std::int64_t place, std::int64_t first,
-                       std::int64_t end) {
-    for (std::int64_t m = first; m < end; ++m) {
-      if (p.sees(place, m)) return true;
-    }
-    return false;
-  }
-
-  static float fire_bias(const cpu::HeadProblem& p, std::int64_t place, std::int64_t m) {
-    const float u = p.fire.psi[place - m] * p.fire.row_scale[place];
-    const float* above = std::upper_bound(p.fire.bounds + 1, p.fire.bounds + p.fire.segments, u);
-    const auto s = static_cast<std::size_t>(above - p.fire.bounds - 1);
-    return p.fire.slopes[s] * u + p.fire.intercepts[s];
-  }
-  static void add_fire(const cpu::HeadProblem& p, std::int64_t place, std::int64_t first,
-                       std::int64_t end, float* scores) {
-    for (std::int64_t m = first; m < end; ++m) scores[m] += fire_bias(p, place, m);
-  }
-
   // Gates of a row from raw scores or from the products with gate keys.
   void read_gates(const cpu::HeadProblem& p, std::size_t row, std::int64_t place,
                   std::int64_t first, std::int64_t end, const float* scores) {
@@ -329,7 +278,7 @@ class Decoder {
     for (std::int64_t m = first; m < end; ++m) {
       float logit = gates_have_products() ? gates[m] * p.cope.gate_scale : scores[m];
       if (p.cope.sees_bias && p.toeplitz != nullptr) logit += p.toeplitz[place - m];
-      if (p.cope.sees_bias && p.fire.segments > 0) logit += fire_bias(p, place, m);
+      if (p.cope.sees_bias && p.fire.segments > 0) logit += decode::fire_bias(p, place, m);
       gates[m] = logit;
     }
     if (p.cope.open) {
@@ -346,56 +295,22 @@ class Decoder {
   void add_cope(const cpu::HeadProblem& p, std::size_t row, std::int64_t first, std::int64_t end,
                 int worker, float* scores) {
     AlignedFloats& table = tables_[worker];
-    fill_table(p, row, table);
-    const float* gates = gates_.data() + row * keys_;
-    const auto last = static_cast<double>(p.cope.npos - 1);
-    double sum = 0.0;
-    for (std::int64_t m = end; m-- > first;) {
-      sum += static_cast<double>(gates[m]);
-      if (std::isnan(sum)) {  // it must not be an index, and no key after it has a position
-        scores[m] = kNaN;
-        continue;
-      }
-      const double position = std::min(sum, last);
-      const auto f = static_cast<std::size_t>(position);
-      const auto fraction = static_cast<float>(position - static_cast<double>(f));
-      scores[m] += table[f] + fraction * (table[f + 1] - table[f]);
-    }
-  }
-
-  void fill_table(const cpu::HeadProblem& p, std::size_t row, AlignedFloats& table) const {
-    if (p.cope.shared != nullptr) {
-      std::copy_n(p.cope.shared, p.cope.stride, table.begin());
-    } else {
-      std::fill(table.begin(), table.end(), 0.0f);
-      const float* q = plain_.data() + row * setup_.padded_dim;
-      for (std::size_t c = 0; c < p.dim; ++c) {
-        for (std::size_t n = 0; n < p.cope.npos; ++n)
-          table[n] += q[c] * p.cope.embedding[c * p.cope.stride + n];
-      }
-    }
-    table[p.cope.npos] = table[p.cope.npos - 1];
-  }
-
-  static void drop(const cpu::HeadProblem& p, std::int64_t query, std::int64_t first,
-                   std::int64_t end, float* weights) {
-    for (std::int64_t m = first; m < end; ++m) {
-      weights[m] *= static_cast<float>(
-          dropout_factor(p.dropout, p.batch, p.head, p.first_query + query, p.first_key + m));
-    }
+    const float* q = p.cope.shared != nullptr ? nullptr : plain_.data() + row * setup_.padded_dim;
+    decode::fill_positions(p, q, table);
+    decode::add_positions(p, gates_.data() + row * keys_, table, first, end, scores);
   }
 
   void weigh(const Group& g, std::int64_t chunk, int worker) {
-    float* sums = partial_.data() +
-                  (static_cast<std::size_t>(chunk) * rows_ + g.first_row) * setup_.padded_dim;
+    const std::size_t width = setup_.padded_value_dim;
+    float* sums = partial_.data() + (static_cast<std::size_t>(chunk) * rows_ + g.first_row) * width;
     const float* weights =
         scores_.data() + g.first_row * keys_ + static_cast<std::size_t>(chunk * kChunk);
     cpu::add_weighted_rows(cache(setup_.call->v, g, chunk, worker), weights, keys_, g.rows, sums,
-                           setup_.padded_dim);
+                           width);
     for (std::size_t r = 0; r < g.rows; ++r) {
-      float* sum = sums + r * setup_.padded_dim;
+      float* sum = sums + r * width;
       const bool finite =
-          std::all_of(sum, sum + setup_.dim, [](float x) { return std::isfinite(x); });
+          std::all_of(sum, sum + setup_.value_dim, [](float x) { return std::isfinite(x); });
       if (!finite) weigh_seen(g, r, chunk, sum);
     }
   }
@@ -405,14 +320,14 @@ class Decoder {
   void weigh_seen(const Group& g, std::size_t r, std::int64_t chunk, float* sum) const {
     const cpu::HeadProblem p = setup_.problem(*g.segment, head_of(g, r));
     const float* weights = scores_.data() + (g.first_row + r) * keys_;
-    AlignedFloats value(setup_.padded_dim);
-    std::fill_n(sum, setup_.dim, 0.0f);
+    AlignedFloats value(setup_.padded_value_dim);
+    std::fill_n(sum, setup_.value_dim, 0.0f);
     const std::int64_t end = std::min((chunk + 1) * kChunk, g.segment->keys);
     for (std::int64_t m = chunk * kChunk; m < end; ++m) {
       if (!p.sees(p.place_offset + query_of(g, r), m)) continue;
       read_key_row(setup_.call->block_table, setup_.call->v, g.segment->batch, g.kv_head,
-                   g.segment->first_key + m, setup_.padded_dim, value.data());
-      for (std::size_t c = 0; c < setup_.dim; ++c) sum[c] += weights[m] * value[c];
+                   g.segment->first_key + m, setup_.padded_value_dim, value.data());
+      for (std::size_t c = 0; c < setup_.value_dim; ++c) sum[c] += weights[m] * value[c];
     }
   }
 
@@ -425,13 +340,13 @@ class Decoder {
         const std::size_t row = g.first_row + r;
         std::fill(row_out.begin(), row_out.end(), 0.0f);
         for (std::int64_t chunk = 0; chunk < chunks_; ++chunk) {
-          const float* from =
-              partial_.data() + (static_cast<std::size_t>(chunk) * rows_ + row) * setup_.padded_dim;
-          for (std::size_t c = 0; c < setup_.dim; ++c) row_out[c] += from[c];
+          const float* from = partial_.data() + (static_cast<std::size_t>(chunk) * rows_ + row) *
+                                                    setup_.padded_value_dim;
+          for (std::size_t c = 0; c < setup_.value_dim; ++c) row_out[c] += from[c];
         }
         const cpu::SoftmaxRow& s = softmax_[row];
         const float scale = s.sum != 0.0f ? 1.0f / s.sum : 0.0f;
-        for (std::size_t c = 0; c < setup_.dim; ++c) row_out[c] *= scale;
+        for (std::size_t c = 0; c < setup_.value_dim; ++c) row_out[c] *= scale;
         float lse = s.sum != 0.0f ? s.maximum + std::log(s.sum) : -kInfinity;
         setup_.share_with_sinks(head_of(g, r), row_out.data(), lse);
         const std::int64_t token = g.segment->first_query + query_of(g, r);
@@ -454,7 +369,7 @@ class Decoder {
   AlignedFloats plain_;
   AlignedFloats scores_;  // [rows][keys]
   AlignedFloats gates_;
-  AlignedFloats partial_;  // [chunks][rows][padded_dim]
+  AlignedFloats partial_;  // [chunks][rows][padded_value_dim]
   std::vector<cpu::SoftmaxRow> softmax_;
   std::vector<RowTurner> turners_;
   std::vector<AlignedFloats> key_rows_;
@@ -466,36 +381,6 @@ class Decoder {
 };
 
 }  // namespace
-
-namespace {
-
-constexpr std::int64_t kFewQueries = 8;
-
-// What rows of keys, read once, have no kernel for.
-bool needs_blocks(const AttentionPlan::State& state) noexcept {
-  if (state.rotates_values || !state.pairs.empty()) return true;
-  return state.relative_query &&
-         std::get_if<RelativeQuery>(&state.spec.encodings[*state.relative_query])->vectors;
-}
-
-}  // namespace
-
-bool is_decode(const AttentionCall& call) noexcept {
-  return call.q.tokens() <= kFewQueries && call.mask.cu_queries.empty() &&
-         call.mask.cu_keys.empty() && !needs_blocks(call.plan->state());
-}
-
-std::string decode_obstacle(const AttentionCall& call) {
-  if (call.q.tokens() > kFewQueries) {
-    return "it has " + std::to_string(call.q.tokens()) + " queries, and a decode step has up to " +
-           std::to_string(kFewQueries);
-  }
-  if (!call.mask.cu_queries.empty() || !call.mask.cu_keys.empty()) return "it has packed sequences";
-  if (needs_blocks(call.plan->state())) {
-    return "terms of " + to_text(call.plan->state().spec) + " need blocks of queries";
-  }
-  return obstacle_of(call);
-}
 
 Status decode_attention(const AttentionCall& call) {
   path_trace().forward = AttentionPath::kDecode;

@@ -26,7 +26,7 @@ TaskGradients::TaskGradients(const AttentionSetup& setup, const Segment& in_segm
   const auto group = static_cast<std::size_t>(state.shape.heads / state.kv_heads);
   const std::size_t rows = static_cast<std::size_t>(segment.keys) * setup.padded_dim;
   dk.assign(rows, 0.0f);
-  dv.assign(rows, 0.0f);
+  dv.assign(static_cast<std::size_t>(segment.keys) * setup.padded_value_dim, 0.0f);
   if (state.chain) {
     dchain_keys.assign(rows, 0.0f);
     dsteps.assign(rows, 0.0f);
@@ -317,17 +317,17 @@ void write_key_gradients(const AttentionBackwardCall& call, const AttentionSetup
       for (std::size_t c = 0; c < setup.dim && !sum.dk_plain.empty(); ++c) {
         sum.dk[at + c] += sum.dk_plain[at + c];
       }
-      const auto* dv = sum.dv.data() + at;
+      auto* dv = sum.dv.data() + static_cast<std::size_t>(j) * setup.padded_value_dim;
       if (setup.state->rotates_values &&
           std::any_of(dv, dv + setup.dim, [](float x) { return x != 0.0f; })) {
         read_row(call.forward.v, sum.segment.batch, sum.kv_head, key, setup.padded_dim,
                  plain.data());
         turners[worker].value_backward(Role::kKey, sum.kv_head, setup.state->kv_heads,
-                                       sum.segment.batch, key, plain.data(), sum.dv.data() + at,
-                                       sum.frequencies(), sum.segment.first_key);
+                                       sum.segment.batch, key, plain.data(), dv, sum.frequencies(),
+                                       sum.segment.first_key);
       }
       write_row(call.dk, sum.segment.batch, sum.kv_head, key, sum.dk.data() + at);
-      write_row(call.dv, sum.segment.batch, sum.kv_head, key, sum.dv.data() + at);
+      write_row(call.dv, sum.segment.batch, sum.kv_head, key, dv);
       if (dgates != nullptr) {
         write_row(*dgates, sum.segment.batch, sum.kv_head, key, sum.dgate_keys.data() + at);
       }

@@ -37,7 +37,7 @@ class TaskGradients {
   Segment segment;
   std::size_t segment_index;  // among those of the setup
   AlignedFloats dk;           // [keys][padded_dim]
-  AlignedFloats dv;
+  AlignedFloats dv;           // [keys][padded_value_dim]
   AlignedFloats dgate_keys;
   AlignedFloats dchain_keys;   // of a chain: as dk, of the keys of its tiles
   AlignedFloats dchain_tiles;  // of its matrices

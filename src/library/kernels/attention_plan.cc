@@ -36,7 +36,7 @@ void AttentionSetup::share_with_sinks(std::int64_t head, float* row, float& lse)
   if (lse == -std::numeric_limits<float>::infinity()) return;  // no key
   for (const std::vector<float>& logits : sinks) {
     const SinkRow<float> rest = add_sink(lse, logits[head]);
-    for (std::size_t c = 0; c < dim; ++c) row[c] *= rest.share;
+    for (std::size_t c = 0; c < value_dim; ++c) row[c] *= rest.share;
     lse = rest.lse;
   }
 }
@@ -100,6 +100,7 @@ const double* AttentionSetup::content_of(std::int64_t head) const {
 cpu::Workspace::Sizes AttentionSetup::workspace(std::int64_t keys, bool backward) const {
   const bool relative = relative_form.channels > 0;
   return {.padded_dim = padded_dim,
+          .padded_value_dim = padded_value_dim,
           .npos_stride = cope_stride,
           .relative_stride = relative_form.stride,
           .relative_rows = relative ? relative_form.rows() : 0,
@@ -132,6 +133,8 @@ cpu::HeadProblem AttentionSetup::problem(const Segment& s, std::int64_t head) co
   cpu::HeadProblem p;
   p.dim = dim;
   p.padded_dim = padded_dim;
+  p.value_dim = value_dim;
+  p.padded_value_dim = padded_value_dim;
   p.keys = static_cast<std::size_t>(s.keys);
   p.k = k_of(s, kv_head);
   p.v = v_of(s, kv_head);

@@ -42,8 +42,10 @@ struct AttentionSetup {
   const AttentionPlan::State* state = nullptr;
   const AttentionSlice* slice = nullptr;  // of a longer sequence; null: the call is all of it
   std::vector<Segment> segments;
-  std::size_t dim = 0;
+  std::size_t dim = 0;  // of queries and keys
   std::size_t padded_dim = 0;
+  std::size_t value_dim = 0;  // of values and outputs
+  std::size_t padded_value_dim = 0;
   float scale = 1.0f;
 
   std::vector<const RotaryCache*> tables;  // per site-2 encoding
@@ -124,7 +126,7 @@ struct AttentionSetup {
   std::size_t cope_npos = 0;
   std::size_t cope_stride = 0;
 
-  // Keys and values as rows, where the tensors themselves do not serve: [B * Hkv][Tk][padded_dim].
+  // Keys and values as rows, where the tensors themselves do not serve: [B * Hkv][Tk][padded_dim], or padded_value_dim.
   AlignedFloats k_rows;
   AlignedFloats v_rows;
   AlignedFloats gate_rows;

@@ -56,8 +56,8 @@ struct AsReference {
         q(to_double(call.q)),
         k(to_double(call.k, call.block_table)),
         v(to_double(call.v, call.block_table)) {
-    shape = {call.q.batch(),  call.q.heads(),  call.k.heads(),
-             call.q.tokens(), call.k.tokens(), call.q.channels()};
+    shape = {call.q.batch(),  call.q.heads(),    call.k.heads(),   call.q.tokens(),
+             call.k.tokens(), call.q.channels(), call.v.channels()};
     for (const ConstTensorView& input : call.inputs) {
       of_encodings.push_back(to_double(input, call.block_table));
     }

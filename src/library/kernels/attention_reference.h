@@ -42,7 +42,7 @@ struct ForwardWorker {
   AlignedFloats rows;
   AlignedFloats plain;
   AlignedFloats relative;
-  AlignedFloats out;  // [kQueryBlock][padded_dim]
+  AlignedFloats out;  // [kQueryBlock][padded_value_dim]
   AlignedFloats lse;  // [kQueryBlock]
 };
 // read_queries() into the rows of a worker.

@@ -147,10 +147,11 @@ std::size_t padded(std::int64_t dim) {
 enum class Turn { kNot, kKeys, kValues };
 
 void pack(AttentionSetup& setup, const ConstTensorView& x, Turn turned, AlignedFloats& rows) {
-  if (turned == Turn::kNot && serves_as_rows(*setup.call, x, setup.padded_dim)) return;
+  const std::size_t width = padded(x.channels());
+  if (turned == Turn::kNot && serves_as_rows(*setup.call, x, width)) return;
   const std::int64_t heads = x.heads();
   const std::int64_t tokens = x.tokens();
-  rows.assign(static_cast<std::size_t>(x.batch() * heads * tokens) * setup.padded_dim, 0.0f);
+  rows.assign(static_cast<std::size_t>(x.batch() * heads * tokens) * width, 0.0f);
   constexpr std::int64_t kChunk = 256;
   const std::int64_t chunks = (tokens + kChunk - 1) / kChunk;
   std::vector<RowTurner> turners(num_threads(), RowTurner(setup));
@@ -160,20 +161,20 @@ void pack(AttentionSetup& setup, const ConstTensorView& x, Turn turned, AlignedF
     const std::int64_t b = task / chunks / heads;
     const std::int64_t end = std::min(first + kChunk, key_count(*setup.call, b));
     for (std::int64_t t = first; t < end; ++t) {
-      float* row =
-          rows.data() + static_cast<std::size_t>((b * heads + h) * tokens + t) * setup.padded_dim;
-      read_key_row(setup.call->block_table, x, b, h, t, setup.padded_dim, row);
+      float* row = rows.data() + static_cast<std::size_t>((b * heads + h) * tokens + t) * width;
+      read_key_row(setup.call->block_table, x, b, h, t, width, row);
       if (turned == Turn::kKeys) turners[worker].forward(Role::kKey, h, heads, b, t, row);
       if (turned == Turn::kValues) turners[worker].turn_value(Role::kKey, h, heads, b, t, row);
     }
   });
 }
 
-cpu::Rows rows_of(const AttentionSetup& setup, const ConstTensorView& x, const AlignedFloats& rows,
-                  const Segment& s, std::int64_t head) {
+cpu::Rows rows_of(const ConstTensorView& x, const AlignedFloats& rows, const Segment& s,
+                  std::int64_t head) {
   if (!rows.empty()) {
     const std::int64_t at = (s.batch * x.heads() + head) * x.tokens() + s.first_key;
-    return {rows.data() + static_cast<std::size_t>(at) * setup.padded_dim, setup.padded_dim};
+    const std::size_t width = padded(x.channels());
+    return {rows.data() + static_cast<std::size_t>(at) * width, width};
   }
   const auto* data =
       static_cast<const std::byte*>(x.data) + x.row_offset(s.batch, head, s.first_key);
@@ -183,16 +184,16 @@ cpu::Rows rows_of(const AttentionSetup& setup, const ConstTensorView& x, const A
 }  // namespace
 
 cpu::Rows AttentionSetup::k_of(const Segment& s, std::int64_t kv_head) const {
-  return rows_of(*this, call->k, k_rows, s, kv_head);
+  return rows_of(call->k, k_rows, s, kv_head);
 }
 cpu::Rows AttentionSetup::v_of(const Segment& s, std::int64_t kv_head) const {
-  return rows_of(*this, call->v, v_rows, s, kv_head);
+  return rows_of(call->v, v_rows, s, kv_head);
 }
 cpu::Rows AttentionSetup::gates_of(const Segment& s, std::int64_t kv_head) const {
   const Cope* config = cope();
   if (config == nullptr || !has_gate_vectors(*config)) return {};
   if (config->gate_source == Cope::GateSource::kValue) return v_of(s, kv_head);
-  return rows_of(*this, gate_vectors(), gate_rows, s, kv_head);
+  return rows_of(gate_vectors(), gate_rows, s, kv_head);
 }
 const ConstTensorView& AttentionSetup::gate_vectors() const {
   if (cope()->gate_source == Cope::GateSource::kValue) return call->v;
@@ -221,6 +222,8 @@ Status prepare_attention(const AttentionCall& call, AttentionSetup& setup, bool 
   if (slice != nullptr) place_slice(*slice, setup.segments);
   setup.dim = static_cast<std::size_t>(call.q.channels());
   setup.padded_dim = padded(call.q.channels());
+  setup.value_dim = static_cast<std::size_t>(call.v.channels());
+  setup.padded_value_dim = padded(call.v.channels());
   setup.scale = static_cast<float>(call.scale.value_or(default_scale(call.q.channels())));
   if (Status s = find_tables(setup); !s.ok()) return s;
   DistanceRange range = distances_of(call, setup.segments);

@@ -59,7 +59,7 @@ Status check_slice(const AttentionCall& call, const AttentionSlice& slice) {
 Status check_rows(const AttentionCall& call, const SliceRows& rows) {
   const std::size_t count = row_count(call);
   if (Status s = check_size("rows", count, rows.sum.size()); !s.ok()) return s;
-  return check_size("rows.out", count * static_cast<std::size_t>(call.q.channels()),
+  return check_size("rows.out", count * static_cast<std::size_t>(call.v.channels()),
                     rows.out.size());
 }
 
@@ -116,7 +116,8 @@ cpu::RowState load_rows(const SliceRows& all, const cpu::HeadProblem& p, const S
     state.seen[r] = all.seen[row];
     state.carry[r] = all.carry[row];
     state.carry[cpu::kQueryBlock + r] = all.carry[all.sum.size() + row];
-    std::copy_n(all.out.data() + row * p.dim, p.dim, out.data() + r * p.padded_dim);
+    std::copy_n(all.out.data() + row * p.value_dim, p.value_dim,
+                out.data() + r * p.padded_value_dim);
   }
   return state;
 }
@@ -129,7 +130,8 @@ void store_rows(const cpu::RowState& state, const cpu::HeadProblem& p, const Sli
     all.seen[row] = state.seen[r];
     all.carry[row] = state.carry[r];
     all.carry[all.sum.size() + row] = state.carry[cpu::kQueryBlock + r];
-    std::copy_n(out.data() + r * p.padded_dim, p.dim, all.out.data() + row * p.dim);
+    std::copy_n(out.data() + r * p.padded_value_dim, p.value_dim,
+                all.out.data() + row * p.value_dim);
   }
 }
 
@@ -173,7 +175,7 @@ SliceRows::SliceRows(const AttentionCall& call)
       sum(row_count(call)),
       seen(row_count(call)),
       carry(2 * row_count(call)),
-      out(row_count(call) * static_cast<std::size_t>(call.q.channels())) {
+      out(row_count(call) * static_cast<std::size_t>(call.v.channels())) {
   if (!call.plan->terms().breaks_sticks) return;
   std::fill_n(carry.begin(), sum.size(), 1.0f);
 }

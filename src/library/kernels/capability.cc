@@ -76,7 +76,8 @@ std::int64_t reference_bytes(const AttentionCall& call) {
   const auto elements = [](const ConstTensorView& x) {
     return x.batch() * x.heads() * x.tokens() * x.channels();
   };
-  std::int64_t all = 2 * elements(call.q) + 2 * elements(call.k);
+  std::int64_t all =
+      elements(call.q) + elements(output_shape(call)) + elements(call.k) + elements(call.v);
   for (const ConstTensorView& input : call.inputs) all += elements(input);
   return 8 * all;
 }
@@ -103,6 +104,36 @@ std::string obstacle_of(const AttentionCall& call) {
     return "relative_query with explicit positions";
   }
   return "";
+}
+
+namespace {
+
+constexpr std::int64_t kFewQueries = 8;
+
+// What rows of keys, read once, have no kernel for.
+bool needs_blocks(const AttentionPlan::State& state) noexcept {
+  if (state.rotates_values || !state.pairs.empty()) return true;
+  return state.relative_query &&
+         std::get_if<RelativeQuery>(&state.spec.encodings[*state.relative_query])->vectors;
+}
+
+}  // namespace
+
+bool is_decode(const AttentionCall& call) noexcept {
+  return call.q.tokens() <= kFewQueries && call.mask.cu_queries.empty() &&
+         call.mask.cu_keys.empty() && !needs_blocks(call.plan->state());
+}
+
+std::string decode_obstacle(const AttentionCall& call) {
+  if (call.q.tokens() > kFewQueries) {
+    return "it has " + std::to_string(call.q.tokens()) + " queries, and a decode step has up to " +
+           std::to_string(kFewQueries);
+  }
+  if (!call.mask.cu_queries.empty() || !call.mask.cu_keys.empty()) return "it has packed sequences";
+  if (needs_blocks(call.plan->state())) {
+    return "terms of " + to_text(call.plan->state().spec) + " need blocks of queries";
+  }
+  return obstacle_of(call);
 }
 
 Status check_path(const char* op, const AttentionCall& call, const std::string& obstacle) {
@@ -164,6 +195,7 @@ Capability capability(const Spec& spec, const AttentionShapes& shapes) {
   call.plan = &plan;
   call.q.shape = {shapes.batch, shapes.heads, shapes.queries, shapes.head_dim};
   call.k.shape = call.v.shape = {shapes.batch, shapes.kv_heads, shapes.keys, shapes.head_dim};
+  if (shapes.value_dim != 0) call.v.shape[3] = shapes.value_dim;
   call.mask.causal = true;
   if (shapes.explicit_positions) call.q_positions.offsets = kSome;
   const std::vector<std::int64_t> lengths(static_cast<std::size_t>(shapes.batch), shapes.keys);

@@ -86,11 +86,19 @@ Status check_linear_options(const AttentionPlan& plan,
                         options.epsilon);
 }
 
+Status check_linear_values(const AttentionPlan& plan, std::int64_t value_dim) noexcept {
+  const std::int64_t wanted = plan.state().shape.head_dim;
+  if (value_dim == wanted) return {};
+  return Status::format(StatusCode::kInvalidArgument, "[%s] v must have %lld channels but got %lld",
+                        kOp, static_cast<long long>(wanted), static_cast<long long>(value_dim));
+}
+
 Status check_linear(const LinearAttentionCall& call) noexcept {
   if (call.plan == nullptr) {
     return Status::format(StatusCode::kInvalidArgument, "[%s] plan must not be null", kOp);
   }
   if (Status s = check_linear_options(*call.plan, call.options); !s.ok()) return s;
+  if (Status s = check_linear_values(*call.plan, call.v.channels()); !s.ok()) return s;
   if (Status s = check_attention(as_attention(call)); !s.ok()) {
     // The arguments have the same names there; the message says "[attention..".
     return Status::format(s.code(), "[linear_%s", s.message() + 1);

@@ -37,6 +37,8 @@ struct LinearSetup {
 // Whether the spec and the options are for linear attention at all.
 Status check_linear_options(const AttentionPlan& plan,
                             const LinearAttentionOptions& options) noexcept;
+// Values of linear attention are as wide as its keys.
+Status check_linear_values(const AttentionPlan& plan, std::int64_t value_dim) noexcept;
 // Everything about a call that needs no tables; then the tables, and every position looked up.
 Status check_linear(const LinearAttentionCall& call) noexcept;
 Status prepare_linear(const LinearAttentionCall& call, LinearSetup& setup);

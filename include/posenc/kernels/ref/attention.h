@@ -36,7 +36,7 @@ using SpecParameters = std::vector<Parameters>;
 struct AttentionInputs {
   std::span<const double> q = {};                     // [B, H, Tq, D]
   std::span<const double> k = {};                     // [B, Hkv, Tk, D]
-  std::span<const double> v = {};                     // [B, Hkv, Tk, D]
+  std::span<const double> v = {};                     // [B, Hkv, Tk, Dv]
   std::vector<std::span<const double>> of_encodings;  // in the order of token_inputs(spec, shape)
 };
 
@@ -53,7 +53,7 @@ struct AttentionOptions {
 };
 
 struct AttentionOutput {
-  std::vector<double> out;      // [B, H, Tq, D]
+  std::vector<double> out;      // [B, H, Tq, Dv]
   std::vector<double> lse;      // [B, H, Tq]
   std::vector<double> weights;  // w, before dropout: [B, H, Tq, Tk], 0 where masked
   // r, the sum of the B and the sum of the C (terms per token included): [B, H, Tq, Tk], 0 where masked.

@@ -14,17 +14,21 @@
 
 namespace posenc::ref {
 
-// Tensors are row-major: q [B, H, Tq, D]; k, v and gate keys [B, Hkv, Tk, D]; outputs as q.
+// Tensors are row-major: q [B, H, Tq, D]; k and gate keys [B, Hkv, Tk, D]; v [B, Hkv, Tk, Dv]; out [B, H, Tq, Dv].
 struct AttentionShape {
-  std::int64_t batch = 1;     // B
-  std::int64_t heads = 1;     // H, heads of the queries
-  std::int64_t kv_heads = 1;  // Hkv divides H; query head h reads key head h / (H / Hkv)
-  std::int64_t queries = 0;   // Tq
-  std::int64_t keys = 0;      // Tk
-  std::int64_t head_dim = 1;  // D
+  std::int64_t batch = 1;      // B
+  std::int64_t heads = 1;      // H, heads of the queries
+  std::int64_t kv_heads = 1;   // Hkv divides H; query head h reads key head h / (H / Hkv)
+  std::int64_t queries = 0;    // Tq
+  std::int64_t keys = 0;       // Tk
+  std::int64_t head_dim = 1;   // D
+  std::int64_t value_dim = 0;  // Dv; 0: D
 
   [[nodiscard]] std::int64_t query_size() const { return batch * heads * queries * head_dim; }
   [[nodiscard]] std::int64_t key_size() const { return batch * kv_heads * keys * head_dim; }
+  [[nodiscard]] std::int64_t value_width() const { return value_dim == 0 ? head_dim : value_dim; }
+  [[nodiscard]] std::int64_t value_size() const { return batch * kv_heads * keys * value_width(); }
+  [[nodiscard]] std::int64_t out_size() const { return batch * heads * queries * value_width(); }
   [[nodiscard]] std::int64_t kv_head_of(std::int64_t head) const {
     return head / (heads / kv_heads);
   }

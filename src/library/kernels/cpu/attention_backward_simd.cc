@@ -120,12 +120,13 @@ bool queries_are_finite(const HeadProblem& p, const QueryBlock& b, const Backwar
     if (!std::isfinite(in.delta[r]) || !(blind || std::isfinite(in.lse[r]))) return false;
   }
   return all_finite(b.rows, p.padded_dim, b.count, p.padded_dim) &&
-         all_finite(in.grad_out, p.padded_dim, b.count, p.padded_dim);
+         all_finite(in.grad_out, p.padded_value_dim, b.count, p.padded_value_dim);
 }
 bool keys_are_finite(const HeadProblem& p, const Tile& tile) {
   const cpu::Rows& gates = p.cope.gate_keys;
-  return rows_are_finite(p, p.k, tile) && rows_are_finite(p, p.v, tile) &&
-         (gates.data == nullptr || rows_are_finite(p, gates, tile));
+  return rows_are_finite(p.k, p.padded_dim, tile) &&
+         rows_are_finite(p.v, p.padded_value_dim, tile) &&
+         (gates.data == nullptr || rows_are_finite(gates, p.padded_dim, tile));
 }
 
 void add_tiles(std::size_t count, const float* from, float* to) {
@@ -136,11 +137,10 @@ void add_tiles(std::size_t count, const float* from, float* to) {
 }
 
 // to_keys[j] += SUM_r factor[j][r] queries[r], and to_queries[r] += SUM_j factor[j][r] keys[j] where
-// it is given.
+// it is given. Rows have `dim` channels.
 void add_products(const HeadProblem& p, const QueryBlock& b, const Tile& tile, bool careful,
-                  const float* factor, const float* queries, float* to_keys, const cpu::Rows& keys,
-                  float* to_queries) {
-  const std::size_t dim = p.padded_dim;
+                  std::size_t dim, const float* factor, const float* queries, float* to_keys,
+                  const cpu::Rows& keys, float* to_queries) {
   to_keys += tile.first * dim;
   const float* rows = to_queries != nullptr ? keys.data + tile.first * keys.stride : nullptr;
   if (!careful || !tile.masked) {
@@ -161,17 +161,19 @@ void add_products(const HeadProblem& p, const QueryBlock& b, const Tile& tile, b
 // The products that use a tile's weights and score gradients.
 void accumulate_tile(const HeadProblem& p, const QueryBlock& b, const Tile& tile, bool careful,
                      const BackwardInputs& in, Workspace& w, const BackwardOutputs& out) {
-  add_products(p, b, tile, careful, w.scores.data(), in.grad_out, out.dv, {}, nullptr);
+  const std::size_t dim = p.padded_dim;
+  add_products(p, b, tile, careful, p.padded_value_dim, w.scores.data(), in.grad_out, out.dv, {},
+               nullptr);
   if (!has_chain(p)) {
-    add_products(p, b, tile, careful, w.dscores.data(), b.rows, out.dk, p.k, out.dq);
+    add_products(p, b, tile, careful, dim, w.dscores.data(), b.rows, out.dk, p.k, out.dq);
   } else if (!is_passed(p, b, tile)) {
     meet_backward(p, b, tile, w, out);
   } else {
     lanes_to_rows(w.q_transposed.data(), p.dim, p.padded_dim, w.chain_rows.data());
     const bool careful_too = careful || !chain_is_finite(p, tile, w, out.dq);
     pass_backward(p, b, tile, careful_too, w, out);
-    add_products(p, b, tile, careful_too, w.dscores.data(), w.chain_rows.data(), out.dchain_keys,
-                 p.chain.keys, out.dq);
+    add_products(p, b, tile, careful_too, dim, w.dscores.data(), w.chain_rows.data(),
+                 out.dchain_keys, p.chain.keys, out.dq);
   }
 }
 
@@ -179,8 +181,8 @@ void accumulate_tile(const HeadProblem& p, const QueryBlock& b, const Tile& tile
 void accumulate_gates(const HeadProblem& p, const QueryBlock& b, const Tile& tile, bool careful,
                       Workspace& w, const BackwardOutputs& out) {
   for (std::size_t i = 0; i < tile.count * kQueryBlock; ++i) w.gate_logits[i] *= p.cope.gate_scale;
-  add_products(p, b, tile, careful, w.gate_logits.data(), b.plain, out.dgate_keys, p.cope.gate_keys,
-               out.dq_plain);
+  add_products(p, b, tile, careful, p.padded_dim, w.gate_logits.data(), b.plain, out.dgate_keys,
+               p.cope.gate_keys, out.dq_plain);
 }
 
 // What the rows carry into the keys of the problem.
@@ -240,7 +242,7 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
                          Workspace& w, const BackwardOutputs& out) {
   const bool has_cope = p.cope.npos > 0;
   transpose(b.rows, p.dim, p.padded_dim, w.q_transposed.data());
-  transpose(in.grad_out, p.dim, p.padded_dim, w.g_transposed.data());
+  transpose(in.grad_out, p.value_dim, p.padded_value_dim, w.g_transposed.data());
   std::fill_n(out.dq, kQueryBlock * p.padded_dim, 0.0f);
   if (out.dq_plain != nullptr) std::fill_n(out.dq_plain, kQueryBlock * p.padded_dim, 0.0f);
   if (p.fire.segments > 0) {
@@ -280,7 +282,7 @@ void backward_block_simd(const HeadProblem& p, const QueryBlock& b, const Backwa
     if (has_chain(p)) load_top(p, t, w);
     scores_of(p, b, tile, w, last_logit, is_saturated, kKeepPositions, carry_into(w, t),
               ignored.data());
-    tile_product(p.v, tile, p.dim, w.g_transposed.data(), w.dscores.data());
+    tile_product(p.v, tile, p.value_dim, w.g_transposed.data(), w.dscores.data());
     if (p.breaks_sticks) {
       shares_and_dscores(p, b, tile, in, w, carry_into(w, t), prefix.data());
     } else {

@@ -49,13 +49,13 @@ PerQuery finite(const PerQuery& maximum) {
 }
 
 // Brings sums made under an older maximum up to the new one.
-void rescale(const PerQuery& older, const PerQuery& newer, std::size_t padded_dim, PerQuery& sum,
+void rescale(const PerQuery& older, const PerQuery& newer, std::size_t width, PerQuery& sum,
              float* rows) {
   for (std::size_t r = 0; r < kQueryBlock; ++r) {
     if (older[r] == newer[r]) continue;
     const float factor = std::exp(older[r] - newer[r]);
     sum[r] *= factor;
-    scale_row(rows + r * padded_dim, padded_dim, factor);
+    scale_row(rows + r * width, width, factor);
   }
 }
 
@@ -64,14 +64,14 @@ void rescale(const PerQuery& older, const PerQuery& newer, std::size_t padded_di
 void add_values(const HeadProblem& p, const QueryBlock& b, const Tile& tile, const Workspace& w,
                 bool careful, float* out) {
   const float* values = p.v.data + tile.first * p.v.stride;
+  const std::size_t width = p.padded_value_dim;
   if (!careful || !tile.masked) {
-    multiply<true>({w.scores.data(), 1, kQueryBlock}, {values, p.v.stride}, {out, p.padded_dim},
-                   kQueryBlock, p.padded_dim, tile.count);
+    multiply<true>({w.scores.data(), 1, kQueryBlock}, {values, p.v.stride}, {out, width},
+                   kQueryBlock, width, tile.count);
     return;
   }
   for_visible_pairs(p, b, tile, [&](std::size_t j, std::size_t r) {
-    add_scaled(w.scores[j * kQueryBlock + r], values + j * p.v.stride, p.padded_dim,
-               out + r * p.padded_dim);
+    add_scaled(w.scores[j * kQueryBlock + r], values + j * p.v.stride, width, out + r * width);
   });
 }
 
@@ -92,14 +92,14 @@ void note_seen(const HeadProblem& p, const QueryBlock& b, RowState& state) {
 void normalise(const HeadProblem& p, const QueryBlock& b, const RowState& state, float* out,
                float* lse) {
   for (std::size_t r = 0; r < b.count; ++r) {
-    float* row = out + r * p.padded_dim;
+    float* row = out + r * p.padded_value_dim;
     if (state.sum[r] != 0.0f) {
-      scale_row(row, p.padded_dim, 1.0f / state.sum[r]);
+      scale_row(row, p.padded_value_dim, 1.0f / state.sum[r]);
       lse[r] = state.maximum[r] + std::log(state.sum[r]);
       continue;
     }
     const bool blind = state.seen[r] == 0.0f;
-    std::fill_n(row, p.dim, blind ? 0.0f : kNaN);
+    std::fill_n(row, p.value_dim, blind ? 0.0f : kNaN);
     lse[r] = blind ? -kInfinity : kNaN;
   }
 }
@@ -150,7 +150,7 @@ void forward_pass(const HeadProblem& p, const QueryBlock& b, Workspace& w, bool 
     if (p.breaks_sticks) {
       break_tile<false>(p, tile, w, carry);
     } else {
-      rescale(older, maximum, p.padded_dim, state.sum, out);
+      rescale(older, maximum, p.padded_value_dim, state.sum, out);
       exponentiate(tile, finite(maximum), state.sum, w.scores.data());
     }
     if (p.dropout.active()) drop(p, b, tile, w.scores.data());
@@ -164,7 +164,7 @@ void add_keys_simd(const HeadProblem& p, const QueryBlock& b, Workspace& w, RowS
   const RowState before = state;
   std::copy_n(out, w.rows_before.size(), w.rows_before.begin());
   forward_pass(p, b, w, false, state, out);
-  if (!all_finite(out, p.padded_dim, b.count, p.padded_dim)) {
+  if (!all_finite(out, p.padded_value_dim, b.count, p.padded_value_dim)) {
     state = before;
     std::copy(w.rows_before.begin(), w.rows_before.end(), out);
     forward_pass(p, b, w, true, state, out);
@@ -187,8 +187,8 @@ HWY_EXPORT(vector_lanes_simd);
 
 Workspace::Workspace(const Sizes& s)
     : q_transposed(s.padded_dim * kQueryBlock),
-      rows_before(s.backward ? 0 : s.padded_dim * kQueryBlock),
-      g_transposed(s.backward ? s.padded_dim * kQueryBlock : 0),
+      rows_before(s.backward ? 0 : s.padded_value_dim * kQueryBlock),
+      g_transposed(s.backward ? s.padded_value_dim * kQueryBlock : 0),
       plain_transposed(s.npos_stride > 0 ? s.padded_dim * kQueryBlock : 0),
       scores(kKeyBlock * kQueryBlock),
       dscores(s.backward ? kKeyBlock * kQueryBlock : 0),
@@ -243,7 +243,7 @@ void attention_finish_rows(const HeadProblem& problem, const QueryBlock& block,
 void attention_forward_block(const HeadProblem& problem, const QueryBlock& block, Workspace& space,
                              float* out, float* lse) {
   RowState state = first_state(problem);
-  std::fill_n(out, kQueryBlock * problem.padded_dim, 0.0f);
+  std::fill_n(out, kQueryBlock * problem.padded_value_dim, 0.0f);
   attention_add_keys(problem, block, space, state, out);
   attention_finish_rows(problem, block, state, out, lse);
 }

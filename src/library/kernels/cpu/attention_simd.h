@@ -99,8 +99,10 @@ struct ChainProblem {
 
 // One head of one sequence.
 struct HeadProblem {
-  std::size_t dim = 0;
+  std::size_t dim = 0;  // of queries and keys
   std::size_t padded_dim = 0;
+  std::size_t value_dim = 0;  // of values and outputs
+  std::size_t padded_value_dim = 0;
   std::size_t keys = 0;
   Rows k;
   Rows v;
@@ -156,6 +158,7 @@ class Workspace {
  public:
   struct Sizes {
     std::size_t padded_dim = 0;
+    std::size_t padded_value_dim = 0;
     std::size_t npos_stride = 0;      // of CoPE's tables; 0: no CoPE
     std::size_t relative_stride = 0;  // of RelativeProblem; 0: no such term
     std::size_t relative_rows = 0;
@@ -168,9 +171,8 @@ class Workspace {
   explicit Workspace(const Sizes& sizes);
 
   AlignedFloats q_transposed;  // [dim][kQueryBlock]
-  AlignedFloats
-      rows_before;  // [kQueryBlock][padded_dim]: what a pass adds to, where it is repeated
-  AlignedFloats g_transposed;  // output gradients, likewise
+  AlignedFloats rows_before;   // of outputs: what a pass adds to, where it is repeated
+  AlignedFloats g_transposed;  // [value_dim][kQueryBlock], output gradients
   AlignedFloats plain_transposed;
   AlignedFloats scores;  // [kKeyBlock][kQueryBlock]
   AlignedFloats dscores;
@@ -212,19 +214,19 @@ struct RowState {
 RowState first_state(const HeadProblem& problem);
 // RowState::carry of lanes without a query: CoPE has counted as far as its table goes, so that no tile waits for them.
 std::array<float, kCarry> idle_carry(const HeadProblem& problem);
-// Adds all keys of a problem to rows that are not divided yet, [kQueryBlock][padded_dim].
+// Adds all keys of a problem to rows that are not divided yet, [kQueryBlock][padded_value_dim].
 void attention_add_keys(const HeadProblem& problem, const QueryBlock& block, Workspace& space,
                         RowState& state, float* out);
 // Divides rows that have all their keys by their sums; lse [kQueryBlock].
 void attention_finish_rows(const HeadProblem& problem, const QueryBlock& block,
                            const RowState& state, float* out, float* lse);
 
-// The three in one: out [kQueryBlock][padded_dim] and lse [kQueryBlock].
+// The three in one: out [kQueryBlock][padded_value_dim] and lse [kQueryBlock].
 void attention_forward_block(const HeadProblem& problem, const QueryBlock& block, Workspace& space,
                              float* out, float* lse);
 
 struct BackwardInputs {
-  const float* grad_out = nullptr;  // [kQueryBlock][padded_dim], zero past count
+  const float* grad_out = nullptr;  // [kQueryBlock][padded_value_dim], zero past count
   const float* lse = nullptr;       // [kQueryBlock]
   const float* delta = nullptr;     // SUM over channels of grad_out * out
   // Where the problem has a slice of the keys: RowState::carry as it was before them, and what the keys before them
@@ -240,7 +242,7 @@ struct BackwardOutputs {
   float* drelative_rows = nullptr;   // of QueryBlock::relative; may be dq_plain
   float* drelative_table = nullptr;  // [channels][stride], of the scaled table
   float* dk = nullptr;               // [keys][padded_dim]
-  float* dv = nullptr;
+  float* dv = nullptr;               // [keys][padded_value_dim]
   float* dgate_keys = nullptr;
   float* dchain_keys = nullptr;      // of ChainProblem, likewise
   float* dchain_tiles = nullptr;     // of its matrices

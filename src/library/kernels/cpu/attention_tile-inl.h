@@ -160,20 +160,18 @@ inline void break_tile(const HeadProblem& p, const Tile& tile, Workspace& w, flo
   }
 }
 
-// Whether rows of a tile, or of all tiles of a range, hold neither NaN nor infinity.
-inline bool rows_are_finite(const HeadProblem& p, const cpu::Rows& rows, const Tile& tile) {
-  return all_finite(rows.data + tile.first * rows.stride, rows.stride, tile.count, p.padded_dim);
-}
-inline bool rows_are_finite(const HeadProblem& p, const cpu::Rows& rows, const KeyRange& range) {
-  const std::size_t first = range.first_tile * kKeyBlock;
-  const std::size_t end = std::min(range.end_tile * kKeyBlock, p.keys);
-  return all_finite(rows.data + first * rows.stride, rows.stride, end - first, p.padded_dim);
+// Whether rows of a tile, of `dim` channels, hold neither NaN nor infinity.
+inline bool rows_are_finite(const cpu::Rows& rows, std::size_t dim, const Tile& tile) {
+  return all_finite(rows.data + tile.first * rows.stride, rows.stride, tile.count, dim);
 }
 
 // Saturated tiles do not read their gates. A NaN among them must still reach the rows that see it.
 inline bool may_saturate(const HeadProblem& p, const KeyRange& range) {
   const cpu::Rows& gates = p.cope.gate_keys;
-  return gates.data == nullptr || rows_are_finite(p, gates, range);
+  const std::size_t first = range.first_tile * kKeyBlock;
+  const std::size_t end = std::min(range.end_tile * kKeyBlock, p.keys);
+  return gates.data == nullptr ||
+         all_finite(gates.data + first * gates.stride, gates.stride, end - first, p.padded_dim);
 }
 
 inline void last_entries(const HeadProblem& p, const Workspace& w, PerQuery& out) {

@@ -39,14 +39,13 @@ struct HeadGradients {
 };
 
 HeadGradients head_gradients(const AttentionCall& call, const Head& head, AttentionGradients& all) {
-  const std::int64_t size = call.shape.keys * call.shape.head_dim;
   HeadGradients part{
       vector_at(std::span(all.q), head.query_matrix, call.shape.queries * call.shape.head_dim),
-      vector_at(std::span(all.k), head.key_matrix, size),
-      vector_at(std::span(all.v), head.key_matrix, size),
+      vector_at(std::span(all.k), head.key_matrix, call.shape.keys * call.shape.head_dim),
+      vector_at(std::span(all.v), head.key_matrix, call.shape.keys * call.shape.value_width()),
       {},
-      std::vector<double>(static_cast<std::size_t>(size), 0.0),
-      std::vector<double>(static_cast<std::size_t>(size), 0.0),
+      std::vector<double>(call.shape.keys * call.shape.head_dim, 0.0),
+      std::vector<double>(call.shape.keys * call.shape.value_width(), 0.0),
       {},
       all.parameters,
       std::vector<double>(call.shape.keys, 0.0),
@@ -122,8 +121,8 @@ std::vector<double> weights_backward(const AttentionCall& call, const Head& head
     if (!row.visible[j]) continue;
     const auto key = static_cast<std::int64_t>(j);
     add_scaled(row.weight[j] * row.dropout[j], dout,
-               vector_at(std::span(gradient.rotated_v), key, call.shape.head_dim));
-    dscore[j] = row.dropout[j] * dot(dout, vector_at(head.values(), key, call.shape.head_dim));
+               vector_at(std::span(gradient.rotated_v), key, std::ssize(dout)));
+    dscore[j] = row.dropout[j] * dot(dout, vector_at(head.values(), key, std::ssize(dout)));
     mean += row.weight[j] * dscore[j];
   }
   if (call.breaks_sticks) {
@@ -333,14 +332,15 @@ void row_backward(const AttentionCall& call, const Head& head, std::int64_t quer
 // After all rows: from the rotated keys and values to the plain ones, and from running sums to their steps.
 void keys_backward(const AttentionCall& call, const Head& head, HeadGradients& gradient) {
   const std::int64_t D = call.shape.head_dim;
+  const std::int64_t Dv = call.shape.value_width();
   for (std::int64_t j = 0; j < call.shape.keys; ++j) {
     const auto rows = gradient_rows(call, gradient, static_cast<std::size_t>(j));
-    const auto dv = vector_at(std::span(gradient.rotated_v), j, D);
+    const auto dv = vector_at(std::span(gradient.rotated_v), j, Dv);
     if (call.transforms.rotates_values() && !is_zero(std::span<const double>(dv))) {
-      call.transforms.value_backward(key_token(call, head, j), false, vector_at(head.v, j, D), dv,
+      call.transforms.value_backward(key_token(call, head, j), false, vector_at(head.v, j, Dv), dv,
                                      gradient.parameters, rows);
     }
-    add_scaled(1.0, dv, vector_at(gradient.v, j, D));
+    add_scaled(1.0, dv, vector_at(gradient.v, j, Dv));
     const auto dk = vector_at(std::span(gradient.rotated_k), j, D);
     if (is_zero(std::span<const double>(dk))) continue;  // a hidden key may be NaN
     call.transforms.backward(Role::kKey, key_token(call, head, j), vector_at(head.k, j, D), dk,
@@ -384,7 +384,7 @@ AttentionGradients attention_backward(const Spec& spec, const SpecParameters& pa
                                       std::span<const double> grad_out,
                                       const AttentionOptions& options) {
   const AttentionCall call(spec, parameters, shape, inputs, options);
-  require_size("attention", "grad_out", grad_out.size(), shape.query_size(), "[B, H, Tq, D]");
+  require_size("attention", "grad_out", grad_out.size(), shape.out_size(), "[B, H, Tq, Dv]");
   AttentionGradients all{std::vector<double>(inputs.q.size(), 0.0),
                          std::vector<double>(inputs.k.size(), 0.0),
                          std::vector<double>(inputs.v.size(), 0.0), zeros_like(inputs.of_encodings),
@@ -395,7 +395,7 @@ AttentionGradients attention_backward(const Spec& spec, const SpecParameters& pa
       HeadGradients gradient = head_gradients(call, head, all);
       for (std::int64_t i = 0; i < shape.queries; ++i) {
         const std::int64_t index = head.query_matrix * shape.queries + i;
-        row_backward(call, head, i, vector_at(grad_out, index, shape.head_dim), gradient);
+        row_backward(call, head, i, vector_at(grad_out, index, shape.value_width()), gradient);
       }
       keys_backward(call, head, gradient);
       tokens_backward(call, head, gradient);

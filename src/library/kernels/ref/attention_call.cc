@@ -20,6 +20,7 @@ const AttentionShape& checked(const AttentionShape& shape, const AttentionInputs
   check_shape(kScope, shape);
   require_attention_part(kScope, spec);
   validate(spec, model_shape(shape));
+  require_value_width(kScope, spec, shape.head_dim, shape.value_width());
   check_inputs(kScope, shape, inputs, token_inputs(spec, model_shape(shape)));
   check_parameters(kScope, spec, parameters, model_shape(shape));
   return shape;
@@ -136,7 +137,7 @@ Head::Head(const AttentionCall& call, std::int64_t batch_in, std::int64_t head_i
   const std::int64_t key_size = call.shape.keys * call.shape.head_dim;
   q = vector_at(call.inputs.q, query_matrix, call.shape.queries * call.shape.head_dim);
   k = vector_at(call.inputs.k, key_matrix, key_size);
-  v = vector_at(call.inputs.v, key_matrix, key_size);
+  v = vector_at(call.inputs.v, key_matrix, call.shape.keys * call.shape.value_width());
   for (std::size_t i = 0; i < call.token_inputs.size(); ++i) {
     of_encodings.push_back(part_of_head(call, *this, i, call.inputs.of_encodings[i]));
     running.push_back(running_sums(call, *this, i));

@@ -8,12 +8,12 @@ namespace {
 void write_output(const AttentionCall& call, const Head& head, const Row& row, std::int64_t query,
                   AttentionOutput& output) {
   const std::int64_t index = head.query_matrix * call.shape.queries + query;
-  const auto out = vector_at(std::span(output.out), index, call.shape.head_dim);
+  const std::int64_t width = call.shape.value_width();
+  const auto out = vector_at(std::span(output.out), index, width);
   for (std::int64_t j = 0; j < call.shape.keys; ++j) {
     const auto key = static_cast<std::size_t>(j);
     if (!row.visible[key]) continue;
-    add_scaled(row.weight[key] * row.dropout[key], vector_at(head.values(), j, call.shape.head_dim),
-               out);
+    add_scaled(row.weight[key] * row.dropout[key], vector_at(head.values(), j, width), out);
   }
   call.transforms.apply_to_value(query_token(call, head, row, query), true, out);
   output.lse[index] = row.lse;
@@ -50,7 +50,7 @@ AttentionOutput attention(const Spec& spec, const SpecParameters& parameters,
                           const AttentionOptions& options) {
   const AttentionCall call(spec, parameters, shape, inputs, options);
   AttentionOutput output;
-  output.out.assign(inputs.q.size(), 0.0);
+  output.out.assign(shape.out_size(), 0.0);
   output.lse.assign(shape.batch * shape.heads * shape.queries, 0.0);
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     for (std::int64_t h = 0; h < shape.heads; ++h) {

@@ -51,6 +51,7 @@ void check_shape(const std::string& scope, const AttentionShape& shape) {
   require_at_least(scope, "queries", shape.queries, 0);
   require_at_least(scope, "keys", shape.keys, 0);
   require_at_least(scope, "head_dim", shape.head_dim, 1);
+  require_at_least(scope, "value_dim", shape.value_dim, 0);
   if (shape.heads % shape.kv_heads == 0) return;
   throw Error(ErrorKind::kConflict,
               {.scope = scope,
@@ -74,7 +75,7 @@ void check_inputs(const std::string& scope, const AttentionShape& shape,
                   const AttentionInputs& inputs, const std::vector<SpecInput>& wanted) {
   require_size(scope, "q", inputs.q.size(), shape.query_size(), "[B, H, Tq, D]");
   require_size(scope, "k", inputs.k.size(), shape.key_size(), "[B, Hkv, Tk, D]");
-  require_size(scope, "v", inputs.v.size(), shape.key_size(), "[B, Hkv, Tk, D]");
+  require_size(scope, "v", inputs.v.size(), shape.value_size(), "[B, Hkv, Tk, Dv]");
   if (inputs.of_encodings.size() != wanted.size()) {
     throw Error(ErrorKind::kWrongLength,
                 {.scope = scope,

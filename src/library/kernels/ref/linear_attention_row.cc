@@ -21,6 +21,14 @@ const AttentionShape& checked(const Spec& spec, const SpecParameters& parameters
                               const AttentionShape& shape, const AttentionInputs& inputs,
                               const Options& options) {
   check_shape(kScope, shape);
+  if (shape.value_width() != shape.head_dim) {
+    throw Error(ErrorKind::kUnsupported,
+                {.scope = kScope,
+                 .key = "value_dim",
+                 .rule = "must be head_dim (" + std::to_string(shape.head_dim) + ")",
+                 .value = std::to_string(shape.value_dim),
+                 .hint = "linear attention has values as wide as keys"});
+  }
   require_attention_part(kScope, spec);
   check_inputs(kScope, shape, inputs, {});
   for (const Encoding& encoding : spec.encodings) {
