@@ -89,11 +89,11 @@ def inputs_of(spec: str, inputs: Inputs, heads: int, head_dim: int) -> list[Tens
     ]
 
 
-def _warn_if_slow(text: str, q: Tensor, k: Tensor, explicit_positions: bool) -> None:
+def _warn_if_slow(text: str, q: Tensor, k: Tensor, v: Tensor, explicit_positions: bool) -> None:
     """Once per kind of call: what no fused kernel serves is slow, or takes memory of Tq x Tk."""
     if is_compiling() or torch.jit.is_tracing():
         return
-    slow = torch.ops.posenc._slow_path(text, q, k, explicit_positions)
+    slow = torch.ops.posenc._slow_path(text, q, k, v, explicit_positions)
     if slow:
         warnings.warn(f"{slow}; {_advice(slow)}", stacklevel=5)
 
@@ -131,6 +131,7 @@ def prepared(
     bias: Optional[Tensor],
     q: Tensor,
     k: Tensor,
+    v: Tensor,
     explicit_positions: bool,
 ) -> tuple[str, list[Tensor], list[Tensor]]:
     """Spec, parameters and inputs as the operators take them."""
@@ -141,11 +142,11 @@ def prepared(
             text, params or {}, inputs or {}, bias, q, k, explicit_positions
         )
     tensors = parameters_of(text, params, *shape), inputs_of(text, inputs, *shape)
-    _warn_if_slow(text, q, k, explicit_positions)
+    _warn_if_slow(text, q, k, v, explicit_positions)
     return text, *tensors
 
 
-def refuse_unpaged(q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor], spec: str) -> None:
+def refuse_unpaged(k: Tensor, v: Tensor, bias: Optional[Tensor], spec: str) -> None:
     """What works with a contiguous cache and not with a block table."""
     for name, pool in (("k", k), ("v", v)):
         if pool.dim() != 4:
@@ -158,27 +159,3 @@ def refuse_unpaged(q: Tensor, k: Tensor, v: Tensor, bias: Optional[Tensor], spec
             "[attention_decode] a bias that Python gives does not work with a block_table; gather the pages",
             kind="unsupported",
         )
-    if q.dim() == 4 and sizes(v)[-1] != sizes(q)[-1]:
-        raise Error(
-            f"[attention_decode] v must have as many channels as q ({q.shape[-1]}) with a block_table but has "
-            f"{v.shape[-1]}"
-        )
-
-
-def widened(v: Tensor, width: int, spec: str) -> Tensor:
-    """Values with as many channels as queries: zeros behind them, which change nothing."""
-    missing = width - sizes(v)[-1]
-    if missing == 0:
-        return v
-    if missing < 0:
-        raise Error(
-            f"[posenc] v must not be wider than q ({width} channels) but has {v.shape[-1]} channels; pad q and k with "
-            "zeros and pass scale", kind="wrong_length"
-        )
-    canonical = Spec(spec).text
-    for field in ("gate_source=value", "values=true"):
-        if field in canonical:
-            raise Error(
-                f"[posenc] {field} needs as many channels in v as in q ({width}) but v has {v.shape[-1]}"
-            )
-    return torch.nn.functional.pad(v, (0, missing))

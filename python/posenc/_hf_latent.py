@@ -1,7 +1,7 @@
 """Multi-head latent attention of DeepSeek V2, DeepSeek V3 and Mistral 4: keys and values are made of a narrow vector.
 
 Queries and keys have channels without a rotation, then channels with one. All heads share the rotated channels of keys,
-and values may have fewer channels.
+and values may have another number of channels than keys.
 """
 
 from __future__ import annotations
@@ -37,15 +37,10 @@ def latent_scale(module: nn.Module) -> float:
 
 
 def check_values(module: nn.Module, specs: Mapping[str, Spec]) -> None:
-    """Raises for values of another head dimension than the keys, where that matters."""
+    """Raises for a spec that needs values as wide as the keys, where they are not."""
     if not hasattr(module, "qk_nope_head_dim"):
         return
     keys, values = module.qk_nope_head_dim + module.qk_rope_head_dim, module.v_head_dim
-    if values > keys:
-        raise Error(
-            f"[patch] v_head_dim must be at most {keys}, the channels of queries and keys, but is {values}; use "
-            'attn_implementation="posenc"', kind="unsupported"
-        )
     for spec in specs.values():
         for field in ("gate_source=value", "values=true"):
             if field in spec.text and values != keys:

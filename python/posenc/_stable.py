@@ -138,13 +138,22 @@ class Composed:
         return self.ops._rope(q, k, joined(parameters, q), spec, positions, transposed)
 
 
+def output_of(q: Tensor, v: Tensor) -> Tensor:
+    """Room for the output of attention: the type and order of q, with the channels of v."""
+    if v.shape[3] == q.shape[3]:
+        return torch.empty_like(q)
+    if q.stride(2) <= q.stride(1):
+        return q.new_empty((*q.shape[:3], v.shape[3]))
+    return q.new_empty((q.shape[0], q.shape[2], q.shape[1], v.shape[3])).transpose(1, 2)
+
+
 class Shapes:
     """Results without values, for torch.compile, torch.export and the meta device."""
 
     @staticmethod
     def _attention(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
         require_device("attention", q, k, v)
-        return torch.empty_like(q), q.new_empty(q.shape[:3], dtype=sums_type(q))
+        return output_of(q, v), q.new_empty(q.shape[:3], dtype=sums_type(q))
 
     @staticmethod
     def _attention_backward(
@@ -155,8 +164,8 @@ class Shapes:
         return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v), of_inputs, torch.empty_like(parameters)
 
     @staticmethod
-    def _attention_cache(q: Tensor, *_: Any) -> Tensor:
-        return torch.empty_like(q)
+    def _attention_cache(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> Tensor:
+        return output_of(q, v)
 
     @staticmethod
     def _attention_inside(

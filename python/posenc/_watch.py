@@ -18,20 +18,19 @@ recorder: Optional["Recorder"] = None  # is told of every attention that posenc 
 def weights(
     q: Tensor, k: Tensor, v: Tensor, spec: str, params: list[Tensor], inputs: list[Tensor], masks: dict[str, Any]
 ) -> Tensor:
-    """[B, H, Tq, Tk] in float32: attention to the unit vectors as values, as many keys at a time as v has channels.
+    """[B, H, Tq, Tk] in float32: attention to the unit vectors as values, as many keys at a time as q has channels.
 
     The fused kernels compute them, much faster than the float64 reference, which serves what the former do not.
     """
     if q.dtype == torch.float64 or "gate_source=value" in spec or "values=true" in spec:
         return torch.ops.posenc.attention_weights(q, k, v, spec, params, inputs, **masks)
-    q, k, width, keys = q.float(), k.float(), v.shape[-1], k.shape[2]
-    units = torch.eye(keys, device=q.device)
+    q, k, keys = q.float(), k.float(), k.shape[2]
     columns = []
-    for one in units.split(width, dim=1):
-        values = nn.functional.pad(one, (0, width - one.shape[1])).expand(*k.shape[:2], keys, width)
+    for one in torch.eye(keys, device=q.device).split(q.shape[-1], dim=1):
+        values = one.contiguous().expand(*k.shape[:2], *one.shape)
         plain = dict(masks, dropout=0.0, seed=0, keys_are_turned=False)
         columns.append(torch.ops.posenc.attention(q, k, values, spec, params, inputs, **plain)[0])
-    return torch.cat(columns, -1)[..., :keys]
+    return torch.cat(columns, -1)
 
 
 class Layer(NamedTuple):

@@ -1,4 +1,4 @@
-"""Functions on tensors. q is [B, H, Tq, D]; k and v are [B, Hkv, Tk, D], and Hkv divides H.
+"""Functions on tensors. q is [B, H, Tq, D], k is [B, Hkv, Tk, D] and v is [B, Hkv, Tk, Dv], and Hkv divides H.
 
 float32, bfloat16 and float16 run the fused kernels with float32 arithmetic; float64 runs the
 reference, for gradient checks. Parameters of the encodings come by name in ``params``; constants such
@@ -14,11 +14,11 @@ from torch import Tensor
 
 from posenc import _export, _watch
 from posenc._arguments import (
-    Inputs, Params, SpecLike, inputs_of, parameters_of, prepared, refuse_unpaged, shape_of, text_of, widened
+    Inputs, Params, SpecLike, inputs_of, parameters_of, prepared, refuse_unpaged, shape_of, text_of
 )
 from posenc._linear_angles import linear_attention_by_angles, rotates_by_input
 from posenc._sdpa import causal_of, dropout_of, heads_first, key_mask_of
-from posenc.errors import Error, raises_errors, require_tensors, sizes
+from posenc.errors import Error, raises_errors, require_tensors
 from posenc.spec import Spec
 
 No = Literal[False]
@@ -108,7 +108,7 @@ def attention(
     Args:
         q: queries [B, H, Tq, D].
         k: keys [B, Hkv, Tk, D], where Hkv divides H (grouped heads).
-        v: values [B, Hkv, Tk, D]. They may have fewer channels than q and k (192 and 128 in DeepSeek V3).
+        v: values [B, Hkv, Tk, Dv]. They may have fewer channels than q and k (128 and 192 in DeepSeek V3), or more.
         spec: encodings of sites 2 to 5, as text (``"rope + alibi"``), :class:`posenc.Spec` or a list. Those of site 1
             are for :class:`posenc.nn.PositionalEmbedding`.
         params: the spec's parameters by name, such as ``{"cope.pos_emb": tensor}`` (:meth:`posenc.Spec.parameters`).
@@ -157,7 +157,7 @@ def attention(
     key_mask = key_mask_of(key_mask, attn_mask, k)
     dropout = dropout_of(dropout, dropout_p)
     explicit = q_positions is not None or k_positions is not None
-    text, tensors, others = prepared(spec, params, inputs, bias, q, k, explicit)
+    text, tensors, others = prepared(spec, params, inputs, bias, q, k, v, explicit)
     masks = dict(
         causal=causal,
         window_left=window_left,
@@ -173,18 +173,17 @@ def attention(
         _export.refuse(dropout=dropout, keys_are_turned=keys_are_turned, return_weights=return_weights,
                        return_lse=return_lse, inputs=others)
         return heads_first(layout, _export.attention(q, k, v, text, tensors, masks))[0]
-    width, padded = sizes(v)[-1], widened(v, sizes(q)[-1], text)
     if _watch.recorder is not None:
         _watch.recorder.attention(
             Spec(text).text, q.shape[1], keys_are_turned,
-            lambda: _watch.weights(q, k, padded, Spec(text).text, tensors, others, masks),
+            lambda: _watch.weights(q, k, v, Spec(text).text, tensors, others, masks),
         )
     out, lse = torch.ops.posenc.attention(
-        q, k, padded, text, tensors, others, **masks, dropout=dropout, seed=seed, keys_are_turned=keys_are_turned
+        q, k, v, text, tensors, others, **masks, dropout=dropout, seed=seed, keys_are_turned=keys_are_turned
     )
-    results = heads_first(layout, out[..., :width])
+    results = heads_first(layout, out)
     if return_weights:
-        results += (torch.ops.posenc.attention_weights(q, k, padded, text, tensors, others, **masks),)
+        results += (torch.ops.posenc.attention_weights(q, k, v, text, tensors, others, **masks),)
     if return_lse:
         results += (lse,)
     return results if len(results) > 1 else results[0]
@@ -218,7 +217,7 @@ def attention_decode(
         q: queries of the newest tokens, [B, H, Tq, D]; the last one is aligned with the last key.
         k: keys of all tokens so far [B, Hkv, Tk, D]. On a CPU, a cache may be float32, bfloat16, float16 or int8,
             whatever the type of q, and then has no gradients.
-        v: their values, shaped as k.
+        v: their values [B, Hkv, Tk, Dv].
         k_scales: scales of int8 keys, float32 [B, Hkv, Tk, 1], from :func:`quantize_rows`. int8 is read for up to
             eight queries and specs whose decoding is fused (:func:`explain`).
         v_scales: scales of int8 values.
@@ -226,7 +225,7 @@ def attention_decode(
             rotation follows the length (:attr:`posenc.Spec.follows_length`): cache such keys unrotated, or use
             ``spec.at_length(n)``.
         block_table: pages of a paged cache, int32 [B, blocks]: token t of sequence b is in row ``t % page`` of page
-            ``block_table[b, t // page]``. k and v are then pools [blocks, page, Hkv, D] as in vLLM, for any ``layout``,
+            ``block_table[b, t // page]``. k and v are then pools [blocks, page, Hkv, channels] as in vLLM, for any ``layout``,
             and so are the scales [blocks, page, Hkv, 1] and the ``inputs`` [blocks, page, heads, channels]. A pool in
             another order is passed as a view (``pool.transpose(1, 2)``). A CPU reads the pages in place, and so
             does a GPU where its decode kernels serve the call (docs/pytorch.md); elsewhere it gathers them first: a copy of
@@ -237,7 +236,7 @@ def attention_decode(
     All other arguments are those of :func:`attention`.
 
     Returns:
-        The output, shaped as q.
+        The output, shaped as q with the channels of v.
 
     >>> q, k, v = torch.randn(1, 8, 1, 64), torch.randn(1, 2, 500, 64), torch.randn(1, 2, 500, 64)
     >>> posenc.attention_decode(q, k, v, "rope").shape
@@ -255,17 +254,17 @@ def attention_decode(
     paged = block_table is not None
     if paged:
         q = heads_first(layout, q)[0]
-        refuse_unpaged(q, k, v, bias, text_of(spec))
+        refuse_unpaged(k, v, bias, text_of(spec))
     else:
         q, k, v = heads_first(layout, q, k, v)
         k_scales, v_scales = (None if s is None else heads_first(layout, s)[0] for s in (k_scales, v_scales))
     explicit = q_positions is not None or k_positions is not None
-    text, tensors, others = prepared(spec, params, inputs, bias, q, k.transpose(1, 2) if paged else k, explicit)
+    text, tensors, others = prepared(spec, params, inputs, bias, q, k.transpose(1, 2) if paged else k, v, explicit)
     _export.refuse_operator("attention_decode")
     out = torch.ops.posenc.attention_decode(
         q,
         k,
-        v if paged else widened(v, q.shape[-1], text),
+        v,
         text,
         tensors,
         others,
@@ -280,7 +279,7 @@ def attention_decode(
         block_table=block_table,
         cache_lengths=cache_lengths,
     )
-    return heads_first(layout, out[..., : v.shape[-1]])[0]
+    return heads_first(layout, out)[0]
 
 
 @raises_errors

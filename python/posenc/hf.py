@@ -183,10 +183,6 @@ def _warn_once(text: str) -> None:
         warnings.warn(text, stacklevel=3)
 
 
-def _to_width(x: Tensor, width: int) -> Tensor:
-    return x if x.shape[3] == width else nn.functional.pad(x, (0, width - x.shape[3]))
-
-
 def attention_forward(
     module: nn.Module,
     query: Tensor,
@@ -226,7 +222,6 @@ def attention_forward(
             made = weights
             recorder.attention(_spec(softcap, s_aux is not None), query.shape[1], False, lambda: made)
         return out, weights if want_weights else None
-    width, channels = max(query.shape[3], value.shape[3]), value.shape[3]
     call = Call(
         spec=_spec(softcap, s_aux is not None),
         scale=scale,
@@ -236,10 +231,10 @@ def attention_forward(
         dropout=dropout,
         want_weights=want_weights,
     )
-    k, v = (_to_width(x[:, :, : seen.keys], width) for x in (key, value))
+    k, v = key[:, :, : seen.keys], value[:, :, : seen.keys]
     visible = Visible(seen.keys, seen.padding, seen.segments)
-    out, weights = run_kernel(_to_width(query, width), k, v, call, visible)
-    return out[..., :channels].transpose(1, 2).contiguous(), weights
+    out, weights = run_kernel(query, k, v, call, visible)
+    return out.transpose(1, 2).contiguous(), weights
 
 
 def _score_bias(

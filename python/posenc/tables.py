@@ -124,6 +124,7 @@ def explain(
     device: Union[str, torch.device] = "cpu",
     dtype: Union[str, torch.dtype] = "float32",
     paged: bool = False,
+    value_dim: int = 0,
 ) -> str:
     """Which paths causal attention with a spec and these shapes takes, forward and backward, and why.
 
@@ -138,15 +139,16 @@ def explain(
         dtype: ``float32``, ``bfloat16``, ``float16`` or ``float64``, as text or as PyTorch's.
         paged: for :func:`attention_decode` with a ``block_table``: pages are read in place on a CPU and gathered on a
             GPU.
+        value_dim: channels of a head in v; 0 means as many as ``head_dim``.
 
     >>> print(posenc.explain("rope + alibi", heads=8, queries=128, keys=128, head_dim=64).split(";")[0])
     fused, rope while reading rows, toeplitz table (alibi)
     """
-    for name, size in (("queries", queries), ("keys", keys)):
+    for name, size in (("queries", queries), ("keys", keys), ("value_dim", value_dim)):
         if size < 0:
             raise Error(f"[explain] {name} must be >= 0 but got {size}", kind="out_of_range")
     where = device.type if isinstance(device, torch.device) else device
     what = str(dtype).removeprefix("torch.") if isinstance(dtype, torch.dtype) else dtype
     return torch.ops.posenc.explain(
-        text_of(spec), 1, heads, kv_heads or heads, queries, keys, head_dim, where, what, paged
+        text_of(spec), 1, heads, kv_heads or heads, queries, keys, head_dim, where, what, paged, value_dim
     )

@@ -37,6 +37,13 @@ def attention(spec, dtype, **options):
     return with_gradients(out, [q, k, v, *params.values(), *inputs.values()])
 
 
+def widths(value_dim, dtype):
+    q, k = rows(dtype, 4, 2)
+    v = torch.randn(2, 2, 9, value_dim, dtype=torch.float64).to(dtype).requires_grad_()
+    whole = with_gradients(posenc.attention(q, k, v, "rope + alibi", causal=True), [q, k, v])
+    return [*whole, posenc.attention_decode(q.detach()[:, :, -1:], k.detach(), v.detach(), "rope")]
+
+
 def rotation(spec, dtype):
     q, k = rows(dtype, 4, 2)
     params = {name: value.to(dtype).requires_grad_() for name, value in posenc.Spec(spec).initial_parameters(8, 4).items()}
@@ -87,6 +94,7 @@ def run(dtype):
     calls["masked"] = lambda: attention("rope + alibi", dtype, **MASKED)
     calls["placed"] = lambda: attention("rope", dtype, **PLACED)
     calls["dropout"] = lambda: attention("rope", dtype, dropout=0.25, seed=7)
+    calls |= {f"values of {n}": (lambda n=n: widths(n, dtype)) for n in (5, 12)}
     calls |= {f"rotation {s}": (lambda s=s: rotation(s, dtype)) for s in ("rope", "rope(schedule=learnable)")}
     calls |= {f"linear {form}": (lambda form=form: linear(form, dtype)) for form in ("elu", "relu", "cosine")}
     calls |= {"module": lambda: module(dtype), "decoding": lambda: decoding(dtype), "looks": lambda: looks(dtype)}

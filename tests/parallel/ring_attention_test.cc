@@ -65,6 +65,9 @@ TEST_F(RingAttention, EndsWhereARankDies) {
 TEST_F(RingAttention, DISABLED_MeasureTwoRanks) { run_ranks(2, "Measure"); }
 TEST_F(RingAttention, DISABLED_MeasureFourRanks) { run_ranks(4, "Measure"); }
 
+constexpr std::int64_t kBatch = 2;
+constexpr std::int64_t kDim = 16;
+
 struct RingCase {
   std::string spec;
   bool causal = true;
@@ -75,10 +78,8 @@ struct RingCase {
   bool padding = false;
   double dropout = 0.0;
   at::ScalarType type = at::kFloat;
+  std::int64_t value_dim = kDim;
 };
-
-constexpr std::int64_t kBatch = 2;
-constexpr std::int64_t kDim = 16;
 
 // All tensors of a case, the same on every rank.
 struct RingData {
@@ -89,8 +90,8 @@ struct RingData {
     };
     q = rows(c.heads, kDim).to(c.type);
     k = rows(c.kv_heads, kDim).to(c.type);
-    v = rows(c.kv_heads, kDim).to(c.type);
-    grad = rows(c.heads, kDim).to(c.type);
+    v = rows(c.kv_heads, c.value_dim).to(c.type);
+    grad = rows(c.heads, c.value_dim).to(c.type);
     const auto prepared =
         ops::prepare(c.spec, {.head_dim = kDim, .heads = c.heads}, c.kv_heads, c.tokens);
     for (const SpecInput& input : prepared->plan.terms().inputs) {
@@ -215,6 +216,8 @@ std::vector<RingCase> ring_cases() {
   all.push_back({.spec = "cope(npos_max=10)", .padding = true});
   all.push_back({.spec = "fox + alibi", .padding = true, .dropout = 0.2});
   all.push_back({.spec = "rope + cope(npos_max=10)", .type = at::kBFloat16});
+  all.push_back({.spec = "rope + fox", .heads = 4, .kv_heads = 2, .value_dim = 24});
+  all.push_back({.spec = "rope + cope(npos_max=10)", .value_dim = 9});
   return all;
 }
 

@@ -9,7 +9,6 @@
 #include "posenc/torch/ops.h"
 #include "torch/composed/biases.h"
 #include "torch/composed/linear.h"
-#include "torch/composed/paths.h"
 #include "torch/composed/rotations.h"
 #include "torch/fitted_input.h"
 
@@ -27,6 +26,7 @@ struct Setting {
   std::int64_t queries = 9;
   std::int64_t keys = 9;
   double dropout = 0.0;
+  std::int64_t value_dim = kDim;
 };
 
 // Parameters away from special points, joined, in float64.
@@ -44,8 +44,8 @@ struct Problem {
   explicit Problem(const Setting& s)
       : q(at::randn({2, kHeads, s.queries, kDim}, at::kDouble)),
         k(at::randn({2, 2, s.keys, kDim}, at::kDouble)),
-        v(at::randn({2, 2, s.keys, kDim}, at::kDouble)),
-        grad_out(at::randn({2, kHeads, s.queries, kDim}, at::kDouble)),
+        v(at::randn({2, 2, s.keys, s.value_dim}, at::kDouble)),
+        grad_out(at::randn({2, kHeads, s.queries, s.value_dim}, at::kDouble)),
         tokens("attention", q, k, s.tokens) {
     call.prepared = ops::prepare(s.spec, {.head_dim = kDim, .heads = kHeads}, 2, s.keys);
     call.q = q;
@@ -210,6 +210,15 @@ const std::vector<std::string>& specs() {
   return kSpecs;
 }
 
+TEST(ComposedAttention, HasValuesOfAnyWidth) {
+  for (const std::string& spec : specs()) {
+    if (cases::ties_widths(spec)) continue;
+    for (const std::int64_t value_dim : {5, 12}) {
+      expect_reference({.spec = spec, .tokens = {.causal = true}, .value_dim = value_dim});
+    }
+  }
+}
+
 TEST(ComposedAttention, IsTheReferenceForEverySpec) {
   for (const std::string& spec : specs()) {
     expect_reference({.spec = spec, .tokens = {.causal = true}});
@@ -320,67 +329,6 @@ TEST(ComposedAttention, TableGradientsAreThoseOfTheTable) {
     const auto gradients = ops::bias_table_gradient(*prepared, parameters, range, dtable);
     expect_close(ops::join_gradients(*prepared, gradients, flat.detach()), want, spec);
   }
-}
-
-TEST(ComposedAttention, ExplainSaysWhatRunsOnCuda) {
-  const auto path = [](const std::string& spec, ops::CudaNumbers numbers = ops::CudaNumbers::kHalf,
-                       std::int64_t head_dim = 64, std::int64_t queries = 40) {
-    const auto prepared = ops::prepare(spec, {.head_dim = head_dim, .heads = kHeads}, 2, 40);
-    const std::string whole = to_string(ops::cuda_capability(
-        prepared->plan.terms(),
-        {.numbers = numbers, .head_dim = head_dim, .queries = queries, .keys = 40}));
-    const std::string text = whole.substr(0, whole.find("; memory "));
-    // One path for both, unless the text says why not.
-    const bool fused = text.find("composed") == std::string::npos;
-    const std::string same = fused ? "; backward: fused" : "; backward: composed";
-    return text.ends_with(same) ? text.substr(0, text.size() - same.size()) : text;
-  };
-  const auto split = ops::CudaNumbers::kSplitFloat32;
-  const auto exact = ops::CudaNumbers::kExactFloat32;
-  EXPECT_EQ(path("rope + alibi + cope"),
-            "fused on cuda, rope in a pass of its own, toeplitz table (alibi), cope");
-  EXPECT_EQ(path("t5 + fire"), "fused on cuda, toeplitz table (t5), fire");
-  EXPECT_EQ(path("cope(gate_source=value)"), "fused on cuda, cope");
-  EXPECT_EQ(path("cope(gate_source=separate, npos_max=1024)"), "fused on cuda, cope");
-  EXPECT_EQ(path("rope", split),
-            "fused on cuda, float32 as sums of two bfloat16, rope in a pass of its own");
-  EXPECT_EQ(path("cope", split), "fused on cuda, float32 as sums of three bfloat16, cope");
-  EXPECT_EQ(path("cope", split, 256), "fused on cuda, float32 as sums of two bfloat16, cope");
-  EXPECT_EQ(path("alibi", exact),
-            "fused on cuda, float32 as sums of three bfloat16, toeplitz table (alibi)");
-  EXPECT_EQ(path("none", exact, 256),
-            "composed on cuda, scores as tensors: exact float32 has kernels up to head_dim 128; "
-            "torch.set_float32_matmul_precision(\"high\") allows sums of two bfloat16 numbers");
-  EXPECT_EQ(path("none", ops::CudaNumbers::kFloat64),
-            "composed on cuda, scores as tensors: float64");
-  EXPECT_EQ(path("none", ops::CudaNumbers::kHalf, 20),
-            "composed on cuda, scores as tensors: head_dim is not a multiple of 8 up to 256");
-  EXPECT_EQ(path("fire + cope(gates_see_bias=true)"), "fused on cuda, fire, cope");
-  EXPECT_EQ(path("path + fox"), "composed on cuda, scores as tensors: no kernel for path");
-  EXPECT_EQ(path("wall"), "composed on cuda, scores as tensors: no kernel for wall");
-  EXPECT_EQ(path("fire + fire"), "composed on cuda, scores as tensors: more than one fire");
-  // The forward fits into shared memory, the backward does not.
-  for (const char* spec : {"cope(gate_source=value)", "cope(gate_source=separate)"}) {
-    EXPECT_EQ(path(spec, split, 256),
-              "fused on cuda, float32 as sums of two bfloat16, cope; backward: composed, scores as "
-              "tensors: float32 with gates of other keys has kernels up to head_dim 128");
-    EXPECT_EQ(path(spec, ops::CudaNumbers::kHalf, 256), "fused on cuda, cope");
-  }
-  // Decoding has kernels of its own for what the tuned ones serve.
-  EXPECT_EQ(path("cope", ops::CudaNumbers::kHalf, 64, 1), "decode on cuda, cope");
-  EXPECT_EQ(path("cope(npos_max=300)", ops::CudaNumbers::kHalf, 64, 1), "fused on cuda, cope");
-  EXPECT_EQ(path("fire", ops::CudaNumbers::kHalf, 64, 1), "fused on cuda, fire");
-}
-
-TEST(ComposedAttention, Float32IsExactUnlessPyTorchAllowsLess) {
-  EXPECT_EQ(ops::cuda_numbers(at::kFloat), ops::CudaNumbers::kExactFloat32);
-  for (const char* precision : {"high", "medium"}) {
-    at::globalContext().setFloat32MatmulPrecision(precision);
-    EXPECT_EQ(ops::cuda_numbers(at::kFloat), ops::CudaNumbers::kSplitFloat32) << precision;
-    EXPECT_EQ(ops::cuda_numbers(at::kDouble), ops::CudaNumbers::kFloat64);
-  }
-  at::globalContext().setFloat32MatmulPrecision("highest");
-  EXPECT_EQ(ops::cuda_numbers(at::kFloat), ops::CudaNumbers::kExactFloat32);
 }
 
 // Parameters without gradients cost nothing, and the other gradients are the same.

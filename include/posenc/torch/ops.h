@@ -2,7 +2,7 @@
 // are torch.ops.posenc.* in Python, with the same gradients.
 //
 //   q [B, H, Tq, D];  k, v [B, Hkv, Tk, D];  out as q          Hkv divides H
-//   attention and attention_decode: v may have fewer channels than q and k; out has the channels of v
+//   attention and attention_decode: v may have fewer or more channels than q and k; out has the channels of v
 //
 // float32, bfloat16 and float16 run the fused kernels (posenc/kernels/attention.h) with float32
 // arithmetic; float64 runs the reference, for gradient checks. `parameters` are the encodings' parameters

@@ -114,6 +114,14 @@ at::Tensor with_contiguous_rows(const at::Tensor& x) {
   return x.stride(-1) == 1 || x.size(-1) <= 1 ? x : x.contiguous();
 }
 
+at::Tensor empty_output(const at::Tensor& q, const at::Tensor& v) {
+  if (v.size(3) == q.size(3)) return at::empty_like(q);
+  if (q.stride(2) <= q.stride(1)) {
+    return at::empty({q.size(0), q.size(1), q.size(2), v.size(3)}, q.options());
+  }
+  return at::empty({q.size(0), q.size(2), q.size(1), v.size(3)}, q.options()).transpose(1, 2);
+}
+
 TensorView view_of(const at::Tensor& x) {
   TensorView view;
   view.data = x.data_ptr();

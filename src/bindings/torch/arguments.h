@@ -99,11 +99,13 @@ at::Tensor join_parameters(const Prepared& prepared, const std::vector<Parameter
 // With contiguous channels; the tensor itself where it has them.
 at::Tensor with_contiguous_rows(const at::Tensor& x);
 TensorView view_of(const at::Tensor& x);
+// Room for the output of attention: the type and order of q, whose rows are contiguous, with the channels of v.
+at::Tensor empty_output(const at::Tensor& q, const at::Tensor& v);
 std::vector<double> values_of(const at::Tensor& x);
 at::Tensor tensor_of(const std::vector<double>& values, const at::Tensor& like);
 
-// Checks names, types and dimensions that every operator wants: q [B, H, Tq, D] and k, v [B, Hkv, Tk, D]
-// on one device and of one floating type.
+// Checks names, types and dimensions that every operator wants: q [B, H, Tq, D], k [B, Hkv, Tk, D] and
+// v [B, Hkv, Tk, Dv] on one device and of one floating type.
 void check_rows(const char* op, const char* name, const at::Tensor& x, const at::Tensor& q,
                 bool float32 = false);
 // Of a cache: any type that kernels store, int8 included.

@@ -83,7 +83,7 @@ struct ExactInputs {
   std::vector<std::vector<double>> of_encodings;
 };
 
-// The two operators of the dispatcher. Forward: out as q, and the logarithm of each row's sum.
+// The two operators of the dispatcher. Forward: out as q with the channels of v, and the logarithm of each row's sum.
 using AttentionForward = std::tuple<at::Tensor, at::Tensor>;
 // Gradients of q, k, v, of the inputs and of the joined parameters (zeros where they are not wanted: sums
 // over all scores are spared then).
@@ -92,6 +92,9 @@ using AttentionBackward =
 
 // Throws unless x is [batch, heads, tokens, channels] of a type that int8 rows can be made of.
 void check_quantizable(const at::Tensor& x);
+
+// empty_output() of tensors without values.
+at::Tensor empty_output_meta(const at::Tensor& q, const at::Tensor& v);
 
 AttentionForward call_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                 const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS);

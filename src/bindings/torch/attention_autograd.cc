@@ -129,7 +129,7 @@ AttentionForward attention_composite(const at::Tensor& q, const at::Tensor& k, c
                                      const OptionalTensor& q_positions,
                                      const OptionalTensor& k_positions, c10::optional<double> scale,
                                      double dropout, std::int64_t seed, bool keys_are_turned) {
-  warn_if_slow(spec, q, k, are_given(q_positions, k_positions));
+  warn_if_slow(spec, q, k, v, are_given(q_positions, k_positions));
   return call_attention(q, k, v, joined(parameters, q), POSENC_ATTENTION_NAMES);
 }
 
@@ -143,7 +143,7 @@ at::Tensor decode_composite(const at::Tensor& q, const at::Tensor& k, const at::
                             const OptionalTensor& cache_lengths) {
   const CacheTensors cache{or_undefined(k_scales), or_undefined(v_scales),
                            or_undefined(block_table), or_undefined(cache_lengths)};
-  warn_if_slow(spec, q, cache.paged() && k.dim() == 4 ? k.transpose(1, 2) : k,
+  warn_if_slow(spec, q, cache.paged() && k.dim() == 4 ? k.transpose(1, 2) : k, v,
                are_given(q_positions, k_positions));
   const bool scaled = cache.k_scales.defined() || cache.v_scales.defined();
   if (scaled || cache.paged() || cache.lengths.defined() || k.scalar_type() != q.scalar_type() ||

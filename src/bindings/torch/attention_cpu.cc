@@ -116,7 +116,7 @@ AttentionCall AttentionArguments::call(const at::Tensor& out, const at::Tensor& 
 }
 
 ref::AttentionShape AttentionArguments::ref_shape() const {
-  return {q.size(0), q.size(1), k.size(1), q.size(2), k.size(2), q.size(3)};
+  return {q.size(0), q.size(1), k.size(1), q.size(2), k.size(2), q.size(3), v.size(3)};
 }
 
 ref::AttentionOptions AttentionArguments::ref_options() const {
@@ -144,14 +144,14 @@ AttentionForward forward_float64(const AttentionArguments& a) {
       ref::attention(a.prepared->spec, a.values, a.ref_shape(), exact.inputs(), a.ref_options());
   const at::Tensor lse =
       at::tensor(result.lse, at::kDouble).reshape({a.q.size(0), a.q.size(1), a.q.size(2)});
-  return {tensor_of(result.out, a.q), lse};
+  return {tensor_of(result.out, empty_output(a.q, a.v)), lse};
 }
 
 AttentionForward attention_cpu(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS) {
   const AttentionArguments a(q, k, v, parameters, POSENC_ATTENTION_NAMES);
   if (q.scalar_type() == at::kDouble) return forward_float64(a);
-  const at::Tensor out = at::empty_like(a.q);
+  const at::Tensor out = empty_output(a.q, a.v);
   const at::Tensor lse =
       at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(at::kFloat));
   attention(a.call(out, lse)).throw_if_error();

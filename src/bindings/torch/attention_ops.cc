@@ -22,7 +22,7 @@ AttentionForward attention_meta(const at::Tensor& q, const at::Tensor& k, const 
   check_rows(kOp, "k", k, q);
   check_rows(kOp, "v", v, q);
   const auto sums = q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  return {at::empty_like(q), q.new_empty_symint(q.sym_sizes().slice(0, 3), sums)};
+  return {empty_output_meta(q, v), q.new_empty_symint(q.sym_sizes().slice(0, 3), sums)};
 }
 
 AttentionBackward attention_backward_meta(const at::Tensor& /*grad_out*/, const at::Tensor& /*out*/,
@@ -36,6 +36,16 @@ AttentionBackward attention_backward_meta(const at::Tensor& /*grad_out*/, const 
 }
 
 }  // namespace
+
+at::Tensor empty_output_meta(const at::Tensor& q, const at::Tensor& v) {
+  if (v.sym_size(3) == q.sym_size(3)) return at::empty_like(q);
+  c10::SymDimVector shape(q.sym_sizes().begin(), q.sym_sizes().end());
+  shape[3] = v.sym_size(3);
+  const auto strides = q.sym_strides();
+  if (strides[2] <= strides[1]) return q.new_empty_symint(shape);
+  std::swap(shape[1], shape[2]);
+  return q.new_empty_symint(shape).transpose(1, 2);
+}
 
 AttentionForward call_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                 const at::Tensor& parameters, POSENC_ATTENTION_PARAMETERS) {

@@ -17,7 +17,7 @@ at::Tensor attention_cache_cpu(const at::Tensor& q, const at::Tensor& k, const a
     return gathered_attention(q, k, v, cache, parameters, POSENC_ATTENTION_NAMES);
   }
   const AttentionArguments a(q, k, v, parameters, POSENC_ATTENTION_NAMES, cache);
-  at::Tensor out = at::empty_like(a.q);
+  at::Tensor out = empty_output(a.q, a.v);
   const at::Tensor lse =
       at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(at::kFloat));
   attention(a.call(out, lse)).throw_if_error();

@@ -9,14 +9,14 @@
 namespace posenc::ops {
 namespace {
 
-at::Tensor attention_cache_meta(const at::Tensor& q, const at::Tensor& /*k*/,
-                                const at::Tensor& /*v*/, const OptionalTensor& /*k_scales*/,
+at::Tensor attention_cache_meta(const at::Tensor& q, const at::Tensor& /*k*/, const at::Tensor& v,
+                                const OptionalTensor& /*k_scales*/,
                                 const OptionalTensor& /*v_scales*/,
                                 const OptionalTensor& /*block_table*/,
                                 const OptionalTensor& /*cache_lengths*/,
                                 const at::Tensor& /*parameters*/, POSENC_ATTENTION_PARAMETERS) {
   (void)std::make_tuple(POSENC_ATTENTION_NAMES);
-  return at::empty_like(q);
+  return empty_output_meta(q, v);
 }
 
 std::tuple<at::Tensor, at::Tensor> empty_quantized(const at::Tensor& x) {

@@ -28,23 +28,6 @@ void refuse(const char* op, const char* name, bool given) {
   TORCH_CHECK(!given, "[", op, "] ", name, " is not read here; leave it out");
 }
 
-// Values with as many channels as queries: zeros behind them, which change nothing.
-at::Tensor widened(const char* op, const at::Tensor& q, const at::Tensor& v,
-                   const std::string& spec) {
-  if (q.dim() != 4 || v.dim() != 4 || q.size(3) == v.size(3)) return v;
-  TORCH_CHECK(v.size(3) < q.size(3), "[", op, "] v has ", v.size(3), " channels and q has ",
-              q.size(3), ", but v must not be wider; pad q and k with zeros and set scale");
-  for (const Encoding& encoding : parse_any_spec(spec).encodings) {
-    const auto* cope = std::get_if<Cope>(&encoding);
-    const auto* rope = std::get_if<Rope>(&encoding);
-    const bool gates = cope != nullptr && cope->gate_source == Cope::GateSource::kValue;
-    TORCH_CHECK(!gates && (rope == nullptr || !rope->values), "[", op, "] ",
-                gates ? "cope(gate_source=value)" : "rope(values=true)",
-                " needs as many channels in v as in q (", q.size(3), ") but v has ", v.size(3));
-  }
-  return at::constant_pad_nd(v, {0, q.size(3) - v.size(3)});
-}
-
 }  // namespace
 
 at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -54,14 +37,11 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   refuse("attention", "v_scales", o.v_scales.defined());
   refuse("attention", "block_table", o.block_table.defined());
   refuse("attention", "cache_lengths", o.cache_lengths.defined());
-  const at::Tensor wide = widened("attention", q, v, spec);
-  const at::Tensor out =
-      call("attention", {q, k, wide, spec, list(parameters), list(o.inputs), o.causal,
-                         o.window_left, o.window_right, value(o.key_mask), value(o.cu_queries),
-                         value(o.cu_keys), value(o.q_positions), value(o.k_positions), scale_of(o),
-                         o.dropout, o.seed, o.keys_are_turned})[0]
-          .toTensor();
-  return wide.is_same(v) ? out : out.narrow(3, 0, v.size(3));
+  return call("attention", {q, k, v, spec, list(parameters), list(o.inputs), o.causal,
+                            o.window_left, o.window_right, value(o.key_mask), value(o.cu_queries),
+                            value(o.cu_keys), value(o.q_positions), value(o.k_positions),
+                            scale_of(o), o.dropout, o.seed, o.keys_are_turned})[0]
+      .toTensor();
 }
 
 at::Tensor attention_decode(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
@@ -72,17 +52,11 @@ at::Tensor attention_decode(const at::Tensor& q, const at::Tensor& k, const at::
   refuse(op, "cu_queries", o.cu_queries.defined());
   refuse(op, "cu_keys", o.cu_keys.defined());
   refuse(op, "dropout", o.dropout != 0.0);
-  const bool paged = o.block_table.defined();
-  TORCH_CHECK(!paged || v.dim() != 4 || q.dim() != 4 || v.size(3) == q.size(3), "[", op,
-              "] v must have as many channels as q with a block_table but got ", v.sizes());
-  const at::Tensor wide = widened(op, q, v, spec);
-  const at::Tensor out =
-      call(op,
-           {q, k, wide, spec, list(parameters), list(o.inputs), o.window_left, value(o.key_mask),
-            value(o.q_positions), value(o.k_positions), scale_of(o), o.keys_are_turned,
-            value(o.k_scales), value(o.v_scales), value(o.block_table), value(o.cache_lengths)})[0]
-          .toTensor();
-  return wide.is_same(v) ? out : out.narrow(3, 0, v.size(3));
+  return call(op, {q, k, v, spec, list(parameters), list(o.inputs), o.window_left,
+                   value(o.key_mask), value(o.q_positions), value(o.k_positions), scale_of(o),
+                   o.keys_are_turned, value(o.k_scales), value(o.v_scales), value(o.block_table),
+                   value(o.cache_lengths)})[0]
+      .toTensor();
 }
 
 std::tuple<at::Tensor, at::Tensor> quantize_rows(const at::Tensor& x) {

@@ -75,7 +75,7 @@ at::Tensor gathered_attention(const at::Tensor& q, const at::Tensor& k, const at
       positions_on(q.device(), kOp, "q_positions", q_positions, q.size(0), q.size(2));
   const at::Tensor k_ids =
       positions_on(q.device(), kOp, "k_positions", k_positions, q.size(0), keys.size(2));
-  at::Tensor out = at::empty_like(q);
+  at::Tensor out = empty_output(q, v);
   for (const Batch& batch : batches_of(table, cache.block_table, k.size(1), q.device())) {
     std::vector<at::Tensor> rows;
     for (const at::Tensor& input : inputs) rows.push_back(gathered(input, batch));

@@ -82,8 +82,8 @@ POSENC_SCHEMAS(m) {
       "Tensor[]");
   m.def(
       "explain(str spec, int batch, int heads, int kv_heads, int queries, int keys, int head_dim, "
-      "str device=\"cpu\", str dtype=\"float32\", bool paged=False) -> str");
-  m.def("_slow_path(str spec, Tensor q, Tensor k, bool explicit_positions) -> str");
+      "str device=\"cpu\", str dtype=\"float32\", bool paged=False, int value_dim=0) -> str");
+  m.def("_slow_path(str spec, Tensor q, Tensor k, Tensor v, bool explicit_positions) -> str");
   m.def("_last_path(bool backward=False) -> str");  // for the tests of explain
   m.def("version() -> str");
   m.def(

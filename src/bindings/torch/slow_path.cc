@@ -6,8 +6,8 @@
 namespace posenc::ops {
 namespace {
 
-using CallKind = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t, at::ScalarType,
-                            at::DeviceType, bool, bool>;
+using CallKind = std::tuple<std::string, std::int64_t, std::int64_t, std::int64_t, std::int64_t,
+                            at::ScalarType, at::DeviceType, bool, bool>;
 
 class KnownKinds {
  public:
@@ -29,18 +29,24 @@ class KnownKinds {
 }  // namespace
 
 std::string slow_path(const std::string& spec, const at::Tensor& q, const at::Tensor& k,
-                      bool explicit_positions) {
-  if (q.dim() != 4 || k.dim() != 4 || !(q.is_cpu() || q.is_cuda())) return "";
-  if (has_symbolic_sizes(q) || has_symbolic_sizes(k)) return "";
+                      const at::Tensor& v, bool explicit_positions) {
+  if (q.dim() != 4 || k.dim() != 4 || v.dim() != 4 || !(q.is_cpu() || q.is_cuda())) return "";
+  if (has_symbolic_sizes(q) || has_symbolic_sizes(k) || has_symbolic_sizes(v)) return "";
   if (q.is_cpu() && q.scalar_type() == at::kDouble) return "";
   const bool few = q.size(2) <= 8;  // decoding has separate paths
   static KnownKinds known;
-  const CallKind kind{spec,      q.size(1),         k.size(1),
-                      q.size(3), q.scalar_type(),   q.device().type(),
-                      few,       explicit_positions};
+  const CallKind kind{
+      spec, q.size(1),         k.size(1), q.size(3), v.size(3), q.scalar_type(), q.device().type(),
+      few,  explicit_positions};
   if (known.has(kind)) return "";
-  const AttentionShapes shapes{q.size(0), q.size(1), k.size(1),         q.size(2),
-                               k.size(2), q.size(3), explicit_positions};
+  const AttentionShapes shapes{.batch = q.size(0),
+                               .heads = q.size(1),
+                               .kv_heads = k.size(1),
+                               .queries = q.size(2),
+                               .keys = k.size(2),
+                               .head_dim = q.size(3),
+                               .explicit_positions = explicit_positions,
+                               .value_dim = v.size(3)};
   try {
     const Capability found = call_capability(spec, shapes, q.is_cuda(), q.scalar_type());
     if (!known.add(kind) || !found.is_slow()) return "";

@@ -218,17 +218,19 @@ at::ScalarType type_named(const std::string& name) {
 
 std::string explain_op(std::string spec, std::int64_t batch, std::int64_t heads,
                        std::int64_t kv_heads, std::int64_t queries, std::int64_t keys,
-                       std::int64_t head_dim, std::string device, std::string dtype, bool paged) {
+                       std::int64_t head_dim, std::string device, std::string dtype, bool paged,
+                       std::int64_t value_dim) {
   const bool cuda = device == "cuda" || device.rfind("cuda:", 0) == 0;
   TORCH_CHECK(cuda || device == "cpu", "[explain] device must be cpu or cuda but got '", device,
               "'");
-  const AttentionShapes shapes{batch, heads, kv_heads, queries, keys, head_dim, false, paged};
+  const AttentionShapes shapes{batch,    heads, kv_heads, queries,  keys,
+                               head_dim, false, paged,    value_dim};
   return to_string(call_capability(spec, shapes, cuda, type_named(dtype)));
 }
 
 std::string slow_path_op(std::string spec, const at::Tensor& q, const at::Tensor& k,
-                         bool explicit_positions) {
-  return slow_path(spec, q, k, explicit_positions);
+                         const at::Tensor& v, bool explicit_positions) {
+  return slow_path(spec, q, k, v, explicit_positions);
 }
 
 std::string last_path_op(bool backward) {

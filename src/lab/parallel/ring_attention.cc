@@ -141,7 +141,7 @@ class GradientSender {
 };
 
 variable_list run_forward(RingCall& ring) {
-  const at::Tensor out = at::empty_like(ring.q);
+  const at::Tensor out = ops::empty_output(ring.q, ring.own.v);
   const at::Tensor lse =
       at::empty({out.size(0), out.size(1), out.size(2)}, out.options().dtype(at::kFloat));
   SliceRows rows = ring.first_rows(out);

@@ -2,8 +2,8 @@
 //
 //   at::Tensor out = ring_attention(ranks, q, k, v, "rope + cope", parameters, {.causal = true});
 //
-// Rank r holds a contiguous slice of the tokens, the slices in the order of the ranks: q [B, H, t, D], k and v
-// [B, Hkv, t, D], inputs and key_mask of the same t tokens; t may differ between ranks. `out` is the rank's slice of the
+// Rank r holds a contiguous slice of the tokens, the slices in the order of the ranks: q [B, H, t, D], k [B, Hkv, t, D],
+// v [B, Hkv, t, Dv], inputs and key_mask of the same t tokens; t may differ between ranks. `out` is the rank's slice of the
 // result of one process for the whole sequence, up to the order of float32 sums; gradients are those of the rank's slices.
 // Rows process the slices of keys from their own to the first, and pass the state of the online softmax and CoPE's running
 // sum on; the backward has the opposite order. docs/context_parallel.md describes the order, the communication volume and

@@ -21,8 +21,8 @@ std::span<double> span_of(const at::Tensor& x) {
 }
 
 // What must be the same on all ranks, as numbers; the tokens come first and may differ.
-constexpr std::array<const char*, 6> kNames = {"batch",    "heads", "key heads",
-                                               "channels", "type",  "spec or options"};
+constexpr std::array<const char*, 7> kNames = {
+    "batch", "heads", "key heads", "channels", "channels of v", "type", "spec or options"};
 
 void refuse(const char* name, bool given) {
   TORCH_CHECK(!given, "[", kRing, "] ", name,
@@ -93,7 +93,7 @@ RingCall::RingCall(Ranks& of, const at::Tensor& queries, const at::Tensor& k, co
   refuse("q_positions", options.q_positions.defined());
   refuse("k_positions", options.k_positions.defined());
   refuse("keys_are_turned", options.keys_are_turned);
-  agree(queries, k, spec, options);
+  agree(queries, k, v, spec, options);
   const std::int64_t length =
       schedule->first(ranks.world() - 1) + schedule->length(ranks.world() - 1);
   const ModelShape shape{.head_dim = queries.size(3), .heads = queries.size(1)};
@@ -121,8 +121,8 @@ RingCall::RingCall(Ranks& of, const at::Tensor& queries, const at::Tensor& k, co
 }
 
 // All ranks find the same difference, and say the same.
-void RingCall::agree(const at::Tensor& queries, const at::Tensor& k, const std::string& spec,
-                     const ops::AttentionOptions& o) {
+void RingCall::agree(const at::Tensor& queries, const at::Tensor& k, const at::Tensor& v,
+                     const std::string& spec, const ops::AttentionOptions& o) {
   std::string text = spec;
   for (const double x : {o.causal ? 1.0 : 0.0, static_cast<double>(o.window_left),
                          static_cast<double>(o.window_right), o.scale.value_or(-1.0), o.dropout,
@@ -135,6 +135,7 @@ void RingCall::agree(const at::Tensor& queries, const at::Tensor& k, const std::
       queries.size(1),
       k.size(1),
       queries.size(3),
+      v.size(3),
       static_cast<std::int64_t>(queries.scalar_type()),
       static_cast<std::int64_t>(std::hash<std::string>{}(text) >> 1)};
   const std::vector<at::Tensor> all = ranks.gather(at::tensor(mine, at::kLong));

@@ -84,7 +84,7 @@ struct RingCall : torch::CustomClassHolder {
   at::Tensor q;
 
  private:
-  void agree(const at::Tensor& q, const at::Tensor& k, const std::string& spec,
+  void agree(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const std::string& spec,
              const ops::AttentionOptions& options);
   void find_sums();
   [[nodiscard]] PacketLayout key_layout(int rank) const;

@@ -34,7 +34,7 @@ struct WithAutograd {
 at::Tensor visible_keys(const ComposedCall& call);
 
 struct ComposedResult {
-  at::Tensor out;             // as q
+  at::Tensor out;             // as q, with the channels of v
   at::Tensor lse;             // [B, H, Tq]; of sticks, the logarithm of what is left
   at::Tensor weights;         // [B, H, Tq, Tk], before dropout
   at::Tensor cope_positions;  // of the first CoPE, or undefined

@@ -102,6 +102,7 @@ std::string cuda_obstacle(const Terms& terms, const CudaProblem& problem) {
   if (problem.head_dim % 8 != 0 || problem.head_dim > kMostChannels) {
     return "head_dim is not a multiple of 8 up to 256";
   }
+  if (problem.value_dim > problem.head_dim) return "values with more channels than queries";
   if ((!terms.biases.empty() || terms.fire) && problem.explicit_positions) {
     return "biases with explicit positions";
   }
@@ -128,6 +129,9 @@ std::string terms_of(const Terms& terms, const CudaProblem& problem) {
   if (problem.numbers != CudaNumbers::kHalf) {
     const char* parts = float_parts(terms, problem) == 3 ? "three" : "two";
     add(std::string("float32 as sums of ") + parts + " bfloat16");
+  }
+  if (problem.value_dim != 0 && problem.value_dim < problem.head_dim) {
+    add("values padded to the channels of queries");
   }
   if (!terms.rotary.empty()) add(joined_names(terms, terms.rotary) + " in a pass of its own");
   if (!terms.temperatures.empty()) add("temperature");

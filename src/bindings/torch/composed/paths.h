@@ -18,6 +18,7 @@ bool allows_split_float32();
 struct CudaProblem {
   CudaNumbers numbers = CudaNumbers::kHalf;
   std::int64_t head_dim = 64;
+  std::int64_t value_dim = 0;  // channels of values; 0: head_dim
   std::int64_t batch = 1;
   std::int64_t queries = 1;
   std::int64_t keys = 1;

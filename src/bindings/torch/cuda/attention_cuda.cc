@@ -25,14 +25,17 @@ AttentionForward attention_cuda(const at::Tensor& q, const at::Tensor& k, const 
   const c10::DeviceGuard guard(q.device());
   const CudaCall call(q, k, v, parameters, POSENC_ATTENTION_NAMES);
   if (!call.fused()) return composed_forward(call);
-  // Laid out as the meta function says: as q, where its channels are contiguous.
-  const at::Tensor out = aligned(at::empty_like(call.composed().q));
+  // Laid out as the meta function says: as q, where its channels are contiguous. The kernel writes rows as wide as q.
+  const at::Tensor& c_q = call.composed().q;
+  const bool narrow = v.size(3) < q.size(3);
+  const at::Tensor rows = aligned(at::empty_like(c_q));
+  const at::Tensor out = narrow ? empty_output(c_q, v) : rows;
   const at::Tensor lse =
       at::empty({q.size(0), q.size(1), q.size(2)}, q.options().dtype(at::kFloat));
   if (q.numel() == 0 || k.size(2) == 0) {
     return {out.zero_(), lse.fill_(-std::numeric_limits<double>::infinity())};
   }
-  FusedCall fused(call, out, lse);
+  FusedCall fused(call, rows, lse);
   const bool decode = cuda::is_decode(fused.p);
   fused.give_workspace(decode ? cuda::decode_workspace_bytes(fused.p)
                               : cuda::forward_workspace_bytes(fused.p));
@@ -41,6 +44,7 @@ AttentionForward attention_cuda(const at::Tensor& q, const at::Tensor& k, const 
                                     : cuda::launch_attention_forward(fused.p, stream));
   if (!done) return composed_forward(call);
   path_trace().forward = decode ? AttentionPath::kDecode : AttentionPath::kFused;
+  if (narrow) at::Tensor(out).copy_(rows.narrow(3, 0, v.size(3)));
   return {out, lse};
 }
 
@@ -61,10 +65,11 @@ AttentionBackward attention_backward_cuda(const at::Tensor& grad_out, const at::
   const ComposedCall& c = call.composed();
   if (call.backward_fused()) {
     if (q.numel() == 0 || k.numel() == 0) return no_gradients(c);
-    const at::Tensor rows_out = aligned(out);
+    const at::Tensor rows_out = aligned(to_width(out, q.size(3)));
     const at::Tensor sums = lse.contiguous();
     FusedCall fused(call, rows_out, sums);
-    FusedGradients gradients(fused, aligned(grad_out.to(q.scalar_type())), wants_parameters);
+    const at::Tensor rows_grad = aligned(to_width(grad_out.to(q.scalar_type()), q.size(3)));
+    FusedGradients gradients(fused, rows_grad, wants_parameters);
     if (gradients.launch()) {
       path_trace().backward = AttentionPath::kFused;
       return gradients.finish();

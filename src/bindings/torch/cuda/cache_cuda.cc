@@ -78,6 +78,7 @@ at::Tensor decoded_in_place(const at::Tensor& q, const at::Tensor& k, const at::
                             const CacheTensors& cache, const at::Tensor& parameters,
                             POSENC_ATTENTION_PARAMETERS) {
   if (!has_kernel_pages(k) || !has_kernel_pages(v) || q.numel() == 0) return {};
+  if (v.size(3) != q.size(3)) return {};
   const DevicePages pages(q, cache, k);
   if (pages.keys() == 0 || pages.keys() > std::numeric_limits<std::int32_t>::max()) return {};
   const CudaCall call(q, shape_of_rows(q, k, pages.keys()), shape_of_rows(q, v, pages.keys()),

@@ -49,6 +49,7 @@ CudaProblem CudaCall::problem() const {
   const at::Tensor& q = composed_.q;
   return {.numbers = cuda_numbers(q.scalar_type()),
           .head_dim = q.size(3),
+          .value_dim = composed_.v.size(3),
           .batch = q.size(0),
           .queries = q.size(2),
           .keys = composed_.k.size(2),
@@ -72,6 +73,11 @@ void CudaCall::check() const {
   call.dropout = composed_.dropout;
   call.keys_are_turned = composed_.keys_are_turned;
   check_attention_inputs(call).throw_if_error();
+}
+
+at::Tensor to_width(const at::Tensor& x, std::int64_t width) {
+  const std::int64_t missing = width - x.size(3);
+  return missing == 0 ? x : at::constant_pad_nd(x, {0, missing});
 }
 
 bool is_aligned(const at::Tensor& x) {

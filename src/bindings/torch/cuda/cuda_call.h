@@ -34,5 +34,7 @@ class CudaCall {
 // Whether rows start at multiples of 16 bytes, as the kernels read them; and the tensor itself or a copy with such rows.
 bool is_aligned(const at::Tensor& x);
 at::Tensor aligned(const at::Tensor& x);
+// With zeros behind its channels, so that it has `width`; the tensor itself where it has them.
+at::Tensor to_width(const at::Tensor& x, std::int64_t width);
 
 }  // namespace posenc::ops

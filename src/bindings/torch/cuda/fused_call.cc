@@ -23,7 +23,11 @@ cuda::Tensor4 tensor4(const at::Tensor& x) {
 }
 
 FusedCall::FusedCall(const CudaCall& call, const at::Tensor& to_out, const at::Tensor& to_lse)
-    : call_(call), turned(call), out(to_out), lse(to_lse), v_(aligned(call.composed().v)) {
+    : call_(call),
+      turned(call),
+      out(to_out),
+      lse(to_lse),
+      v_(aligned(to_width(call.composed().v, call.composed().q.size(3)))) {
   const ComposedCall& c = call.composed();
   fill_shapes();
   p.scale =

@@ -12,6 +12,7 @@ cuda::Tensor4 tensor4(const at::Tensor& x);
 
 class FusedCall {
  public:
+  // The kernels have one width: narrower values are padded, and `to_out` is as wide as q.
   FusedCall(const CudaCall& call, const at::Tensor& to_out, const at::Tensor& to_lse);
   FusedCall(const FusedCall&) = delete;
   FusedCall& operator=(const FusedCall&) = delete;
@@ -20,6 +21,7 @@ class FusedCall {
   void give_workspace(std::size_t bytes);
 
   [[nodiscard]] const CudaCall& call() const { return call_; }
+  [[nodiscard]] const at::Tensor& v() const { return v_; }
   [[nodiscard]] bool has_table() const { return !call_.terms().biases.empty(); }
 
  private:

@@ -29,7 +29,7 @@ FusedGradients::FusedGradients(FusedCall& fused, const at::Tensor& grad_out, boo
       wants_parameters_(wants_parameters),
       dq_(rows_like(call_.q)),
       dk_(rows_like(call_.k)),
-      dv_(rows_like(call_.v)) {
+      dv_(rows_like(call_.v.size(3) == fused.v().size(3) ? call_.v : fused.v())) {
   b_.forward = fused.p;
   b_.grad_out = tensor4(grad_out_);
   fill_rows();
@@ -103,7 +103,9 @@ AttentionBackward FusedGradients::finish() {
   const Cope* cope = terms.config<Cope>(terms.cope);
   const bool from_values = cope != nullptr && cope->gate_source == Cope::GateSource::kValue;
   if (from_values) dv_.add_(dgate_);
-  return {dq_, dk_, dv_, input_gradients(),
+  const std::int64_t width = call_.v.size(3);
+  const at::Tensor dv = width == dv_.size(3) ? dv_ : dv_.narrow(3, 0, width).contiguous();
+  return {dq_, dk_, dv, input_gradients(),
           wants_parameters_ ? join_gradients(*call_.prepared, gradients, call_.parameters)
                             : at::zeros_like(call_.parameters)};
 }

@@ -92,6 +92,7 @@ class LinearCall {
   void check(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) const {
     tokens_.check_axes(terms().axes);
     check_linear_options(prepared_->plan, rows.options).throw_if_error();
+    check_linear_values(prepared_->plan, v.size(3)).throw_if_error();
     if (q.scalar_type() == at::kDouble) return;
     AttentionCall shapes;
     shapes.plan = &prepared_->plan;

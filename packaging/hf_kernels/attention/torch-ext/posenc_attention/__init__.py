@@ -23,7 +23,8 @@ def attention(
     inputs: Sequence[Tensor] = (),
     **options: Any,
 ) -> Tensor:
-    """Softmax attention of q [B, H, Tq, D] to k and v [B, Hkv, Tk, D] with any spec of posenc, such as ``rope + alibi``.
+    """Softmax attention of q [B, H, Tq, D] to k [B, Hkv, Tk, D] and v [B, Hkv, Tk, Dv] with any spec of posenc, such as
+    ``rope + alibi``.
 
     Args:
         parameters: what the spec trains, in its order: ``cope.pos_emb``, ``sink.logit``.
