@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 
+#include "kernels/prepared_spec.h"
 #include "posenc/kernels/linear_attention.h"
 #include "posenc/kernels/reference.h"
 #include "torch/tensor.h"
@@ -61,18 +62,10 @@ class DeviceConstants {
   mutable std::map<std::string, at::Tensor> kept_;
 };
 
-// A spec made ready for a shape. Parsing it and filling its tables takes longer than a short call, so
-// only the last ones are kept.
-struct Prepared {
-  Prepared(const Spec& parsed, const ModelShape& model, std::int64_t kv_heads, Lengths lengths);
+// A spec made ready for a shape, with what devices keep of it.
+struct Prepared : PreparedSpec {
+  using PreparedSpec::PreparedSpec;
 
-  Spec spec;
-  ModelShape shape;
-  std::vector<SpecParameter> parameters;
-  std::int64_t parameter_count = 0;  // entries of all of them, one after the other
-  std::int64_t trainable_count = 0;  // of those that train
-  std::vector<Parameters> start;     // their values before training
-  AttentionPlan plan;
   DeviceTables device_tables;
   DeviceConstants device_constants;
 };
