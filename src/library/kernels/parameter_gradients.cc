@@ -18,21 +18,8 @@ void add_biases(const AttentionSetup& setup, const std::vector<TaskGradients>& t
       const float* from = task.dtoeplitz.data() + static_cast<std::size_t>(head % group) * span;
       for (std::size_t i = 0; i < span; ++i) table[i] += static_cast<double>(from[i]);
     }
-    for (std::size_t i = 0; i < span; ++i) {
-      if (table[i] == 0.0) continue;
-      const std::int64_t d = static_cast<std::int64_t>(i) - setup.distances.before;
-      for (const std::size_t index : state.biases) {
-        std::visit(
-            [&](const auto& e) {
-              if constexpr (BiasEncoding<std::decay_t<decltype(e)>>) {
-                add_bias_gradient(e, (*setup.call->parameters)[index], head,
-                                  std::max<std::int64_t>(d, 0), std::max<std::int64_t>(-d, 0),
-                                  table[i], gradients[index]);
-              }
-            },
-            state.spec.encodings[index]);
-      }
-    }
+    add_distance_gradients(state, *setup.call->parameters, head, setup.distances.before, table,
+                           gradients);
   }
 }
 
@@ -148,6 +135,25 @@ void add_alpha(const AttentionSetup& setup, const std::vector<TaskGradients>& ta
 }
 
 }  // namespace
+
+void add_distance_gradients(const Terms& terms, const std::vector<Parameters>& parameters,
+                            std::int64_t head, std::int64_t before, std::span<const double> table,
+                            std::vector<Parameters>& gradients) {
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (table[i] == 0.0) continue;
+    const std::int64_t d = static_cast<std::int64_t>(i) - before;
+    for (const std::size_t index : terms.biases) {
+      std::visit(
+          [&](const auto& e) {
+            if constexpr (BiasEncoding<std::decay_t<decltype(e)>>) {
+              add_bias_gradient(e, parameters[index], head, std::max<std::int64_t>(d, 0),
+                                std::max<std::int64_t>(-d, 0), table[i], gradients[index]);
+            }
+          },
+          terms.spec.encodings[index]);
+    }
+  }
+}
 
 void sum_parameter_gradients(const AttentionSetup& setup, const std::vector<TaskGradients>& tasks,
                              std::vector<Parameters>& gradients) {

@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -74,6 +75,11 @@ auto visit_pair(const Terms& terms, std::size_t index, const Serve& serve) {
 double query_factor(const Terms& terms, const std::vector<Parameters>& parameters,
                     std::int64_t head, std::int64_t position,
                     std::optional<std::size_t> without = std::nullopt);
+
+// Adds to the gradients of the parameters what a head's table of distances, from -before on, asks of its biases.
+void add_distance_gradients(const Terms& terms, const std::vector<Parameters>& parameters,
+                            std::int64_t head, std::int64_t before, std::span<const double> table,
+                            std::vector<Parameters>& gradients);
 
 // The Rope at index r of Terms::rotary where an input gives its angles; null for others.
 const Rope* rope_of_input(const Terms& terms, std::size_t r);
