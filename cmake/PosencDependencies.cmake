@@ -19,6 +19,7 @@
 #   hwy                      hwy::hwy                       FETCHCONTENT_SOURCE_DIR_HIGHWAY
 #   OpenBLAS                 OpenBLAS::OpenBLAS             FETCHCONTENT_SOURCE_DIR_OPENBLAS
 #   Torch                    posenc_dep::torch              (binary only, see below)
+#   xla_ffi                  posenc_dep::xla_ffi            POSENC_XLA_FFI_INCLUDE, a folder with xla/ffi/api/ffi.h
 include_guard(GLOBAL)
 include(FetchContent)
 set(POSENC_CMAKE_DIR ${CMAKE_CURRENT_LIST_DIR})
@@ -202,6 +203,31 @@ macro(posenc_require_Torch)
         break()
       endif()
     endforeach()
+  endif()
+endmacro()
+
+# The headers of XLA's FFI, which every JAX has.
+macro(posenc_require_xla_ffi)
+  set(POSENC_XLA_FFI_INCLUDE "" CACHE PATH "Folder with xla/ffi/api/ffi.h; by default that of python3's jax")
+  set(posenc_xla_folder "${POSENC_XLA_FFI_INCLUDE}")
+  if(NOT posenc_xla_folder)
+    execute_process(COMMAND python3 -c "import jax; print(jax.ffi.include_dir())" ERROR_QUIET
+                    OUTPUT_VARIABLE posenc_xla_folder OUTPUT_STRIP_TRAILING_WHITESPACE)
+  endif()
+  if(NOT EXISTS "${posenc_xla_folder}/xla/ffi/api/ffi.h")
+    message(FATAL_ERROR
+      "posenc: POSENC_JAX is on but xla/ffi/api/ffi.h was not found in '${posenc_xla_folder}'. Install jax for python3, or set\n"
+      "  -DPOSENC_XLA_FFI_INCLUDE=$(python3 -c 'import jax; print(jax.ffi.include_dir())')")
+  endif()
+  if(NOT TARGET posenc_dep::xla_ffi)
+    add_library(posenc_dep::xla_ffi INTERFACE IMPORTED)
+    target_include_directories(posenc_dep::xla_ffi SYSTEM INTERFACE ${posenc_xla_folder})
+    # Its table of functions names members like their types, which GCC takes for an error.
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+      target_compile_options(posenc_dep::xla_ffi INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fpermissive>)
+    elseif(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      target_compile_options(posenc_dep::xla_ffi INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-changes-meaning>)
+    endif()
   endif()
 endmacro()
 

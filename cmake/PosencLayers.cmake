@@ -8,7 +8,7 @@
 #   library   framework-free: encodings, kernels, weights, the C ABI
 #   system    files, processes, signals, checksums: private; for lab and show, and for weights, which needs files
 #   command   the layout of help, colours, verbs as data: for the programs of lab and show
-#   bindings  PyTorch operators, for C++ and Python
+#   bindings  PyTorch operators, for C++ and Python; handlers for JAX
 #   lab       tasks, training, runs, sweeps, benchmarks
 #   show      pictures, reports, the live page, the program. It reads run directories, never objects of the trainer: what
 #             needs libtorch is in programs of its own, which `posenc` starts.
@@ -21,6 +21,7 @@ set(POSENC_LAYER_TABLE
     "library/weights: encodings system"
     "library/capi: kernels"
     "bindings/torch: kernels weights"
+    "bindings/jax: kernels"
     "python: torch"
     "lab/cases: kernels"
     "lab/tokens: system"
