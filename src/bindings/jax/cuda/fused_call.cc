@@ -23,6 +23,7 @@ CudaProblem problem_of(const AttentionArguments& arguments) {
   const auto of_floats = exact ? CudaNumbers::kExactFloat32 : CudaNumbers::kSplitFloat32;
   return {.numbers = q.dtype == DType::kFloat32 ? of_floats : CudaNumbers::kHalf,
           .head_dim = q.channels(),
+          .value_dim = arguments.v.channels(),
           .batch = q.batch(),
           .queries = q.tokens(),
           .keys = arguments.k.tokens(),
@@ -96,6 +97,9 @@ FusedCall::FusedCall(Device& on, const AttentionArguments& of, const TensorView&
 void FusedCall::require_kernel(bool backward) const {
   const CudaProblem problem = problem_of(arguments);
   std::string why = obstacle_of(terms());
+  if (why.empty() && problem.value_dim != problem.head_dim) {
+    why = "values of another width than queries";
+  }
   if (why.empty()) {
     why = backward ? cuda_backward_obstacle(terms(), problem) : cuda_obstacle(terms(), problem);
   }
