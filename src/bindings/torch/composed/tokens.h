@@ -18,7 +18,8 @@ struct TokenOptions {
   OptionalTensor cu_keys;
   OptionalTensor q_positions;
   OptionalTensor k_positions;
-  at::Tensor lengths = {};  // int64 [B] on the device: keys of each sequence of a paged cache, at most those of k
+  at::Tensor lengths =
+      {};  // int64 [B] on the device: keys of each sequence of a paged cache, at most those of k
 };
 
 // Positions of one side of a call.
