@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import warnings
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Mapping, NamedTuple, Optional, Sequence
@@ -36,6 +37,7 @@ def _load() -> ctypes.CDLL:
     library = ctypes.CDLL(str(path))
     library.posenc_jax_describe.restype = ctypes.c_char_p
     library.posenc_jax_initial_parameters.restype = ctypes.c_char_p
+    library.posenc_jax_explain.restype = ctypes.c_char_p
     for suffix, platform in _PLATFORMS.items():
         for name in _HANDLERS:
             handler = getattr(library, f"posenc_jax_{name}_{suffix}", None)
@@ -58,6 +60,15 @@ def _answer(text: bytes) -> Any:
 def _describe(spec: str, head_dim: int, heads: int) -> Mapping[str, Any]:
     return _answer(_library.posenc_jax_describe(
         spec.encode(), ctypes.c_int64(head_dim), ctypes.c_int64(heads)))
+
+
+@lru_cache(maxsize=1024)
+def _warn_if_slow(spec: str, q: tuple[int, ...], k: tuple[int, ...], value_dim: int, explicit_positions: bool) -> None:
+    """Once for a spec and shapes, where the kernels of CPUs have no fused path."""
+    sizes = (ctypes.c_int64 * 7)(q[0], q[1], k[1], q[2], k[2], q[3], value_dim)
+    found = _answer(_library.posenc_jax_explain(spec.encode(), sizes, ctypes.c_bool(explicit_positions)))
+    if found["slow"]:
+        warnings.warn(f"[posenc] attention with '{spec}' is not fused: {found['path']}", stacklevel=3)
 
 
 def initial_parameters(spec: Any, head_dim: int, heads: int, seed: int = 0) -> dict[str, jax.Array]:
@@ -237,6 +248,9 @@ def attention(
         None if dropout == 0.0 else jnp.asarray(seed, jnp.uint32),
     )
     given = sum(1 << n for n, x in enumerate(optional) if x is not None)
+    if jax.default_backend() == "cpu":
+        explicit = q_positions is not None or k_positions is not None
+        _warn_if_slow(str(spec), q.shape, k.shape, v.shape[3], explicit)
     options = _Options(str(spec), bool(causal), int(window_left), int(window_right), float(scale or 0.0), float(dropout),
                        bool(keys_are_turned), given)
     arrays = tuple(x for x in optional if x is not None)

@@ -185,3 +185,28 @@ def test_mistakes_have_the_librarys_message(device):
         posenc.jax.attention(q[0], k, v)
     with pytest.raises(Exception, match=r"\[attention\] "):  # of the handler, when the program runs
         jax.block_until_ready(posenc.jax.attention(q, k[:, :, :5], v, "rope"))
+
+
+def test_values_of_another_width(device):
+    q, k, v, weights = rows()
+    narrow = v[..., :5]
+    if device.platform != "cpu":
+        with pytest.raises(Exception, match="values of another width"):
+            jax.block_until_ready(posenc.jax.attention(q, k, narrow, "rope", causal=True))
+        return
+
+    def loss(attend, v):
+        return (attend(v) * weights[..., :5]).sum()
+
+    ours = partial(posenc.jax.attention, q, k, spec="rope", causal=True)
+    close(ours(v=narrow), composed(q, k, narrow))
+    close(jax.grad(lambda x: loss(lambda v: ours(v=v), x))(narrow), jax.grad(partial(loss, partial(composed, q, k)))(narrow))
+
+
+def test_slow_calls_warn_once_for_a_shape():
+    if jax.default_backend() != "cpu":
+        pytest.skip("SKIPPED: calls on a GPU are fused or errors")
+    q, k, v, _ = rows(tokens=7)
+    params = posenc.jax.initial_parameters("cope(npos_max=4) + cope(npos_max=5)", D, H)
+    with pytest.warns(UserWarning, match="is not fused: .*more than one cope"):
+        posenc.jax.attention(q, k, v, "cope(npos_max=4) + cope(npos_max=5)", params, causal=True)

@@ -1,6 +1,7 @@
 // What the handlers refuse, what a spec holds, and the version that XLA asks for.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "jax/attention_frame.h"
@@ -95,6 +96,18 @@ TEST(JaxHandlers, TellTheVersionOfTheirHeaders) {
     EXPECT_EQ(version_of(handler).major_version, XLA_FFI_API_MAJOR);
     EXPECT_EQ(version_of(handler).minor_version, XLA_FFI_API_MINOR);
   }
+}
+
+TEST(JaxErrors, CallsWithoutAFusedPathAreSlow) {
+  const std::array<std::int64_t, 7> sizes = {1, 4, 2, 100, 100, 16, 16};
+  const auto explained = [&](const char* spec) {
+    return nlohmann::json::parse(posenc_jax_explain(spec, sizes.data(), false));
+  };
+  EXPECT_EQ(explained("rope + cope").at("slow"), false);
+  const nlohmann::json twice = explained("cope + cope");
+  EXPECT_EQ(twice.at("slow"), true);
+  EXPECT_NE(twice.at("path").get<std::string>().find("more than one cope"), std::string::npos);
+  EXPECT_NE(explained("rope(").value("error", "").find("rope("), std::string::npos);
 }
 
 }  // namespace

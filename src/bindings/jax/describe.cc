@@ -3,6 +3,7 @@
 
 #include "jax/handlers.h"
 #include "posenc/encodings/spec.h"
+#include "posenc/kernels/capability.h"
 
 namespace posenc::jax {
 namespace {
@@ -63,5 +64,21 @@ const char* posenc_jax_initial_parameters(const char* spec, std::int64_t head_di
       for (const std::vector<double>& of_parameter : of_encoding) values.push_back(of_parameter);
     }
     return nlohmann::json{{"values", values}};
+  });
+}
+
+const char* posenc_jax_explain(const char* spec, const std::int64_t* sizes,
+                               bool explicit_positions) noexcept {
+  return posenc::jax::kept_json([&] {
+    const posenc::Capability found = posenc::capability(posenc::jax::attention_spec(spec),
+                                                        {.batch = sizes[0],
+                                                         .heads = sizes[1],
+                                                         .kv_heads = sizes[2],
+                                                         .queries = sizes[3],
+                                                         .keys = sizes[4],
+                                                         .head_dim = sizes[5],
+                                                         .explicit_positions = explicit_positions,
+                                                         .value_dim = sizes[6]});
+    return nlohmann::json{{"slow", found.is_slow()}, {"path", to_string(found)}};
   });
 }

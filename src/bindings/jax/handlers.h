@@ -32,3 +32,7 @@ POSENC_JAX_EXPORT const char* posenc_jax_describe(const char* spec, std::int64_t
 POSENC_JAX_EXPORT const char* posenc_jax_initial_parameters(const char* spec, std::int64_t head_dim,
                                                             std::int64_t heads,
                                                             std::uint64_t seed) noexcept;
+// {"slow": whether a causal float32 call on a CPU has no fused path, forward and backward, "path": which one}, or
+// {"error": message}. Sizes are batch, heads, heads of keys, queries, keys, channels of queries, channels of values.
+POSENC_JAX_EXPORT const char* posenc_jax_explain(const char* spec, const std::int64_t* sizes,
+                                                 bool explicit_positions) noexcept;
