@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # On a machine with a GPU: builds the CUDA kernels and the operators, checks them and times them, in one
-# go of a few minutes. tools/gpu.sh [step...]; steps: build kernels python lab sanitize bench
-# (default: all).
+# go of a few minutes. tools/gpu.sh [step...]; steps: build kernels python jax lab sanitize
+# bench (default: all).
 # BUILD names the build folder, OUT a folder for logs, HIGHWAY the sources of Highway where the system
 # has none, BENCH further arguments of benchmarks/cuda_table.py.
 set -uo pipefail
@@ -10,7 +10,7 @@ BUILD="${BUILD:-build/gpu}"
 OUT="${OUT:-$BUILD/logs}"
 PYTHON="${PYTHON:-python3}"
 JOBS="${JOBS:-$(nproc)}"
-steps=("${@:-build kernels python lab sanitize bench}")
+steps=("${@:-build kernels python jax lab sanitize bench}")
 mkdir -p "$OUT"
 failed=0
 
@@ -37,6 +37,7 @@ together() {
 run_build() {
   local prefix options=()
   prefix="$("$PYTHON" -c 'import torch; print(torch.utils.cmake_prefix_path)')"
+  "$PYTHON" -c 'import jax' 2>/dev/null && options+=(-DPOSENC_JAX=ON)
   [[ -n "${HIGHWAY:-}" ]] && options+=("-DFETCHCONTENT_SOURCE_DIR_HIGHWAY=$HIGHWAY")
   cmake -S . -B "$BUILD" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPOSENC_CUDA=ON \
     -DPOSENC_BUILD_CLI=ON -DPOSENC_BUILD_BENCHMARKS=OFF -DPOSENC_INSTALL=OFF \
@@ -46,7 +47,12 @@ run_build() {
 run_kernels() { "$BUILD/bin/posenc_cuda_tests"; }
 run_python() {
   POSENC_PYTHON="$BUILD/python" "$PYTHON" -m pytest -q -p no:cacheprovider --maxfail="${MAXFAIL:-30}" \
-    python/tests ${PYTEST:-}
+    python/tests --ignore=python/tests/test_jax.py ${PYTEST:-}
+}
+run_jax() {
+  "$PYTHON" -c 'import jax' || return 0
+  XLA_PYTHON_CLIENT_PREALLOCATE=false POSENC_REQUIRE_JAX=1 POSENC_PYTHON="$BUILD/python" "$PYTHON" -m pytest -q -rs \
+    -p no:cacheprovider python/tests/test_jax.py
 }
 run_lab() { "$BUILD/bin/posenc_train_tests" --gtest_filter='*OnGpu*'; }
 # Small shapes only: the tools are a hundred times slower than the kernels, the race checker most of all.
@@ -62,6 +68,6 @@ run_bench() {
 }
 
 step build || failed=1
-together kernels python lab sanitize
+together kernels python jax lab sanitize
 LINES_SHOWN=80 step bench || failed=1
 exit "$failed"

@@ -146,6 +146,8 @@ def test_cross_attention_and_biases(device):
         **small, relative_attention_num_buckets=8, pad_token_id=0, decoder_start_token_id=0
     )
     auto = transformers.AutoModelForSeq2SeqLM
+    if not transformers.T5ForConditionalGeneration._can_set_attn_implementation():
+        pytest.skip(f"SKIPPED: T5 of transformers {transformers.__version__} has an attention of its own")
     model = randomize(auto.from_config(config, attn_implementation="eager").eval()).to(device)
     given = prompt(padding="right", device=device)
     target = given["input_ids"][:, :7].flip(0)
