@@ -70,7 +70,7 @@ at::Tensor Tokens::k_places() const {
 
 at::Tensor Tokens::q_positions() const {
   if (q_given_.defined()) return q_given_;
-  const at::Tensor places = q_places().reshape({1, -1, 1});
+  at::Tensor places = q_places().reshape({1, -1, 1});
   if (!options_.lengths.defined()) return places;
   return places + (options_.lengths.reshape({-1, 1, 1}) - keys_);
 }
